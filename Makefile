@@ -1,0 +1,42 @@
+# Everything runs in .venv, which each target makes if it is missing.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test check lint types slow bench accuracy docs clean
+
+demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
+	$(BIN)/unshuffle demo
+
+test: $(STAMP) ## the tests, without the long statistical ones
+	$(BIN)/python -m pytest -q -m "not slow"
+
+check: lint types test ## what CI runs
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+slow: $(STAMP) ## long statistical checks
+	$(BIN)/python -m pytest -q -m slow tests
+
+bench: $(STAMP) ## speed and memory beside the peer
+	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.core: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[report]'
+	touch $@
+
+$(STAMP): pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[test,lint]'
+	touch .venv/.core $@

@@ -1,0 +1,60 @@
+"""The errors a user meets, each one line that names the thing, the value and the way out."""
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+# Long enough for any honest column name, short enough that two of them fit one terminal line.
+SHOWN_LENGTH = 60
+
+
+class InputError(ValueError):
+    """The input is wrong: one line that names the thing, the value and the way out."""
+
+
+class MissingDataError(InputError):
+    """A data set is known by name but its file is neither here nor to be had."""
+
+
+def shorten(text: object, limit: int = SHOWN_LENGTH) -> str:
+    r"""Show any text on one line of bounded length, control characters escaped.
+
+    >>> shorten("a\nb")
+    'a\\nb'
+    """
+    # Cut before escaping: names of many megabytes must not be escaped in full just to be shown.
+    head = str(text)[: limit + 1]
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in head)
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def quote(text: object, limit: int = SHOWN_LENGTH) -> str:
+    """Show a name or a value in quotes, shortened to one line."""
+    return f"'{shorten(text, limit)}'"
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """Say which known name is nearest to a wrong one, or list the first few.
+
+    >>> suggest("Yatch", ["yacht", "lsat"])
+    "did you mean 'yacht'?"
+    """
+    # Comparing is quadratic in length, so only the beginnings are compared.
+    known = {each[:100].casefold(): each for each in names}
+    near = difflib.get_close_matches(name[:100].casefold(), known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {quote(known[near[0]])}?"
+    first = [quote(each, 30) for each in list(known.values())[:6]]
+    return "known: " + ", ".join(first) + (", …" if len(known) > len(first) else "")
+
+
+def import_extra(module: str, extra: str, purpose: str) -> Any:
+    """Import an optional library, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as exc:
+        library = module.partition(".")[0]
+        raise InputError(
+            f"{purpose} needs the library {library}: pip install 'unshuffle[{extra}]'"
+        ) from exc

@@ -1,0 +1,127 @@
+"""One way in for every file: find out what it is, then hand it to the reader of its format."""
+
+import gzip
+import hashlib
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from unshuffle.errors import InputError, quote, shorten
+from unshuffle.files.delimited import read_delimited
+from unshuffle.files.fcs import is_fcs, read_fcs
+from unshuffle.files.parquet import read_parquet
+from unshuffle.files.table import Table, source_name, stack_tables
+
+FilePath = str | os.PathLike[str]
+
+
+def read_table(
+    path: FilePath,
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    allow_offset_error: bool = False,
+) -> Table:
+    """Read a table from a file: text (CSV, TSV, …), Parquet or FCS, gzipped or not.
+
+    The format is seen from the content. ``"-"`` reads standard input. For text, ``delimiter``
+    ("," or a name such as "tab"), ``decimal`` ("." or ","), ``encoding`` and ``header`` are
+    guessed where they are not given, and the guesses are in ``notes``. ``allow_offset_error`` is
+    for FCS files whose data segment ends one byte too far.
+
+    The file is read into memory once and hashed there, so ``sha256`` is that of what was parsed.
+    """
+    source = source_name(path)
+    raw = _read_bytes(path, source)
+    digest = hashlib.sha256(raw).hexdigest()
+    data = _unpack(raw, source)
+    if not data.strip():
+        raise InputError(f"{source}: the file is empty; it needs column names and rows")
+    _check_promise(str(path), data, source)
+    if data.startswith(b"PAR1"):
+        return read_parquet(data, source, digest)
+    if is_fcs(data):
+        return read_fcs(data, source, digest, allow_offset_error=allow_offset_error)
+    if data.startswith(b"PK\x03\x04"):
+        raise InputError(f"{source}: looks like an Excel workbook; save the sheet as CSV")
+    return read_delimited(
+        data, source, digest, delimiter=delimiter, decimal=decimal, encoding=encoding, header=header
+    )
+
+
+def read_tables(
+    paths: Sequence[FilePath],
+    *,
+    bag: str = "file",
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    allow_offset_error: bool = False,
+) -> Table:
+    """Read several files of the same columns, each a bag named after its file.
+
+    The column ``bag`` holds the file name without folder and ending. The other parameters are
+    those of `read_table`.
+    """
+    if not paths:
+        raise InputError("no files to read; name at least one")
+    labels = [Path(path).stem for path in paths]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"two files are called {quote(label)}; each must name a bag of its own"
+            )
+    tables = [
+        read_table(
+            path,
+            delimiter=delimiter,
+            decimal=decimal,
+            encoding=encoding,
+            header=header,
+            allow_offset_error=allow_offset_error,
+        )
+        for path in paths
+    ]
+    return stack_tables(tables, labels, bag)
+
+
+def _read_bytes(path: FilePath, source: str) -> bytes:
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as exc:
+        raise InputError(f"{source}: no such file; check the name and the folder") from exc
+    except IsADirectoryError as exc:
+        raise InputError(f"{source}: is a folder; name a file in it") from exc
+    except PermissionError as exc:
+        raise InputError(f"{source}: may not be read; ask for permission or copy it") from exc
+    except (OSError, ValueError) as exc:  # names too long or with a zero byte, failing disks
+        raise InputError(f"{source}: cannot be read ({shorten(exc, 100)})") from exc
+
+
+def _unpack(raw: bytes, source: str) -> bytes:
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as exc:
+        raise InputError(f"{source}: the gzip file is broken or cut off; fetch it again") from exc
+
+
+def _check_promise(path: str, data: bytes, source: str) -> None:
+    """Refuse a file whose ending promises another format than its content holds."""
+    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    if ending in (".parquet", ".pq") and not data.startswith(b"PAR1"):
+        raise InputError(
+            f"{source}: named {ending} but not a Parquet file; if it is text, rename it to .csv"
+        )
+    if ending in (".fcs", ".lmd") and not is_fcs(data):
+        raise InputError(
+            f"{source}: named {ending} but not an FCS file; if it is text, rename it to .csv"
+        )

@@ -1,0 +1,110 @@
+"""The one shape every file format is read into."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unshuffle.errors import InputError, quote, shorten, suggest
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length, with all a user should know about how they were read.
+
+    A column is float64 (missing cells are NaN) or an object array of str (missing cells are
+    None). ``aliases`` holds second names of columns, ``source`` is the name shown in messages,
+    ``notes`` says what was guessed, ``sha256`` is that of the bytes read.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, Column]
+    n_rows: int
+    source: str
+    notes: tuple[str, ...] = ()
+    sha256: str = ""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, name: str, role: str = "column") -> str:
+        """Return the column that goes by this name or alias, or say which name is nearest."""
+        if name in self.columns:
+            return name
+        if name in self.aliases:
+            return self.aliases[name]
+        known = [*self.names, *self.aliases]
+        raise InputError(
+            f"{self.source}: no {role} is called {quote(name)}; {suggest(name, known)}"
+        )
+
+
+def make_table(
+    names: Sequence[str], columns: Sequence[Column], source: str, notes: Sequence[str], digest: str
+) -> Table:
+    """Build a table, refusing duplicate names and tables without rows."""
+    check_names(names, source)
+    n_rows = len(columns[0]) if columns else 0
+    if n_rows == 0:
+        raise InputError(f"{source}: no rows of data, only column names; is the file complete?")
+    by_name = dict(zip(names, columns, strict=True))
+    return Table(tuple(names), by_name, n_rows, source, tuple(notes), digest)
+
+
+def check_names(names: Sequence[str], source: str) -> None:
+    """Refuse two columns of one name, since a label or a feature could then mean either."""
+    first: dict[str, int] = {}
+    for position, name in enumerate(names, start=1):
+        if name in first:
+            raise InputError(
+                f"{source}: columns {first[name]} and {position} are both called {quote(name)}; "
+                "rename one of them"
+            )
+        first[name] = position
+
+
+def stack_tables(tables: Sequence[Table], labels: Sequence[str], bag: str) -> Table:
+    """Put tables of the same columns under each other, with a column that says which is which."""
+    head = tables[0]
+    if bag in head.columns:
+        raise InputError(
+            f"{head.source}: a column is already called {quote(bag)}; give another bag name"
+        )
+    for table in tables[1:]:
+        different = set(head.names) ^ set(table.names)
+        if different:
+            raise InputError(
+                f"{table.source} and {head.source} differ in the column "
+                f"{quote(min(different))}; files read together need the same columns"
+            )
+    columns = {name: _stack_column([t.columns[name] for t in tables]) for name in head.names}
+    counts = [table.n_rows for table in tables]
+    columns[bag] = np.repeat(np.array(labels, dtype=object), counts)
+    notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
+    digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
+    source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
+    names = (*head.names, bag)
+    return Table(names, columns, sum(counts), source, tuple(notes), digest, head.aliases)
+
+
+def _stack_column(parts: Sequence[Column]) -> Column:
+    if len({part.dtype for part in parts}) == 1:
+        return np.concatenate(parts)
+    # Numbers in one file and text in another: text is what both can be.
+    return np.concatenate([as_text(part) for part in parts])
+
+
+def as_text(column: Column) -> NDArray[np.object_]:
+    """Return a column as text, whole numbers without a decimal point and missing cells as None."""
+    if column.dtype == object:
+        return column
+    texts = [None if value != value else f"{value:.17g}" for value in column.tolist()]
+    return np.array(texts, dtype=object)
+
+
+def source_name(path: object) -> str:
+    """Return the name of a file as messages show it: one line, never endless."""
+    return "standard input" if str(path) == "-" else shorten(path, 120)

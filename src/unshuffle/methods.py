@@ -1,0 +1,311 @@
+"""The methods by name, the rule that chooses one, and the one way from bags to a solution."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from unshuffle import losses
+from unshuffle import noise as noises
+from unshuffle.bags import Bag, Bags, join_bags
+from unshuffle.errors import InputError, suggest
+from unshuffle.penalties import Penalty
+from unshuffle.problem import Problem
+from unshuffle.scaling import Scaling, standardise
+from unshuffle.solution import Solution, Status
+from unshuffle.solvers import closed_form, exact, multistart, projection
+from unshuffle.solvers.multistart import Effort
+from unshuffle.solvers.projection import Projection
+
+
+@dataclass(frozen=True)
+class Means:
+    """Regress the mean labels of the bags on their mean rows."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Try every permutation; for at most eight rows."""
+
+
+Strategy = losses.Loss | Projection | Means | Exact
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method's name, one line on it, and what it does (None: it chooses another)."""
+
+    name: str
+    summary: str
+    strategy: Strategy | None = None
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("auto", "the method that the decision table picks for these data"),
+        Method("paper", "the paper's rule: 'sm' if d <= 2 or bags >= 3d, else 'p1'"),
+        Method(
+            "ls",
+            "least squares over all matchings: sorted predictions against sorted labels",
+            losses.Squared(),
+        ),
+        Method(
+            "sm",
+            "self-moments: the first K moments of predictions and labels agree",
+            losses.Moments(),
+        ),
+        Method("p1", "least squares among weights that meet the mean exactly", Projection(1)),
+        Method(
+            "p2", "least squares among weights that meet mean and variance exactly", Projection(2)
+        ),
+        Method("emd", "earth mover's distance between predictions and labels", losses.Absolute()),
+        Method(
+            "ks",
+            "Kolmogorov-Smirnov distance between predictions and labels",
+            losses.KolmogorovSmirnov(),
+        ),
+        Method(
+            "small-d",
+            "least squares on the smallest labels only (the paper's poor example)",
+            losses.SmallD(),
+        ),
+        Method(
+            "means",
+            "regression of bag means, unbiased, for at least as many bags as weights",
+            Means(),
+        ),
+        Method("exact", "least squares over every permutation, for at most 8 rows", Exact()),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which method to use, and why."""
+
+    method: str
+    reason: str
+
+
+def choose_method(
+    n: int, d: int, bag_sizes: Sequence[int] | None = None, noise: object = None
+) -> Choice:
+    """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
+
+    >>> choose_method(1000, 5).method
+    'p1'
+    >>> choose_method(1000, 2).reason
+    'd = 2 weights: two moments fix them in closed form'
+    """
+    n_bags = 1 if bag_sizes is None else len(bag_sizes)
+    if bag_sizes is not None and sum(bag_sizes) != n:
+        raise InputError(f"bag_sizes add up to {sum(bag_sizes)}, not to n = {n}: give every size")
+    if d <= 2:
+        known = "one moment fixes it" if d == 1 else "two moments fix them in closed form"
+        return Choice("sm", f"d = {d} weight{'s' if d > 1 else ''}: {known}")
+    if n_bags >= 3 * d:
+        return Choice("sm", f"{n_bags} bags are at least 3 d = {3 * d}: low moments are enough")
+    return Choice(
+        "p1",
+        f"d = {d} weights and {n_bags} bag{'s' if n_bags > 1 else ''}, fewer than "
+        f"3 d = {3 * d}: high moments are too noisy, so least squares under the mean condition",
+    )
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Everything a fit can be asked for, as in `ShuffledLinearRegression`."""
+
+    method: Any = "auto"
+    noise: Any = None
+    l1: float = 0.0
+    l2: float = 0.0
+    fit_intercept: bool = True
+    n_starts: int | None = None
+    tol: float = 1e-6
+    n_jobs: int | None = None
+
+
+def fit(
+    bags: Iterable[Bag], *, rng: np.random.Generator | int | None = None, **options: Any
+) -> Solution:
+    """Fit separate bags; the options are those of `ShuffledLinearRegression`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(200, 2))
+    >>> bags = [Bag(X[:100], rng.permutation(X[:100] @ [1.0, 2.0])),
+    ...         Bag(X[100:], rng.permutation(X[100:] @ [1.0, 2.0]))]
+    >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    joined = join_bags(bags)
+    check_values(joined.X, joined.y)
+    return solve_bags(joined, FitOptions(**options), np.random.default_rng(rng))[0]
+
+
+def check_values(X: np.ndarray, y: np.ndarray) -> None:
+    """Refuse empty data and anything that is not a finite number."""
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InputError(
+            f"the data are empty: {X.shape[0]} rows and {X.shape[1]} features; "
+            "give at least one of each"
+        )
+    for name, values in (("X", X), ("y", y)):
+        if not np.isfinite(values).all():
+            raise InputError(f"{name} holds NaN or infinity: drop those rows or fill them in")
+
+
+def resolve(method: object, bags: Bags, d: int, noise: object) -> tuple[str, Strategy]:
+    """Turn a method's name or object into its name and strategy."""
+    if isinstance(method, losses.Loss | Projection | Means | Exact):
+        return _name_of(method), method
+    if not isinstance(method, str):
+        raise InputError(
+            f"method={method!r} is not understood: give a name, one of {', '.join(METHODS)}, or an "
+            "object such as Moments(K=3), Projection(2) or OrderInvariant(g, p)"
+        )
+    if method not in METHODS:
+        raise InputError(f"unknown method '{method}': {suggest(method, METHODS)}")
+    if METHODS[method].strategy is None:
+        method = choose_method(bags.n, d, bags.sizes.tolist(), noise).method
+    strategy = METHODS[method].strategy
+    assert strategy is not None
+    return method, strategy
+
+
+def _name_of(strategy: Strategy) -> str:
+    """Return the name under which a strategy given as an object is reported."""
+    if isinstance(strategy, Projection):
+        return f"p{strategy.dp}"
+    for method in METHODS.values():
+        if type(method.strategy) is type(strategy):
+            return method.name
+    return "order-invariant"
+
+
+def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tuple[Solution, str]:
+    """Solve bags in standard units; return the solution in the user's, and the method used."""
+    check_options(options)
+    noise = noises.as_noise(options.noise)
+    d = bags.d + options.fit_intercept
+    name, strategy = resolve(options.method, bags, d, noise)
+    loss = strategy if isinstance(strategy, losses.Loss) else losses.Squared()
+    keeps_units = loss.degree is None
+    standard, scaling = standardise(
+        bags, options.fit_intercept, options.fit_intercept and loss.is_shift_invariant
+    )
+    if keeps_units:
+        scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
+        standard = standard.with_values(standard.X, bags.y)
+    _check_size(bags, d, strategy, options)
+    degree = loss.degree or 0
+    penalty = Penalty(
+        options.l1 * scaling.penalty_factors(1, degree),
+        options.l2 * scaling.penalty_factors(2, degree),
+    )
+    if noise is not None:
+        noise = noise.divided_by(scaling.label_scale)
+    problem = Problem(standard, loss, noise, penalty)
+    effort = Effort(options.n_starts, options.tol, options.n_jobs)
+    solution = _solve(problem, strategy, rng, effort)
+    remarks = make_remarks(bags, standard, scaling)
+    solution = replace(solution, stats=dict(solution.stats, remarks=remarks))
+    return solution.mapped(scaling.to_user, scaling.label_scale**degree), name
+
+
+def _solve(
+    problem: Problem, strategy: Strategy, rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Hand a problem to the solver of its strategy."""
+    if isinstance(strategy, Means):
+        return closed_form.solve_means(problem.bags)
+    if isinstance(strategy, Exact):
+        return exact.solve(problem.bags)
+    if isinstance(strategy, Projection):
+        return projection.solve(problem, strategy.dp, rng, effort)
+    if isinstance(strategy, losses.Moments):
+        return _solve_moments(problem, strategy, rng, effort)
+    return multistart.solve(problem, rng, effort)
+
+
+def _solve_moments(
+    problem: Problem, loss: losses.Moments, rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Take the closed forms where they hold, else search."""
+    bags = problem.bags
+    n_moments = loss.n_moments(bags.d, bags.n_bags)
+    has_kinks = bool(problem.penalty.l1.any())
+    if n_moments == 1 and not has_kinks:
+        return closed_form.solve_first_moment(problem, loss)
+    if bags.d == 2 and n_moments == 2 and bags.n_bags == 1 and not problem.penalty.is_active:
+        solution = closed_form.solve_two_moments(problem)
+        if solution is not None:
+            return solution
+    return multistart.solve(problem, rng, effort)
+
+
+def check_options(options: FitOptions) -> None:
+    """Refuse numbers that make no sense, before any work."""
+    for name in ("l1", "l2"):
+        value = getattr(options, name)
+        if not (isinstance(value, Real) and np.isfinite(float(value)) and value >= 0):
+            raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
+    if not (isinstance(options.tol, Real) and options.tol >= 0):
+        raise InputError(f"tol must be a number of at least 0, got {options.tol!r}")
+    n_starts = options.n_starts
+    if n_starts is not None and not (n_starts == int(n_starts) and n_starts >= 1):
+        raise InputError(f"n_starts must be None or a whole number from 1, got {n_starts!r}")
+
+
+def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:
+    """Refuse data too small for the method, and options that it does not have."""
+    if isinstance(strategy, Means | Exact):
+        if options.l1 or options.l2:
+            raise InputError(
+                f"method '{_name_of(strategy)}' has no penalties: leave l1 and l2 at 0, or use "
+                "method 'ls'"
+            )
+        return
+    if bags.n < d and not options.l2 and not isinstance(strategy, losses.Moments):
+        raise InputError(
+            f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, use "
+            "fewer features, or give a penalty l2 > 0"
+        )
+
+
+def make_remarks(bags: Bags, standard: Bags, scaling: Scaling) -> tuple[str, ...]:
+    """Collect what was handled but should be known: each one sentence."""
+    remarks = []
+    constant = np.flatnonzero(scaling.is_constant)
+    if len(constant):
+        which = ", ".join(map(str, constant[:5])) + ("…" if len(constant) > 5 else "")
+        remarks.append(f"column {which} is constant and gets weight 0.")
+    useful = standard.X[:, np.append(~scaling.is_constant, True)[: standard.d]]
+    rank = np.linalg.matrix_rank(useful.T @ useful / bags.n, tol=1e-10, hermitian=True)
+    if rank < useful.shape[1]:
+        remarks.append(
+            f"the columns are collinear (rank {rank} of {useful.shape[1]}): the weights shown are "
+            "the smallest among all that predict the same."
+        )
+    if np.ptp(bags.y) == 0:
+        remarks.append("every label is the same, so that the data say nothing about the weights.")
+    n_single = int((bags.sizes == 1).sum())
+    if n_single and bags.n_bags > 1:
+        remarks.append(f"{n_single} bags hold one row: they are used as linked pairs.")
+    return tuple(remarks)
+
+
+def warn_once(solution: Solution) -> None:
+    """Say at most one thing about convergence and one about the data."""
+    if solution.status in (Status.LONELY, Status.UNFINISHED, Status.UNMET_MOMENTS):
+        warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+    remarks = solution.stats.get("remarks", ())
+    if remarks:
+        warnings.warn(" ".join(remarks), UserWarning, stacklevel=3)

@@ -1,0 +1,40 @@
+"""Penalties: they see only the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unshuffle.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Penalty:
+    """Σ l1ⱼ |wⱼ| + Σ l2ⱼ wⱼ², with one factor per weight (zero: that weight is free)."""
+
+    l1: np.ndarray
+    l2: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name, values in (("l1", self.l1), ("l2", self.l2)):
+            if not (np.all(np.isfinite(values)) and np.all(np.asarray(values) >= 0)):
+                raise InputError(f"{name} must be finite and at least 0, got {values}")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any weight is penalised."""
+        return bool(self.l1.any() or self.l2.any())
+
+    def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return value and gradient of the part without kinks, for weights (…, d)."""
+        return (self.l2 * w**2).sum(-1), 2 * self.l2 * w
+
+    def kinks(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return value and slope of the part with kinks (slope 0 at the kink itself)."""
+        return (self.l1 * np.abs(w)).sum(-1), self.l1 * np.sign(w)
+
+
+def no_penalty(d: int) -> Penalty:
+    """Return the penalty that leaves d weights free."""
+    return Penalty(np.zeros(d), np.zeros(d))

@@ -1,0 +1,238 @@
+"""Algorithm 2: least squares over the weights that meet the first moments exactly.
+
+The paper searches over projections p and solves the moments in the projected space. For one
+moment every w on the plane x̄ᵀw = ȳ is such a point, and for two every w on an ellipsoid within
+it, so that the search runs over coordinates of the plane or directions of the ellipsoid and every
+point it visits meets the conditions. For more moments there are no such coordinates: a
+constrained search finds the surface and Newton steps put its end points onto it exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from unshuffle import moments
+from unshuffle.bags import Bags
+from unshuffle.errors import InputError
+from unshuffle.losses import Squared
+from unshuffle.noise import Noise
+from unshuffle.penalties import Penalty
+from unshuffle.problem import Problem
+from unshuffle.solution import Candidate, Solution, Status, merge_starts
+from unshuffle.solvers.multistart import SAME_ANSWER, Effort, Space, search
+
+# Smoothing of |w| on the way to exact zeros (in standard units), and the size below which a
+# weight counts as one: ten times the smoothing, since a weight at rest on a kink ends within it.
+_SMOOTHING, _ZERO = 1e-4, 1e-3
+# Conditions met to this relative error count as met exactly.
+MET = 1e-9
+_CONSTRAINED_STARTS = 16
+# Newton doubles the digits each step: from three to sixteen in as many, with room for bad starts.
+_NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The hybrid estimator P(dp): LS among the weights that meet the first dp moments."""
+
+    dp: int = 1
+
+    def __post_init__(self) -> None:
+        if not (int(self.dp) == self.dp and self.dp >= 1):
+            raise InputError(f"Projection needs a whole dp of at least 1, got {self.dp}")
+
+
+def solve(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
+    """Minimise LS under the first dp pooled moment conditions, with exact zeros where l1 asks."""
+    problem = problem.with_loss(Squared())
+    if not problem.sphere.has_mean:
+        raise InputError(
+            f"the mean of every column is zero, so that P{dp} has no moment condition to meet: "
+            "fit an intercept, or use method 'ls'"
+        )
+    if not problem.penalty.l1.any():
+        return _solve_smooth(problem, dp, rng, effort)
+    return _solve_sparse(problem, dp, rng, effort)
+
+
+def _solve_smooth(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
+    """Solve without L1: on the plane, on the sphere, or on the surface of more moments."""
+    sphere = problem.sphere
+    n_free = sphere.basis.shape[1]
+    if n_free == 0 or (dp >= 2 and sphere.radius == 0.0):
+        status = Status.EXACT if dp == 1 else Status.UNMET_MOMENTS
+        return _at_points(problem, sphere.centre[None], status)
+    if dp == 1:
+        return search(_plane(problem, rng), effort, problem.bags.n)
+    if n_free == 1 and dp == 2:
+        return _at_points(problem, sphere.on_sphere(np.array([[1.0], [-1.0]])), Status.EXACT)
+    solution = search(_surface(problem, rng), effort, problem.bags.n)
+    return solution if dp == 2 else _meet_more(problem, dp, solution)
+
+
+def _judge(problem: Problem) -> Problem:
+    """Return the LS that compares points; noise known only by its moments cannot enter it."""
+    if problem.noise is None or problem.noise.has_atoms:
+        return problem
+    return Problem(problem.bags, problem.loss, None, problem.penalty)
+
+
+def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solution:
+    """Return the few points that meet the conditions, best first."""
+    values = _judge(problem).smooth(weights)[0]
+    order = np.argsort(values, kind="stable")
+    candidates = tuple(Candidate(weights[i], float(values[i])) for i in order)
+    return Solution(candidates, status, {"n_starts": 0}, values[order])
+
+
+def _plane(problem: Problem, rng: np.random.Generator) -> Space:
+    """Search over the coordinates u of the plane w = centre + basis u."""
+    sphere = problem.sphere
+    judge = _judge(problem)
+    inner = sphere.basis.T @ problem.curvature @ sphere.basis
+    n_free = len(inner)
+    size = sphere.radius or float(np.std(problem.bags.y))
+
+    def evaluate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = judge.smooth(sphere.on_plane(u))
+        return values, gradients @ sphere.basis
+
+    def draw(n: int, is_first: bool) -> np.ndarray:
+        u = rng.standard_normal((n, n_free))
+        return size * u / np.sqrt((u**2).sum(1, keepdims=True))
+
+    inverse = 0.5 * np.linalg.pinv(inner, rcond=1e-10, hermitian=True)
+    return Space(evaluate, draw, sphere.on_plane, inverse, np.zeros(n_free), problem.curvature)
+
+
+def _surface(problem: Problem, rng: np.random.Generator) -> Space:
+    """Search over directions p of the sphere; the value does not depend on the length of p."""
+    sphere = problem.sphere
+    n_free = sphere.basis.shape[1]
+    judge = _judge(problem)
+
+    def evaluate(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = np.sqrt((p**2).sum(1, keepdims=True))
+        unit = p / size
+        values, gradients = judge.smooth(sphere.on_sphere(p))
+        pulled = sphere.radius * gradients @ sphere.basis
+        return values, (pulled - unit * (pulled * unit).sum(1, keepdims=True)) / size
+
+    def draw(n: int, is_first: bool) -> np.ndarray:
+        p = rng.standard_normal((n, n_free))
+        return p / np.sqrt((p**2).sum(1, keepdims=True))
+
+    inverse = 0.5 * np.eye(n_free) / sphere.radius**2
+    return Space(evaluate, draw, sphere.on_sphere, inverse, np.zeros(n_free), problem.curvature)
+
+
+def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function w → Mₖ(w) − Nₖ, k = 1 … dp, on the pooled data."""
+    mixing = moments.mix_noise(dp, noise)
+    targets = np.array([np.mean(bags.y**k) for k in range(1, dp + 1)])
+
+    def gaps(w: np.ndarray) -> np.ndarray:
+        z = bags.X @ w
+        raw = np.array([np.mean(z**k) for k in range(dp + 1)])
+        return mixing @ raw - targets
+
+    return gaps
+
+
+def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> np.ndarray:
+    """Return the Jacobian (dp, d) of the moment gaps."""
+    mixing = moments.mix_noise(dp, noise)
+    z = bags.X @ w
+    raw = np.stack([k * (z ** (k - 1)) @ bags.X / bags.n for k in range(1, dp + 1)])
+    return mixing[:, 1:] @ raw
+
+
+def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
+    """Carry solutions that meet two moments on to dp of them."""
+    bags, noise, judge = problem.bags, problem.noise, _judge(problem)
+    gaps = moment_gaps(bags, noise, dp)
+    ends, values = [], []
+    for candidate in two_moments.candidates[:_CONSTRAINED_STARTS]:
+        found = minimize(
+            lambda w: tuple(part[0] for part in judge.smooth(w[None])),
+            candidate.weights,
+            jac=True,
+            method="SLSQP",
+            constraints={
+                "type": "eq",
+                "fun": gaps,
+                "jac": lambda w: _moment_slopes(bags, noise, dp, w),
+            },
+        )
+        w = _put_on_surface(bags, noise, dp, found.x)
+        if w is not None:
+            ends.append(w)
+            values.append(judge.smooth(w[None])[0][0])
+    if not ends:
+        return Solution(
+            two_moments.candidates,
+            Status.UNMET_MOMENTS,
+            two_moments.stats,
+            two_moments.start_values,
+        )
+    candidates = merge_starts(np.stack(ends), np.array(values), problem.curvature, SAME_ANSWER)
+    return Solution(candidates, two_moments.status, two_moments.stats, np.sort(values))
+
+
+def _put_on_surface(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> np.ndarray | None:
+    """Take least-norm Newton steps until the conditions are met; None if they are not."""
+    gaps = moment_gaps(bags, noise, dp)
+    for _ in range(_NEWTON_STEPS):
+        gap = gaps(w)
+        if not np.all(np.isfinite(gap)):
+            return None
+        if np.abs(gap).max() <= MET:
+            return w
+        w = w - np.linalg.lstsq(_moment_slopes(bags, noise, dp, w), gap, rcond=1e-12)[0]
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _SmoothedL1(Penalty):
+    """A penalty whose |w| is rounded off near zero, or replaced by fixed signs."""
+
+    kink_factors: np.ndarray
+    signs: np.ndarray | None = None
+
+    def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = super().smooth(w)
+        if self.signs is not None:
+            pull = self.kink_factors * self.signs
+            return value + (pull * w).sum(-1), slope + pull
+        size = np.sqrt(w**2 + _SMOOTHING**2)
+        return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * w / size
+
+
+def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
+    """Find the zeros with a rounded |w|, then solve among the remaining weights exactly."""
+    penalty = problem.penalty
+    free = np.zeros(len(penalty.l1))
+    rounded = _SmoothedL1(free, penalty.l2, penalty.l1)
+    rough = _solve_smooth(
+        Problem(problem.bags, problem.loss, problem.noise, rounded), dp, rng, effort
+    )
+    best = rough.best.weights
+    # The conditions need room: at least one weight more than there are conditions stays.
+    largest = np.argsort(-np.abs(best), kind="stable")[: dp + 1]
+    keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
+    keep[largest] |= keep.sum() <= dp
+    part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], np.sign(best[keep]))
+    bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
+    inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
+    weights = np.zeros((len(inner.candidates), len(best)))
+    weights[:, keep] = [c.weights for c in inner.candidates]
+    values = _judge(problem).smooth(weights)[0] + penalty.kinks(weights)[0]
+    order = np.argsort(values, kind="stable")
+    candidates = tuple(
+        Candidate(weights[i], float(values[i]), inner.candidates[i].n_starts) for i in order
+    )
+    return Solution(candidates, inner.status, inner.stats, inner.start_values)
