@@ -38,6 +38,11 @@ class Bag:
             raise InputError(
                 f"a bag has {len(X)} rows but {len(y)} labels: give as many labels as rows"
             )
+        if 0 in X.shape:
+            raise InputError(
+                f"a bag is empty: {X.shape[0]} rows and {X.shape[1]} features; leave it out, or "
+                "give at least one of each"
+            )
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", y)
 
@@ -116,7 +121,9 @@ class Bags:
         return Bags(X, self.y[kept], offsets, self.row_order[chosen], self.label_order[kept])
 
 
-def make_bags(X: np.ndarray, y: np.ndarray, groups: Sequence[Hashable] | None = None) -> Bags:
+def make_bags(
+    X: np.ndarray, y: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+) -> Bags:
     """Bring rows, labels and bag names to the canonical order.
 
     >>> bags = make_bags(np.array([[2.0], [1.0], [3.0]]), np.array([5.0, 4.0, 9.0]), "aab")
@@ -168,13 +175,13 @@ def join_bags(bags: Iterable[Bag]) -> Bags:
     return make_bags(X, np.concatenate([bag.y for bag in bags]), groups)
 
 
-def _encode(groups: Sequence[Hashable]) -> np.ndarray:
+def _encode(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """Number the bag names; any hashable names will do, also of mixed types."""
-    array = np.asarray(groups) if not isinstance(groups, str) else np.array(list(groups))
-    if array.dtype.kind in "iubUS":
-        return np.unique(array, return_inverse=True)[1].ravel()
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
+        return np.unique(groups, return_inverse=True)[1].ravel()
+    # One by one: an array made of a list would turn 1 and "1" into the same name.
+    items = groups.tolist() if isinstance(groups, np.ndarray) else groups
     numbers: dict[Hashable, int] = {}
-    items = array.tolist() if array.ndim == 1 else list(groups)
     return np.array([numbers.setdefault(name, len(numbers)) for name in items], dtype=int)
 
 

@@ -7,12 +7,18 @@ from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.bags import make_bags
 from unshuffle.errors import InputError, quote
+from unshuffle.inference import Summary, check_level, is_identified, make_intervals, summarise
+from unshuffle.matching import Match, match_labels
 from unshuffle.methods import FitOptions, solve_bags, warn_once
+from unshuffle.noise import as_noise
+from unshuffle.solution import Solution
+from unshuffle.uncertainty import Posterior
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
@@ -53,6 +59,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         The method used, where "auto" or "paper" chose it.
     solution_ : Solution
         All candidates best first, with the status (a sentence of advice) and statistics.
+    noise_ : float or None
+        Sd of the noise, given or estimated; None where the method has none.
+    identified_ : bool or None
+        False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
+        of w_j sd(x_j)); None for methods without a posterior.
+    posterior_ : Posterior or None
+        Weighted draws of the weights and of the noise.
 
     Examples
     --------
@@ -60,9 +73,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     >>> data = make_shuffled(n=300, d=2, noise=0.1, bags=6, rng=0)
     >>> model = ShuffledLinearRegression(method="ls", random_state=0)
     >>> model.fit(data.X, data.y, groups=data.groups).coef_.round(1).tolist()
-    [-0.4, 0.5]
+    [0.8, -1.3]
     >>> data.weights.round(1).tolist()
-    [-0.4, 0.5]
+    [0.8, -1.3]
     """
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost.
@@ -121,6 +134,14 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.coef_ = weights[: bags.d]
         self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
         self.solution_ = solution
+        self.posterior_ = (
+            solution.uncertainty if isinstance(solution.uncertainty, Posterior) else None
+        )
+        # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j).
+        self._scales = X.std(axis=0)
+        self._sizes = (bags.n, bags.n_bags)
+        self.noise_ = _noise_level(self.noise, solution)
+        self.identified_ = is_identified(solution, self._scales)
         warn_once(solution)
         return self
 
@@ -129,6 +150,49 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=float)
         return X @ self.coef_ + self.intercept_
+
+    def conf_int(self, level: float = 0.95) -> np.ndarray:
+        """Return one row (low, high) per feature, the intercept left out.
+
+        Methods without a posterior refuse: around a biased estimate an interval would cover the
+        wrong value.
+        """
+        check_is_fitted(self)
+        return make_intervals(self.solution_, self.method_, level)[: len(self.coef_)]
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
+        check_is_fitted(self)
+        return summarise(
+            self.solution_,
+            self.method_,
+            self._names(),
+            self._scales,
+            self._sizes,
+            self.noise_,
+            check_level(level),
+        )
+
+    def match(self, X: Any, y: Any, groups: Sequence[Hashable] | None = None) -> Match:
+        """Return for each row the index in `y` of its most likely label, and its probability.
+
+        Parameters
+        ----------
+        X, y, groups
+            As in `fit`; the data fitted, or new data of the same kind.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=float)
+        y = np.asarray(y, dtype=float).ravel()
+        bags = make_bags(X, y, _check_groups(groups, len(y)))
+        return match_labels(bags, self.coef_, self.intercept_, self.posterior_, self.fit_intercept)
+
+    def _names(self) -> tuple[str, ...]:
+        """Names of the weights, the intercept last."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(len(self.coef_))]
+        return (*map(str, names), *(("intercept",) if self.fit_intercept else ()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,11 +204,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
 def _check_data(model: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Validate X and y in scikit-learn's way, with errors that name column, row and way out."""
-    if y is not None and np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
         raise InputError(
-            f"y should be a 1d array, got shape {np.shape(y)}: fit one label column at a time"
+            f"y should be a 1d array, got shape {tuple(shape)}: fit one label column at a time"
         )
-    if hasattr(X, "__len__") and hasattr(y, "__len__") and len(X) != len(y):
+    # The length of a sparse matrix is another thing; scikit-learn refuses it in its own words.
+    if hasattr(X, "__len__") and hasattr(y, "__len__") and not issparse(X) and len(X) != len(y):
         raise InputError(
             f"X has {len(X)} rows but y has {len(y)} labels, inconsistent numbers of samples: "
             "give one label for each row, bag by bag"
@@ -152,7 +218,7 @@ def _check_data(model: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.nd
     try:
         X, y = validate_data(model, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
     except ValueError as exc:
-        offender = _find_text(X)
+        offender = _find_text(X) or _find_gap(y)
         if offender is None:
             raise
         raise InputError(offender) from exc
@@ -163,19 +229,37 @@ def _check_data(model: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.nd
         raise InputError(
             f"X holds {_describe(X[row, column])} in {name}, row {row}: drop the row or fill it in"
         )
-    y = np.asarray(y, dtype=np.float64)
-    if not np.isfinite(y).all():
-        row = int(np.argmax(~np.isfinite(y)))
-        raise InputError(
-            f"y holds {_describe(y[row])} in row {row}: drop the label together with one row of "
-            "its bag, or fill it in"
-        )
-    return X, y
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def _noise_level(noise: Any, solution: Solution) -> float | None:
+    """Return the noise sd that was given, else the estimated one, else None."""
+    given = as_noise(noise)
+    if given is not None:
+        return given.sd
+    return None if solution.uncertainty is None else solution.uncertainty.noise
 
 
 def _describe(value: float) -> str:
     """Name a number that is none (scikit-learn's checks look for these words)."""
     return "NaN" if np.isnan(value) else "infinity (inf)"
+
+
+def _find_gap(y: Any) -> str | None:
+    """Return a sentence on the first label that is NaN or infinite, if there is one."""
+    if y is None or np.asarray(y).dtype.kind == "c":
+        return None
+    try:
+        values = np.asarray(y, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        return None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if not len(bad):
+        return None
+    return (
+        f"y holds {_describe(values[bad[0]])} in row {bad[0]}: drop the label together with one "
+        "row of its bag, or fill it in"
+    )
 
 
 def _find_text(X: Any) -> str | None:
@@ -203,14 +287,21 @@ def _check_groups(groups: Any, n: int) -> Any:
     if groups is None:
         return None
     frame = nw.from_native(groups, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
+        raise InputError(f"groups must be one column of names, got shape {np.shape(groups)}")
     items = frame.to_list() if isinstance(frame, nw.Series) else groups
     if len(items) != n:
         raise InputError(
             f"groups has {len(items)} entries but there are {n} rows: give the bag of every row"
         )
-    for row, name in enumerate(items if np.asarray(items).dtype.kind in "fO" else ()):
+    is_complete = isinstance(items, np.ndarray) and items.dtype.kind in "iubUS"
+    for row, name in enumerate(() if is_complete else items):
         if name is None or name != name:
             raise InputError(f"groups holds {name} in row {row}: give every row a bag, or drop it")
+        if not isinstance(name, Hashable):
+            raise InputError(
+                f"groups holds {quote(name)} in row {row}, which is no name: give numbers or texts"
+            )
     return items
 
 

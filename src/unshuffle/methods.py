@@ -26,12 +26,22 @@ from unshuffle.solvers.projection import Projection
 
 @dataclass(frozen=True)
 class Means:
-    """Regress the mean labels of the bags on their mean rows."""
+    """Regress the mean labels of the bags on their mean rows.
+
+    >>> bags = [Bag([[0.0], [2.0]], [5.0, 1.0]), Bag([[4.0]], [9.0])]
+    >>> fit(bags, method=Means()).weights.round(6).tolist()
+    [2.0, 1.0]
+    """
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Try every permutation; for at most eight rows."""
+    """Try every permutation; for at most eight rows.
+
+    >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
+    >>> fit([bag], method=Exact()).weights.round(6).tolist()
+    [2.0, 1.0]
+    """
 
 
 Strategy = losses.Loss | Projection | Means | Exact
@@ -217,7 +227,7 @@ def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tup
     solution = _solve(problem, strategy, rng, effort)
     remarks = make_remarks(bags, standard, scaling)
     solution = replace(solution, stats=dict(solution.stats, remarks=remarks))
-    return solution.mapped(scaling.to_user, scaling.label_scale**degree), name
+    return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
 
 
 def _solve(
@@ -255,9 +265,9 @@ def check_options(options: FitOptions) -> None:
     """Refuse numbers that make no sense, before any work."""
     for name in ("l1", "l2"):
         value = getattr(options, name)
-        if not (isinstance(value, Real) and np.isfinite(float(value)) and value >= 0):
+        if not (isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0):
             raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
-    if not (isinstance(options.tol, Real) and options.tol >= 0):
+    if not (isinstance(options.tol, Real) and float(options.tol) >= 0):
         raise InputError(f"tol must be a number of at least 0, got {options.tol!r}")
     n_starts = options.n_starts
     if n_starts is not None and not (n_starts == int(n_starts) and n_starts >= 1):

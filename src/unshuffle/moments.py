@@ -133,8 +133,12 @@ def make_sphere(bags: Bags, noise: Noise | None) -> MomentSphere:
         null, start, target = np.eye(bags.d), np.zeros(bags.d), 0.0
     values, vectors = np.linalg.eigh(null.T @ gram @ null)
     keep = values > 1e-12 * max(values.max(initial=0.0), np.trace(gram) / bags.d)
-    root = vectors[:, keep] / np.sqrt(values[keep]) @ vectors[:, keep].T
-    centre = start - null @ (root @ root @ (null.T @ (gram @ start)))
+    root = vectors[:, keep] / np.sqrt(values[keep])
+    if keep.all():
+        # The symmetric root does not turn with the eigenvectors. With collinear columns it would
+        # have directions without effect, and a point on the sphere would fall inside it.
+        root = root @ vectors.T
+    centre = start - null @ (root @ (root.T @ (null.T @ (gram @ start))))
     # Squares about the mean: plain second moments cancel badly when the means are large.
     squared_radius = np.mean((y - target) ** 2) - np.mean((X @ centre - target) ** 2) - error_square
     radius = np.sqrt(max(squared_radius, 0.0))

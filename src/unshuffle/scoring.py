@@ -34,6 +34,12 @@ def make_shuffled_scorer() -> Any:
     Under ``sklearn.set_config(enable_metadata_routing=True)`` it asks for `groups`, and every
     fold is scored group by group. Without routing scikit-learn hands groups to the splitter only:
     neither the estimator nor this scorer ever sees them, and both treat a fold as one bag.
+
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(100, 1, noise=0.0, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y)
+    >>> abs(round(make_shuffled_scorer()(model, data.X, data.y), 6))
+    0.0
     """
     scorer = make_scorer(sorted_error, greater_is_better=False)
     from sklearn import get_config

@@ -102,7 +102,7 @@ def shuffle_labels(
     if len(groups) != len(shuffled):
         raise InputError(f"groups has {len(groups)} entries but y has {len(shuffled)}")
     members: dict[Hashable, list[int]] = {}
-    for i, name in enumerate(np.asarray(groups, dtype=object).tolist()):
+    for i, name in enumerate(groups.tolist() if isinstance(groups, np.ndarray) else groups):
         members.setdefault(name, []).append(i)
     for rows in members.values():
         shuffled[rows] = shuffled[rng.permutation(rows)]

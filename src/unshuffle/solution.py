@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from unshuffle.uncertainty import Uncertainty
 
 
 class Status(Enum):
@@ -23,6 +25,16 @@ class Status(Enum):
         "The best start was still improving when it stopped: raise tol, or scale the data "
         "so that no column dwarfs the others."
     )
+    POSTERIOR = "The posterior was sampled well: estimate and intervals can be trusted as they are."
+    THIN_POSTERIOR = (
+        "The posterior was hard to sample, so that estimate and intervals are rough: try another "
+        "random_state, and trust only what stays."
+    )
+    MISFIT = (
+        "The labels do not look as the model predicts (curved mean, uneven or heavy-tailed noise), "
+        "so that the evidence was weakened and the intervals widened: look at the residual plot of "
+        "a linked sample, or transform the label."
+    )
     UNMET_MOMENTS = (
         "No real weights meet the moment conditions of these data; the nearest were taken: give "
         "the noise level if it is known, or use a method that does not need moments ('ls')."
@@ -31,12 +43,18 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer: its weights [features …, intercept], its value, and how many starts met there."""
+    """One answer: its weights [features …, intercept], its value, and how many starts met there.
+
+    Answers from a posterior carry their log evidence (the value is its negative), their share of
+    the posterior and their noise sd.
+    """
 
     weights: np.ndarray
     value: float
     n_starts: int = 1
     evidence: float | None = None
+    share: float | None = None
+    noise: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +62,20 @@ class Solution:
     """Candidates best first, the status, and what the solver counted.
 
     `start_values` holds the final value of every start, best first, also of those that ended in
-    a candidate not kept.
+    a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
+    mean over several), `uncertainty` how sure it is where the method can say.
+
+    >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
+    >>> solution.weights.tolist(), solution.value, solution.status.name
+    ([2.0], 0.1, 'EXACT')
     """
 
     candidates: tuple[Candidate, ...]
     status: Status
     stats: Mapping[str, Any] = field(default_factory=dict)
     start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    estimate: np.ndarray | None = None
+    uncertainty: Uncertainty | None = None
 
     @property
     def best(self) -> Candidate:
@@ -59,31 +84,52 @@ class Solution:
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights of the best candidate, the intercept last."""
-        return self.best.weights
+        """The estimated weights, the intercept last."""
+        return self.best.weights if self.estimate is None else self.estimate
 
     @property
     def value(self) -> float:
         """The value of the best candidate."""
         return self.best.value
 
-    def mapped(self, to_user: Any, value_scale: float) -> Solution:
-        """Return the solution in other units."""
+    def mapped(
+        self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int
+    ) -> Solution:
+        """Return the solution in the user's units; values grow by label_scale**degree."""
+        value_scale = label_scale**degree
         candidates = tuple(
-            replace(c, weights=to_user(c.weights), value=float(c.value * value_scale))
+            replace(
+                c,
+                weights=to_user(c.weights),
+                value=float(c.value * value_scale),
+                noise=None if c.noise is None else c.noise * label_scale,
+            )
             for c in self.candidates
         )
-        return replace(self, candidates=candidates, start_values=self.start_values * value_scale)
+        unsure = self.uncertainty
+        return replace(
+            self,
+            candidates=candidates,
+            start_values=self.start_values * value_scale,
+            estimate=None if self.estimate is None else to_user(self.estimate),
+            uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),
+        )
 
 
 def merge_starts(
-    weights: np.ndarray, values: np.ndarray, curvature: np.ndarray, distance: float
+    weights: np.ndarray,
+    values: np.ndarray,
+    curvature: np.ndarray,
+    distance: float,
+    n_starts: Sequence[int] | None = None,
 ) -> tuple[Candidate, ...]:
     """Gather end points whose predictions agree into candidates, best first.
 
     Two end points are one answer when the root mean square difference of their predictions is
-    below `distance` (in units of the labels' spread).
+    below `distance` (in units of the labels' spread). `n_starts` says how many starts each end
+    point already stands for; without it, one.
     """
+    arrivals = [1] * len(values) if n_starts is None else n_starts
     order = [s for s in np.argsort(values, kind="stable") if np.isfinite(values[s])]
     centres: list[int] = []
     counts: list[int] = []
@@ -92,10 +138,10 @@ def merge_starts(
             gap = weights[centres] - weights[s]
             close = np.einsum("ij,jk,ik->i", gap, curvature, gap) < distance**2
             if close.any():
-                counts[int(np.argmax(close))] += 1
+                counts[int(np.argmax(close))] += arrivals[s]
                 continue
         centres.append(s)
-        counts.append(1)
+        counts.append(arrivals[s])
     return tuple(
         Candidate(weights[s].copy(), float(values[s]), n)
         for s, n in zip(centres, counts, strict=True)

@@ -10,6 +10,7 @@ from unshuffle.losses import Moments, Squared
 from unshuffle.noise import Noise
 from unshuffle.problem import Problem
 from unshuffle.solution import Candidate, Solution, Status
+from unshuffle.uncertainty import StudentT
 
 # A mean this far below the spread of its column is rounding, not information.
 NO_MEAN = 1e-12
@@ -36,7 +37,17 @@ def solve_means(bags: Bags) -> Solution:
         )
     gaps = (labels - rows @ weights) * root
     value = float(gaps @ gaps / bags.n)
-    return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0})
+    # Means of n labels have variance σ²/n, so the weighted residuals measure σ itself.
+    dof = bags.n_bags - bags.d
+    variance = float(gaps @ gaps) / dof if dof > 0 else 0.0
+    design = rows * root[:, None]
+    unsure = StudentT(
+        weights,
+        variance * np.linalg.inv(design.T @ design),
+        dof,
+        float(np.sqrt(variance)) if dof > 0 else None,
+    )
+    return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
 
 
 def solve_first_moment(problem: Problem, loss: Moments) -> Solution:

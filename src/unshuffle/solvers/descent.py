@@ -78,8 +78,8 @@ def _descend_part(
         running = kernels.advance_descent(
             *state, l1, trial_values, trial_gradients, tol, MAX_ITERATIONS
         )
-        # Copying survivors costs as much as a few evaluations: wait until a quarter is done.
-        if running > 0.75 * len(alive):
+        # Copying survivors costs as much as a few evaluations: wait until a tenth is done.
+        if running > 0.9 * len(alive):
             continue
         is_done = state.counts[:, 0] != 0
         done = alive[is_done]
@@ -124,25 +124,28 @@ def search_without_slopes(
     value: Callable[[np.ndarray], np.ndarray],
     starts: np.ndarray,
     spread: np.ndarray,
+    l1: np.ndarray,
     rng: np.random.Generator,
     n_rounds: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise a value that has no useful slope from good starts, by a shrinking compass.
 
     Every round tries a step forth and back along each axis of a random basis (in the coordinates
-    `spread`, whose columns are steps of one standard unit); the step grows after a gain and
-    halves without one. Weights that start at exactly zero stay there. Returns the weights, their
-    values and the number of evaluations.
+    `spread`, whose columns are steps of one standard unit), and each weight with a kink (`l1` > 0)
+    at exactly zero, where it then stays; the step grows after a gain and shrinks without one.
+    Returns the weights, their values and the number of evaluations.
     """
     weights, best = starts.copy(), value(starts)
     step = np.full(len(starts), 0.25)
-    is_free = starts != 0
+    drops = 1.0 - np.eye(len(l1))[l1 > 0]
     n_evaluations = len(starts)
     for _ in range(n_rounds):
         turn = np.linalg.qr(rng.standard_normal((spread.shape[1],) * 2))[0]
         moves = (spread @ turn).T
         moves = np.concatenate([moves, -moves])
+        is_free = (weights != 0) | (l1 == 0)
         trials = weights[:, None] + step[:, None, None] * moves * is_free[:, None]
+        trials = np.concatenate([trials, weights[:, None] * drops], axis=1)
         values = value(trials.reshape(-1, starts.shape[1])).reshape(len(starts), -1)
         n_evaluations += values.size
         chosen = values.argmin(axis=1)

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from unshuffle.losses import Moments, Squared
 from unshuffle.problem import Evaluate, Problem
-from unshuffle.solution import Candidate, Solution, Status, merge_starts
+from unshuffle.solution import Solution, Status, merge_starts
 from unshuffle.solvers.descent import descend, search_without_slopes
 
 # Predictions that differ by less than this (root mean square, in label spreads) are one answer.
 # At the default tol, end points of one basin lie within 0.003 of each other.
 SAME_ANSWER = 0.01
-# Only the best few decide anything, so only they are driven to the last digit.
+# Only the best few decide anything, so only they are searched around and driven to the last
+# digit. A step aside of a few times the remaining gap (the root of the value) leaves the small
+# dents of a basin without leaving the basin: at n = 1000, d = 5 two rounds of six bring the best
+# value of 50 starts another 2 to 7 % down for half as many evaluations again.
 N_POLISHED = 5
 POLISH_TOL = 1e-18
+ASIDE, N_ASIDE = (4.0, 2.0), 6
+# So many points are tried for each start, and the lowest go on: for the price of two or three
+# steps of descent the starts begin lower and end sooner. At n = 1000, d = 5 it brings the best
+# value of 50 starts 10 % down at the same total cost.
+SCREENED = 8
 # Starts come in batches until the best value was reached this often, or the limit is spent.
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
 # Above this many rows the starts compete on a sample, and the winners finish on all rows.
-THIN_ABOVE, THIN_TO = 100_000, 20_000
+THIN_ABOVE, THIN_TO, N_REFINED = 40_000, 20_000, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +45,7 @@ class Space:
     inverse: np.ndarray
     l1: np.ndarray
     curvature: np.ndarray
+    normals: Callable[[tuple[int, ...]], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,7 @@ def make_space(problem: Problem, rng: np.random.Generator) -> Space:
         inverse=0.5 * np.linalg.pinv(problem.curvature, rcond=1e-10, hermitian=True),
         l1=problem.penalty.l1,
         curvature=problem.curvature,
+        normals=rng.standard_normal,
     )
 
 
@@ -108,7 +119,7 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
     converged: list[np.ndarray] = []
     n_evaluations = 0
     while True:
-        starts = space.draw(batch, not ends)
+        starts = _screen(space, batch, not ends)
         found = descend(space.evaluate, starts, space.inverse, space.l1, effort.tol, effort.n_jobs)
         ends.append(found.weights)
         values.append(found.values)
@@ -137,42 +148,91 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
     else:
         status = Status.AGREED if candidates[0].n_starts > 1 or n_starts == 1 else Status.LONELY
     rough = Solution(candidates, status, stats, np.sort(all_values))
-    coordinates = np.concatenate(ends)
-    return _polish(space, rough, coordinates, weights, effort)
+    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in candidates[:N_POLISHED]]
+    return _polish(space, rough, np.concatenate(ends)[rows], effort)
+
+
+def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
+    """Draw points and keep the lowest; the very first point drawn, the bag means, always stays."""
+    points = space.draw(SCREENED * n_starts, is_first)
+    values = space.evaluate(points)[0] + (space.l1 * np.abs(points)).sum(axis=1)
+    if is_first:
+        values[0] = -np.inf
+    return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
 def refine(space: Space, rough: Solution, effort: Effort) -> Solution:
     """Carry the best candidates of a sample over to all rows."""
-    weights = np.stack([c.weights for c in rough.candidates[:N_POLISHED]])
-    found = descend(
-        space.evaluate, weights, space.inverse, space.l1, effort.tol * 1e-3, effort.n_jobs
-    )
-    candidates = tuple(
-        Candidate(w, float(v), c.n_starts)
-        for w, v, c in zip(found.weights, found.values, rough.candidates, strict=False)
-    )
+    weights = np.stack([c.weights for c in rough.candidates[:N_REFINED]])
+    found = descend(space.evaluate, weights, space.inverse, space.l1, effort.tol, effort.n_jobs)
+    counts = [c.n_starts for c in rough.candidates[:N_REFINED]]
     stats = dict(rough.stats, n_evaluations_on_all_rows=found.n_evaluations)
-    ordered = tuple(sorted(candidates, key=lambda c: c.value))
-    return Solution(ordered, rough.status, stats, rough.start_values)
+    return _gather(rough, found.weights, found.values, counts, space.curvature, stats)
 
 
-def _polish(
-    space: Space, rough: Solution, coordinates: np.ndarray, weights: np.ndarray, effort: Effort
-) -> Solution:
-    """Drive the best candidates to the last digit."""
+def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:
+    """Search around the best candidates, then drive them to the last digit."""
     top = rough.candidates[:N_POLISHED]
-    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in top]
-    found = descend(
-        space.evaluate, coordinates[rows], space.inverse, space.l1, POLISH_TOL, effort.n_jobs
-    )
-    polished = [
-        Candidate(w, float(v), c.n_starts)
-        for w, v, c in zip(space.embed(found.weights), found.values, top, strict=True)
-    ]
-    candidates = sorted([*polished, *rough.candidates[N_POLISHED:]], key=lambda c: c.value)
+    values = np.array([c.value for c in top])
+    n_evaluations = 0
+    for size in ASIDE:
+        coordinates, values, n_more = _step_aside(space, coordinates, values, size, effort)
+        n_evaluations += n_more
+    found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
+    rest = rough.candidates[N_POLISHED:]
+    weights = np.concatenate([space.embed(found.weights), *(c.weights[None] for c in rest)])
+    values = np.concatenate([found.values, [c.value for c in rest]])
+    counts = [c.n_starts for c in rough.candidates]
     stats = dict(rough.stats)
-    stats["n_evaluations"] += found.n_evaluations
-    return Solution(tuple(candidates), rough.status, stats, rough.start_values)
+    stats["n_evaluations"] += n_evaluations + found.n_evaluations
+    return _gather(rough, weights, values, counts, space.curvature, stats)
+
+
+def _gather(
+    rough: Solution,
+    weights: np.ndarray,
+    values: np.ndarray,
+    counts: list[int],
+    curvature: np.ndarray,
+    stats: dict[str, Any],
+) -> Solution:
+    """Merge candidates that a finer search has brought together, and count their starts anew."""
+    candidates = merge_starts(weights, values, curvature, SAME_ANSWER, counts)
+    stats["n_candidates"] = len(candidates)
+    is_agreed = rough.status is Status.LONELY and candidates[0].n_starts > 1
+    status = Status.AGREED if is_agreed else rough.status
+    return Solution(candidates, status, stats, rough.start_values)
+
+
+def _step_aside(
+    space: Space, coordinates: np.ndarray, values: np.ndarray, size: float, effort: Effort
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Descend again from points around each candidate; keep what is lower."""
+    n, k = coordinates.shape
+    eigenvalues, vectors = np.linalg.eigh(2 * space.inverse)
+    spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) / np.sqrt(k)
+    steps = space.normals((n, N_ASIDE, k)) @ spread.T
+    steps *= size * np.sqrt(np.minimum(values, 1.0))[:, None, None]
+    # Weights that the penalty set to zero stay there.
+    steps *= ((space.l1 == 0) | (coordinates != 0))[:, None]
+    found = descend(
+        space.evaluate,
+        (coordinates[:, None] + steps).reshape(-1, k),
+        space.inverse,
+        space.l1,
+        effort.tol,
+        effort.n_jobs,
+    )
+    ends = found.values.reshape(n, N_ASIDE)
+    best = ends.argmin(axis=1)
+    lowest = ends[np.arange(n), best]
+    is_lower = lowest < values
+    moved = found.weights.reshape(n, N_ASIDE, k)[np.arange(n), best]
+    return (
+        np.where(is_lower[:, None], moved, coordinates),
+        np.where(is_lower, lowest, values),
+        found.n_evaluations,
+    )
 
 
 def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Generator) -> Solution:
@@ -185,10 +245,11 @@ def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Gen
     def value(weights: np.ndarray) -> np.ndarray:
         return problem.smooth(weights)[0] + problem.penalty.kinks(weights)[0]
 
-    weights, ends, n_evaluations = search_without_slopes(value, starts, spread, rng)
+    weights, ends, n_evaluations = search_without_slopes(
+        value, starts, spread, problem.penalty.l1, rng
+    )
     counts = [c.n_starts for c in rough.candidates[: len(starts)]]
-    candidates = [Candidate(w, float(v), n) for w, v, n in zip(weights, ends, counts, strict=True)]
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
-    ordered = tuple(sorted(candidates, key=lambda c: c.value))
-    return Solution(ordered, rough.status, stats, np.sort(ends))
+    solution = _gather(rough, weights, ends, counts, problem.curvature, stats)
+    return replace(solution, start_values=np.sort(ends))

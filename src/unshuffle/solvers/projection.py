@@ -37,7 +37,13 @@ _NEWTON_STEPS = 20
 
 @dataclass(frozen=True)
 class Projection:
-    """The hybrid estimator P(dp): LS among the weights that meet the first dp moments."""
+    """The hybrid estimator P(dp): LS among the weights that meet the first dp moments.
+
+    >>> from unshuffle import Bag, fit
+    >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
+    >>> fit([bag], method=Projection(2)).weights.round(6).tolist()
+    [2.0, 1.0]
+    """
 
     dp: int = 1
 
@@ -106,7 +112,15 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
         return size * u / np.sqrt((u**2).sum(1, keepdims=True))
 
     inverse = 0.5 * np.linalg.pinv(inner, rcond=1e-10, hermitian=True)
-    return Space(evaluate, draw, sphere.on_plane, inverse, np.zeros(n_free), problem.curvature)
+    return Space(
+        evaluate,
+        draw,
+        sphere.on_plane,
+        inverse,
+        np.zeros(n_free),
+        problem.curvature,
+        rng.standard_normal,
+    )
 
 
 def _surface(problem: Problem, rng: np.random.Generator) -> Space:
@@ -127,7 +141,15 @@ def _surface(problem: Problem, rng: np.random.Generator) -> Space:
         return p / np.sqrt((p**2).sum(1, keepdims=True))
 
     inverse = 0.5 * np.eye(n_free) / sphere.radius**2
-    return Space(evaluate, draw, sphere.on_sphere, inverse, np.zeros(n_free), problem.curvature)
+    return Space(
+        evaluate,
+        draw,
+        sphere.on_sphere,
+        inverse,
+        np.zeros(n_free),
+        problem.curvature,
+        rng.standard_normal,
+    )
 
 
 def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -221,13 +243,16 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
         Problem(problem.bags, problem.loss, problem.noise, rounded), dp, rng, effort
     )
     best = rough.best.weights
-    # The conditions need room: at least one weight more than there are conditions stays.
-    largest = np.argsort(-np.abs(best), kind="stable")[: dp + 1]
-    keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
-    keep[largest] |= keep.sum() <= dp
-    part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], np.sign(best[keep]))
-    bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
-    inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
+    largest = np.argsort(-np.abs(best), kind="stable")
+    # As many weights as conditions meet them in a few points, if at all; one more leaves room.
+    for n_kept in (dp, dp + 1):
+        keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
+        keep[largest[:n_kept]] |= keep.sum() < n_kept
+        part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], np.sign(best[keep]))
+        bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
+        inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
+        if inner.status is not Status.UNMET_MOMENTS:
+            break
     weights = np.zeros((len(inner.candidates), len(best)))
     weights[:, keep] = [c.weights for c in inner.candidates]
     values = _judge(problem).smooth(weights)[0] + penalty.kinks(weights)[0]

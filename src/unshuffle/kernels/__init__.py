@@ -1,0 +1,41 @@
+"""Every compiled function of the library, and nothing else.
+
+Each kernel has a plain, slow twin in ``tests/oracles.py``. All release the GIL, none draws
+random numbers, and none allocates more than a few arrays of the length of its bag, so that
+memory stays O(n) and threads neither wait for nor disturb one another.
+
+``X`` comes as ``columns``, shape (d, n) and C-contiguous: a projection is then d passes over
+contiguous memory, which the compiler vectorises; rows would be gathered one by one.
+"""
+
+from unshuffle.kernels.descent import advance_descent
+from unshuffle.kernels.moment_losses import (
+    accumulate_tensors,
+    evaluate_moments,
+    evaluate_tensors,
+)
+from unshuffle.kernels.sorted_losses import (
+    ABSOLUTE,
+    KOLMOGOROV_SMIRNOV,
+    SMALL_D,
+    SQUARED,
+    compare_sorted,
+    evaluate_sorted,
+    largest_step_gap,
+)
+from unshuffle.kernels.sorting import sort_rows
+
+__all__ = [
+    "ABSOLUTE",
+    "KOLMOGOROV_SMIRNOV",
+    "SMALL_D",
+    "SQUARED",
+    "accumulate_tensors",
+    "advance_descent",
+    "compare_sorted",
+    "evaluate_moments",
+    "evaluate_sorted",
+    "evaluate_tensors",
+    "largest_step_gap",
+    "sort_rows",
+]

@@ -1,0 +1,178 @@
+"""One step of BFGS for many starts, by reverse communication."""
+
+import numpy as np
+from numba import njit
+
+from unshuffle.kernels.compiling import OPTIONS
+
+# Line search: the usual constants of weak Wolfe conditions (Lewis and Overton 2013), which
+# also hold for losses with kinks.
+_SUFFICIENT_DECREASE, _CURVATURE = 1e-4, 0.9
+_MAX_HALVINGS = 30
+
+
+@njit(**OPTIONS)
+def _pseudo_gradient(w, gradient, l1, out):
+    """Fill the steepest-descent slope of f + Σ l1|w|, zero where a weight rests at its kink."""
+    for j in range(w.size):
+        if w[j] != 0.0 or l1[j] == 0.0:
+            out[j] = gradient[j] + l1[j] * np.sign(w[j])
+        elif gradient[j] > l1[j]:
+            out[j] = gradient[j] - l1[j]
+        elif gradient[j] < -l1[j]:
+            out[j] = gradient[j] + l1[j]
+        else:
+            out[j] = 0.0
+
+
+@njit(**OPTIONS)
+def _aim(w, slope, inverse, l1, direction):
+    """Fill the quasi-Newton direction; return the slope along it (non-negative: no descent)."""
+    d = w.size
+    along = 0.0
+    for i in range(d):
+        total = 0.0
+        for j in range(d):
+            total -= inverse[i, j] * slope[j]
+        # Orthant-wise rule: a penalised weight moves only downhill of its own slope.
+        if l1[i] > 0.0 and total * slope[i] >= 0.0:
+            total = 0.0
+        direction[i] = total
+        along += total * slope[i]
+    return along
+
+
+@njit(**OPTIONS)
+def _place_trial(w, slope, l1, direction, step, trial):
+    """Fill the trial point; a penalised weight that would cross zero stops at zero."""
+    for j in range(w.size):
+        trial[j] = w[j] + step * direction[j]
+        if l1[j] > 0.0:
+            side = np.sign(w[j]) if w[j] != 0.0 else -np.sign(slope[j])
+            if trial[j] * side <= 0.0:
+                trial[j] = 0.0
+
+
+@njit(**OPTIONS)
+def _update_inverse(inverse, move, change, is_first):
+    """Apply the BFGS update in place; skipped where the curvature is not positive."""
+    d = move.size
+    curvature = 0.0
+    size = 0.0
+    for j in range(d):
+        curvature += move[j] * change[j]
+        size += change[j] * change[j]
+    image = np.zeros(d)
+    spread = 0.0
+    for i in range(d):
+        for j in range(d):
+            image[i] += inverse[i, j] * change[j]
+        spread += image[i] * change[i]
+    if not (curvature > 1e-12 * np.sqrt(size) * np.sqrt(np.sum(move * move))) or spread <= 0.0:
+        return
+    if is_first:
+        # Shanno and Phua: the first curvature seen sets the scale of the first guess.
+        ratio = curvature / spread
+        for i in range(d):
+            image[i] *= ratio
+            for j in range(d):
+                inverse[i, j] *= ratio
+        spread *= ratio
+    for i in range(d):
+        for j in range(d):
+            inverse[i, j] += (1 + spread / curvature) * move[i] * move[j] / curvature - (
+                image[i] * move[j] + move[i] * image[j]
+            ) / curvature
+
+
+@njit(**OPTIONS)
+def advance_descent(
+    weights,
+    values,
+    gradients,
+    inverses,
+    directions,
+    slopes,
+    trials,
+    scalars,
+    counts,
+    l1,
+    trial_values,
+    trial_gradients,
+    tol,
+    max_iter,
+):
+    """Move every running start one evaluation ahead; return how many still run.
+
+    Reverse communication: the caller evaluates the smooth part at `trials`, this function
+    judges the result and proposes the next trial. `scalars` holds step, low, high and the
+    slope along the direction; `counts` holds state (0 running, 1 converged, 2 stuck, 3 out of
+    iterations), iterations, halvings and evaluations.
+    """
+    running = 0
+    d = weights.shape[1]
+    change = np.empty(d)
+    move = np.empty(d)
+    has_kinks = np.any(l1 > 0.0)
+    for s in range(weights.shape[0]):
+        if counts[s, 0] != 0:
+            continue
+        counts[s, 3] += 1
+        value = trial_values[s]
+        for j in range(d):
+            value += l1[j] * abs(trials[s, j])
+        if counts[s, 1] == 0:  # the very first evaluation of this start
+            accepted, drop = True, np.inf
+        else:
+            step, low, high, along = scalars[s]
+            drop = values[s] - value
+            slope_there = 0.0
+            expected = 0.0
+            for j in range(d):
+                slope_there += trial_gradients[s, j] * directions[s, j]
+                expected += slopes[s, j] * (trials[s, j] - weights[s, j])
+            if not (value <= values[s] + _SUFFICIENT_DECREASE * expected):
+                high = step
+                accepted = False
+            elif not has_kinks and slope_there < _CURVATURE * along and counts[s, 2] < 10:
+                low = step
+                accepted = False
+            else:
+                accepted = True
+            if not accepted:
+                counts[s, 2] += 1
+                step = 0.5 * (low + high) if high < np.inf else 2.0 * step
+                scalars[s, 0], scalars[s, 1], scalars[s, 2] = step, low, high
+                if counts[s, 2] > _MAX_HALVINGS:
+                    counts[s, 0] = 2
+                    continue
+                _place_trial(weights[s], slopes[s], l1, directions[s], step, trials[s])
+                running += 1
+                continue
+        if not np.isfinite(value):
+            counts[s, 0] = 2
+            values[s] = np.inf
+            continue
+        if counts[s, 1] > 0:
+            for j in range(d):
+                move[j] = trials[s, j] - weights[s, j]
+                change[j] = trial_gradients[s, j] - gradients[s, j]
+            _update_inverse(inverses[s], move, change, counts[s, 1] == 1)
+        weights[s] = trials[s]
+        values[s] = value
+        gradients[s] = trial_gradients[s]
+        counts[s, 1] += 1
+        _pseudo_gradient(weights[s], gradients[s], l1, slopes[s])
+        along = _aim(weights[s], slopes[s], inverses[s], l1, directions[s])
+        if drop < tol or not (along < 0.0):
+            counts[s, 0] = 1
+            continue
+        if counts[s, 1] > max_iter:
+            counts[s, 0] = 3
+            continue
+        scalars[s, 0], scalars[s, 1], scalars[s, 2] = 1.0, 0.0, np.inf
+        scalars[s, 3] = along
+        counts[s, 2] = 0
+        _place_trial(weights[s], slopes[s], l1, directions[s], 1.0, trials[s])
+        running += 1
+    return running

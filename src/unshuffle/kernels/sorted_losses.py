@@ -1,0 +1,115 @@
+"""Losses of sorted samples, for many starts."""
+
+import numpy as np
+from numba import njit
+
+from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.projection import add_chain, project
+from unshuffle.kernels.sorting import ROW, sort_rows
+
+# Codes of the losses that have a compiled form; `unshuffle.losses` gives each its code.
+SQUARED, ABSOLUTE, SMALL_D, KOLMOGOROV_SMIRNOV = 0, 1, 2, 3
+
+
+@njit(**OPTIONS)
+def largest_step_gap(z, y):
+    """Return the largest distance between the step functions of two sorted samples."""
+    n, m = z.size, y.size
+    i, j, largest = 0, 0, 0.0
+    while i < n and j < m:
+        point = min(z[i], y[j])
+        while i < n and z[i] <= point:
+            i += 1
+        while j < m and y[j] <= point:
+            j += 1
+        largest = max(largest, abs(i / n - j / m))
+    return largest
+
+
+@njit(**SUMS)
+def compare_sorted(code, extent, z, y, slope):
+    """Return the loss of two sorted samples (mean over them) and fill its slope in `z`."""
+    n = z.size
+    value = 0.0
+    if code == SQUARED:
+        twice = 2.0 / n
+        for k in range(n):
+            gap = z[k] - y[k]
+            value += gap * gap
+            slope[k] = twice * gap
+        return value / n
+    if code == ABSOLUTE:
+        for k in range(n):
+            gap = z[k] - y[k]
+            value += abs(gap)
+            slope[k] = np.sign(gap) / n
+        return value / n
+    slope[:n] = 0.0
+    if code == SMALL_D:
+        m = min(extent, n)
+        for k in range(m):
+            gap = z[k] - y[k]
+            value += gap * gap
+            slope[k] = 2 * gap / m
+        return value / m
+    return largest_step_gap(z, y)
+
+
+@njit(**OPTIONS)
+def _spread(z, atoms, spread):
+    """Write every prediction plus every atom, row by row."""
+    if atoms.size == 1:
+        for i in range(z.size):
+            spread[i] = z[i] + atoms[0]
+        return
+    for i in range(z.size):
+        for a in range(atoms.size):
+            spread[i * atoms.size + a] = z[i] + atoms[a]
+
+
+@njit(**OPTIONS)
+def _collect(sorted_slope, pairs, n_atoms, slope):
+    """Bring the slopes of sorted places back to their rows, summed over the atoms."""
+    if n_atoms == 1:
+        for k in range(sorted_slope.size):
+            slope[pairs[k] & ROW] = sorted_slope[k]
+        return
+    slope[:] = 0.0
+    for k in range(sorted_slope.size):
+        slope[(pairs[k] & ROW) // np.uint64(n_atoms)] += sorted_slope[k]
+
+
+@njit(**OPTIONS)
+def evaluate_sorted(weights, columns, y, offsets, atoms, code, extent, values, gradients):
+    """Fill value and gradient of a sorted loss for every start (a row of `weights`).
+
+    Bags count by their size. `y` holds every label once per atom, sorted inside its bag.
+    """
+    n = columns.shape[1]
+    n_atoms = atoms.size
+    longest = np.max(np.diff(offsets))
+    z = np.empty(longest)
+    slope = np.empty(longest)
+    spread = z if n_atoms == 1 else np.empty(longest * n_atoms)
+    ordered = np.empty(longest * n_atoms)
+    sorted_slope = np.empty(longest * n_atoms)
+    pairs = np.empty(longest * n_atoms, np.uint64)
+    spare = np.empty(longest * n_atoms, np.uint64)
+    counts = np.empty((3, 2048), np.uint32)
+    for s in range(weights.shape[0]):
+        values[s] = 0.0
+        gradients[s] = 0.0
+        for r in range(offsets.size - 1):
+            start, stop = offsets[r], offsets[r + 1]
+            m = stop - start
+            length = m * n_atoms
+            project(columns, weights[s], start, stop, z)
+            _spread(z[:m], atoms, spread)
+            rows = sort_rows(spread[:length], ordered, pairs, spare, counts)
+            labels = y[start * n_atoms : stop * n_atoms]
+            share = m / n
+            values[s] += share * compare_sorted(
+                code, extent * n_atoms, ordered[:length], labels, sorted_slope
+            )
+            _collect(sorted_slope[:length], rows, n_atoms, slope[:m])
+            add_chain(columns, slope, start, stop, share, gradients[s])

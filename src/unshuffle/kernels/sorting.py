@@ -1,0 +1,131 @@
+"""Sorting predictions with their rows."""
+
+import numpy as np
+from numba import njit
+
+from unshuffle.kernels.compiling import OPTIONS
+
+# Below this many elements insertion sort beats the passes over the digit counters.
+_INSERTION_LENGTH = 24
+# Two digits of 8 bits tell short arrays apart almost everywhere and their counters stay in the
+# first-level cache; longer arrays take 11 bits. Measured: they cross above 10 000 elements.
+_SHORT_LENGTH = 16384
+# Moves per element that the finishing insertion pass may spend before the array counts as
+# clustered (an outlier swallowed the resolution of the key).
+_MOVES_PER_ELEMENT = 12
+
+# The low half of a pair is the row, the high half its key.
+ROW = np.uint64(0xFFFFFFFF)
+
+
+@njit(**OPTIONS)
+def _insertion_finish(z, pairs, ordered, budget):
+    """Bring almost sorted pairs into the exact order of `z`, writing the values to `ordered`.
+
+    Returns False, with the pairs in some order, when that needs over `budget` moves.
+    """
+    moves = 0
+    last = -np.inf
+    for k in range(pairs.size):
+        pair = pairs[k]
+        value = z[pair & ROW]
+        if value >= last:
+            ordered[k] = value
+            last = value
+            continue
+        m = k
+        while m > 0 and ordered[m - 1] > value:
+            ordered[m] = ordered[m - 1]
+            pairs[m] = pairs[m - 1]
+            m -= 1
+        ordered[m] = value
+        pairs[m] = pair
+        moves += k - m
+        if moves > budget:
+            return False
+    return True
+
+
+@njit(**OPTIONS)
+def _radix_pass(source, target, counts, shift, mask):
+    """Scatter `source` into `target` by one digit, stably; `counts` holds the digit counts."""
+    total = np.uint32(0)
+    for digit in range(mask + 1):
+        count = counts[digit]
+        counts[digit] = total
+        total += count
+    for k in range(source.size):
+        item = source[k]
+        digit = (item >> shift) & mask
+        place = counts[digit]
+        target[place] = item
+        counts[digit] = place + np.uint32(1)
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _range(z):
+    """Return the least and the largest value (unspecified when there is a NaN)."""
+    low, high = z[0], z[0]
+    for i in range(z.size):
+        value = z[i]
+        low = value if value < low else low
+        high = value if value > high else high
+    return low, high
+
+
+@njit(**OPTIONS)
+def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
+    """Order the rows by a fixed-point key of `n_passes` digits; return the array that holds it.
+
+    Key and row share one 64-bit word. NaN gives some order, never a bad address: digits are
+    masked before they are used.
+    """
+    n = z.size
+    mask = np.uint64((1 << bits) - 1)
+    # A hair below the top, so that rounding cannot carry the largest key over it.
+    scale = ((1 << min(32, bits * n_passes)) - 1) * (1 - 1e-12) / (high - low)
+    counts[:n_passes, : 1 << bits] = 0
+    second = np.uint64(bits)
+    third = np.uint64(2 * bits)
+    for i in range(n):
+        key = np.uint64((z[i] - low) * scale)
+        pairs[i] = (key << np.uint64(32)) | np.uint64(i)
+        counts[0, key & mask] += np.uint32(1)
+        counts[1, (key >> second) & mask] += np.uint32(1)
+    if n_passes == 3:
+        for i in range(n):
+            counts[2, (pairs[i] >> (np.uint64(32) + third)) & mask] += np.uint32(1)
+    _radix_pass(pairs[:n], spare, counts[0], np.uint64(32), mask)
+    _radix_pass(spare[:n], pairs, counts[1], np.uint64(32) + second, mask)
+    if n_passes == 2:
+        return pairs
+    _radix_pass(pairs[:n], spare, counts[2], np.uint64(32) + third, mask)
+    return spare
+
+
+@njit(**OPTIONS)
+def sort_rows(z, ordered, pairs, spare, counts):
+    """Sort `z` into `ordered`; return the pairs whose low 32 bits are the rows, ties in row order.
+
+    A radix sort of short fixed-point keys brings nearly all into place and an insertion pass
+    over the full values makes the order exact. Clustered values get longer keys, then merge sort.
+    """
+    n = z.size
+    if n <= _INSERTION_LENGTH:
+        for i in range(n):
+            pairs[i] = np.uint64(i)
+        _insertion_finish(z, pairs[:n], ordered, n * n)
+        return pairs
+    low, high = _range(z)
+    spread = high - low
+    if spread > 0.0 and spread < np.inf:
+        for n_passes in (2, 3):
+            bits = 8 if n <= _SHORT_LENGTH and n_passes == 2 else 11
+            out = _radix_order(z, low, high, bits, n_passes, pairs, spare, counts)
+            if _insertion_finish(z, out[:n], ordered, _MOVES_PER_ELEMENT * n):
+                return out
+    by_value = np.argsort(z, kind="mergesort")
+    for k in range(n):
+        pairs[k] = np.uint64(by_value[k])
+        ordered[k] = z[by_value[k]]
+    return pairs

@@ -1,0 +1,120 @@
+"""How sure an answer is: a posterior by weighted draws, or a textbook t distribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import t as student_t
+
+from unshuffle.errors import InputError
+
+
+class Uncertainty(ABC):
+    """What is known about the weights [features …, intercept], beyond one estimate."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float | None:
+        """Estimated sd of the noise."""
+
+    @abstractmethod
+    def interval(self, level: float) -> np.ndarray:
+        """Return one row (low, high) per weight."""
+
+    @abstractmethod
+    def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
+        """Return the same in other units: `to_user` is affine, the noise grows by `scale`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior(Uncertainty):
+    """Weighted draws from the posterior of weights (m, d) and noise sd (m,).
+
+    >>> posterior = Posterior(np.array([[0.0], [1.0], [2.0]]), np.array([1, 2, 1.0]), np.ones(3))
+    >>> posterior.mean.tolist(), posterior.noise
+    ([1.0], 1.0)
+    """
+
+    draws: np.ndarray
+    draw_weights: np.ndarray
+    sigma: np.ndarray
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The draws' weights, adding up to one."""
+        return self.draw_weights / self.draw_weights.sum()
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Posterior mean of the weights."""
+        return self.shares @ self.draws
+
+    @property
+    def noise(self) -> float:
+        return float(self.shares @ self.sigma)
+
+    @property
+    def effective_draws(self) -> float:
+        """How many equally weighted draws carry the same information."""
+        return float(1.0 / (self.shares**2).sum())
+
+    def interval(self, level: float) -> np.ndarray:
+        tail = (1.0 - level) / 2
+        return np.stack(
+            [
+                self._quantiles(self.draws[:, j], (tail, 1.0 - tail))
+                for j in range(self.draws.shape[1])
+            ]
+        )
+
+    def _quantiles(self, values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+        """Return quantiles of weighted values, each value at the middle of its share."""
+        order = np.argsort(values, kind="stable")
+        shares = self.shares[order]
+        return np.interp(levels, np.cumsum(shares) - 0.5 * shares, values[order])
+
+    def share_beyond(self, centre: np.ndarray, scales: np.ndarray, radius: float) -> float:
+        """Return the mass further than radius · |centre| from a centre, in units of `scales`.
+
+        Only the first ``len(scales)`` weights count: the intercept is left out.
+        """
+        k = len(scales)
+        gap = (self.draws[:, :k] - centre[:k]) * scales
+        limit = radius * np.sqrt(((centre[:k] * scales) ** 2).sum())
+        return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
+
+    def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
+        return Posterior(to_user(self.draws), self.draw_weights, self.sigma * scale)
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT(Uncertainty):
+    """Weights with normal errors of estimated variance, as in textbook regression."""
+
+    centre: np.ndarray
+    covariance: np.ndarray
+    dof: int
+    residual_sd: float | None
+
+    @property
+    def noise(self) -> float | None:
+        return self.residual_sd
+
+    def interval(self, level: float) -> np.ndarray:
+        if self.dof < 1:
+            raise InputError(
+                "there are as many weights as bags, so that nothing is left to measure the error: "
+                "add a bag, or use method 'likelihood'"
+            )
+        reach = student_t.ppf(0.5 + level / 2, self.dof) * np.sqrt(np.diag(self.covariance))
+        return np.stack([self.centre - reach, self.centre + reach], axis=1)
+
+    def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> StudentT:
+        base = to_user(np.zeros(len(self.centre)))
+        linear = to_user(np.eye(len(self.centre))) - base
+        sd = None if self.residual_sd is None else self.residual_sd * scale
+        return StudentT(to_user(self.centre), linear.T @ self.covariance @ linear, self.dof, sd)

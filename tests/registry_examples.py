@@ -1,0 +1,68 @@
+"""One or more examples of every entry of the registries, so that laws can run over all of them.
+
+`test_every_entry_has_an_example` fails when a new loss, noise or method is missing here.
+"""
+
+import warnings
+
+import numpy as np
+
+from unshuffle import losses, noise
+from unshuffle.estimator import ShuffledLinearRegression
+from unshuffle.methods import METHODS
+from unshuffle.simulate import make_shuffled
+
+
+def cube_root(z):
+    """A user's g: concave, so that it plays down the tails."""
+    return np.cbrt(z)
+
+
+def pull_cube_root(z, s):
+    """The product of a slope with the Jacobian of `cube_root`."""
+    return s / (3 * np.cbrt(z) ** 2)
+
+
+LOSS_EXAMPLES = {
+    "squared": [losses.Squared()],
+    "absolute": [losses.Absolute()],
+    "kolmogorov-smirnov": [losses.KolmogorovSmirnov()],
+    "small-d": [losses.SmallD(4), losses.SmallD()],
+    "order-invariant": [
+        losses.OrderInvariant(cube_root, 2.0, pull_cube_root),
+        losses.OrderInvariant(cube_root, 1.0, pull_cube_root),
+        losses.OrderInvariant(cube_root, 3.0),
+        losses.OrderInvariant(cube_root, np.inf, pull_cube_root),
+    ],
+    "moments": [losses.Moments(), losses.Moments(4), losses.Moments(3, f=lambda k: k**-2.0)],
+}
+
+# Skewed and off-centre where that is possible, so that no odd moment vanishes by luck.
+NOISE_EXAMPLES = {
+    "gaussian": noise.GaussianNoise(0.3),
+    "moments": noise.MomentNoise((0.1, 0.2, 0.05, 0.15)),
+    "sample": noise.noise_from_calibration([0.0, 0.1, 0.3, 1.0]),
+}
+
+# Methods that choose another, and so are no solver of their own.
+CHOOSERS = [name for name, method in METHODS.items() if method.strategy is None]
+
+
+def make_method_data(method, noise=0.05, rng=0):
+    """Simulate data small enough, and with bags enough, for the method."""
+    if method == "exact":
+        return make_shuffled(8, 2, noise=noise, bags=[2, 3, 3], intercept=0.5, rng=rng)
+    return make_shuffled(60, 2, noise=noise, bags=[7, 8, 9, 10, 12, 14], intercept=0.5, rng=rng)
+
+
+def fit_quietly(method, X, y, groups=None, **options):
+    """Fit with a fixed seed; what the fit has to say is tested elsewhere."""
+    options = {"random_state": 3, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return ShuffledLinearRegression(method=method, **options).fit(X, y, groups)
+
+
+def all_weights(model):
+    """Return the weights of a fitted model with the intercept last."""
+    return np.append(model.coef_, model.intercept_)

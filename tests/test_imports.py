@@ -1,0 +1,187 @@
+"""Laws of the package: imports go downward, importing is cheap, public names explain themselves."""
+
+import ast
+import doctest
+import enum
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unshuffle
+
+SOURCE = Path(unshuffle.__file__).parent
+
+# From the ground up: a module or package may import only from those before it. Whoever adds one
+# says here where it stands.
+ORDER = [
+    "errors",
+    "uncertainty",
+    "kernels",
+    "bags",
+    "scaling",
+    "losses",
+    "noise",
+    "penalties",
+    "moments",
+    "problem",
+    "solution",
+    "solvers",
+    "methods",
+    "inference",
+    "matching",
+    "simulate",
+    "scoring",
+    "estimator",
+    "comparison",
+    "datasets",
+    "files",
+    "plots",
+    "report",
+    "experiments",
+    "cli",
+    "__main__",
+]
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path != SOURCE / "__init__.py"
+}
+
+
+def walk_at_run_time(node):
+    """Yield every node that can run, leaving out what only type checkers read."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        is_for_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if not is_for_types:
+            yield from walk_at_run_time(child)
+
+
+def imported_modules(path):
+    """Return the modules of this package that a file imports, at the top or inside functions."""
+    names = set()
+    for node in walk_at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} uses a relative import"
+            # `from unshuffle.bags import Bag` may name a module, or something inside one.
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    found = set()
+    for name in names:
+        parts = name.split(".")[1:] if name.startswith("unshuffle.") else []
+        while parts and ".".join(parts) not in MODULES:
+            init = ".".join([*parts, "__init__"])
+            if init in MODULES:
+                found.add(init)
+                break
+            parts.pop()
+        else:
+            found |= {".".join(parts)} if parts else set()
+    return found
+
+
+GRAPH = {module: imported_modules(path) for module, path in MODULES.items()}
+
+
+def layer(module):
+    """Return how high a module, or the package around it, stands."""
+    return ORDER.index(module.split(".")[0])
+
+
+def test_the_graph_sees_imports_of_every_form():
+    assert "moments" in GRAPH["problem"]  # from unshuffle import moments
+    assert "bags" in GRAPH["problem"]  # from unshuffle.bags import Bags
+    assert "solvers.multistart" in GRAPH["methods"]  # both forms at once
+
+
+def test_every_module_has_a_place():
+    assert {module.split(".")[0] for module in MODULES} <= set(ORDER)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_downward_only(module):
+    package = module.split(".")[0]
+    for other in GRAPH[module]:
+        if other.split(".")[0] != package:
+            assert layer(other) < layer(module), f"{module} imports {other}, which is above it"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    left = {module: set(others) for module, others in GRAPH.items()}
+    while True:
+        done = [module for module, others in left.items() if not others & left.keys()]
+        if not done:
+            break
+        for module in done:
+            del left[module]
+    assert not left
+
+
+def test_importing_loads_nothing_heavy():
+    code = (
+        "import sys, unshuffle; "
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'pandas', 'polars', 'click'}; "
+        "print(sorted(heavy & set(sys.modules)), "
+        "sorted(m for m in sys.modules if m.startswith('unshuffle.')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[] []"
+
+
+@pytest.mark.parametrize("extra", ["pandas", "polars", "matplotlib", "pooch", "pyarrow", "flowio"])
+def test_the_core_fits_without_the_extras(extra):
+    code = (
+        f"import sys; sys.modules['{extra}'] = None\n"
+        "import unshuffle\n"
+        "data = unshuffle.make_shuffled(30, 1, rng=0)\n"
+        "unshuffle.ShuffledLinearRegression('ls', random_state=0).fit(data.X, data.y)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+PUBLIC = [name for name in unshuffle.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_there_and_listed(name):
+    assert getattr(unshuffle, name) is not None
+    assert name in dir(unshuffle)
+
+
+def test_unknown_names_are_missing_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        unshuffle.nonsense  # noqa: B018
+    assert not hasattr(unshuffle, "nonsense")
+
+
+def explains_itself(thing):
+    """Tables of names, enums and errors do; so do pictures, which the gallery shows and runs."""
+    if isinstance(thing, dict) or thing.__module__ == "unshuffle.plots":
+        return True
+    return inspect.isclass(thing) and issubclass(thing, enum.Enum | Exception)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_a_docstring(name):
+    thing = getattr(unshuffle, name)
+    if isinstance(thing, dict):
+        assert all(entry.summary for entry in thing.values())
+        return
+    first = inspect.getdoc(thing).splitlines()[0]
+    # One sentence, written by hand: dataclasses without a docstring show their signature instead.
+    assert first.endswith((".", ":")) and not first.startswith(f"{name}(")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_shows_a_runnable_example(name):
+    thing = getattr(unshuffle, name)
+    if explains_itself(thing):
+        return
+    module = importlib.import_module(thing.__module__)
+    tests = doctest.DocTestFinder(recurse=False).find(thing, name, module)
+    assert any(test.examples for test in tests), f"{name} has no example"

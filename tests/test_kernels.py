@@ -1,0 +1,218 @@
+"""Laws of the kernels: each equals its plain twin."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import oracles
+from unshuffle import kernels, moments
+from unshuffle.bags import make_bags
+from unshuffle.noise import GaussianNoise, SampleNoise, noise_from_calibration
+from unshuffle.solvers.descent import descend
+
+CODES = {
+    "squared": kernels.SQUARED,
+    "absolute": kernels.ABSOLUTE,
+    "small-d": kernels.SMALL_D,
+    "kolmogorov-smirnov": kernels.KOLMOGOROV_SMIRNOV,
+}
+# Around every switch of the sort: insertion up to 24, short keys up to 16384.
+LENGTHS = (0, 1, 2, 24, 25, 2048, 16384, 16385)
+
+
+def sort_with_kernel(z):
+    """Return the sorted values and the rows, as the kernel gives them."""
+    n = len(z)
+    ordered = np.empty(n)
+    buffers = np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty((3, 2048), np.uint32)
+    pairs = kernels.sort_rows(z, ordered, *buffers)
+    return ordered, (pairs[:n] & np.uint64(0xFFFFFFFF)).astype(int)
+
+
+def assert_sorts_like_numpy(z):
+    ordered, rows = sort_with_kernel(z)
+    expected = np.argsort(z, kind="stable")
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(ordered, z[expected])
+
+
+def clustered(rng, n, outlier):
+    """Values so close that one outlier swallows the resolution of a short key."""
+    z = 1.0 + rng.uniform(0, 1e-3, n)
+    z[: n // 100 + 1] = outlier
+    return rng.permutation(z)
+
+
+SHAPES = {
+    "spread evenly": lambda rng, n: rng.uniform(-1, 1, n),
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "many ties": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "all equal": lambda rng, n: np.full(n, 3.5),
+    "already sorted": lambda rng, n: np.sort(rng.standard_normal(n)),
+    "reversed": lambda rng, n: np.sort(rng.standard_normal(n))[::-1].copy(),
+    "cluster, outlier 1e3 away": lambda rng, n: clustered(rng, n, 1e3),
+    "cluster, outlier 1e12 away": lambda rng, n: clustered(rng, n, 1e12),
+    "cluster, outlier -1e12 away": lambda rng, n: clustered(rng, n, -1e12),
+    "cluster, infinities": lambda rng, n: np.where(
+        rng.random(n) < 0.1, rng.choice([np.inf, -np.inf], n), clustered(rng, n, 1.0)
+    ),
+    "range that overflows": lambda rng, n: rng.choice([-1.7e308, 1.0, 1.7e308], n),
+    "smallest numbers": lambda rng, n: rng.integers(0, 50, n) * 5e-324,
+    "both zeros": lambda rng, n: rng.choice([0.0, -0.0, 1.0], n),
+    "log scale": lambda rng, n: 10.0 ** rng.uniform(-300, 300, n),
+}
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sort_equals_numpy_stable_argsort(shape, n):
+    z = SHAPES[shape](np.random.default_rng(n), n) if n else np.empty(0)
+    assert_sorts_like_numpy(z)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    hnp.arrays(
+        float,
+        st.integers(0, 120),
+        elements=st.one_of(
+            st.floats(allow_nan=False, width=64),
+            st.sampled_from([0.0, -0.0, 1.0, 1e12, -1e12, np.inf, -np.inf]),
+            st.floats(1.0, 1.001),
+        ),
+    )
+)
+def test_sort_equals_numpy_on_any_array(z):
+    assert_sorts_like_numpy(z)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(LENGTHS[3:]), st.integers(0, 2**32 - 1), st.data())
+def test_sort_equals_numpy_on_mixtures_of_shapes(n, seed, data):
+    rng = np.random.default_rng(seed)
+    one, two = (SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](rng, n) for _ in range(2))
+    assert_sorts_like_numpy(np.where(rng.random(n) < data.draw(st.floats(0, 1)), one, two))
+
+
+@pytest.mark.parametrize("n", [3, 24, 25, 2048, 16385])
+def test_nan_gives_some_order_and_loses_no_row(n):
+    rng = np.random.default_rng(n)
+    z = np.where(rng.random(n) < 0.3, np.nan, rng.standard_normal(n))
+    assert sorted(sort_with_kernel(z)[1].tolist()) == list(range(n))
+
+
+def test_numpy_stable_argsort_is_what_python_does():
+    z = np.random.default_rng(0).integers(0, 9, 500).astype(float)
+    np.testing.assert_array_equal(np.argsort(z, kind="stable"), oracles.argsort_stable(z))
+
+
+samples = hnp.arrays(float, st.integers(1, 30), elements=st.integers(-4, 4).map(float))
+
+
+@settings(max_examples=200, deadline=None)
+@given(samples, samples)
+def test_step_gap_equals_its_definition(z, y):
+    # Counts over counts: the only rounding is that of two divisions.
+    fast = kernels.largest_step_gap(np.sort(z), np.sort(y))
+    assert fast == pytest.approx(oracles.step_gap(z, y), abs=1e-15)
+
+
+@pytest.mark.parametrize("n_atoms", [1, 5])
+@pytest.mark.parametrize("kind", CODES)
+def test_sorted_loss_over_bags_equals_its_definition(kind, n_atoms):
+    rng = np.random.default_rng(4)
+    n, d, extent = 90, 3, 4
+    groups = rng.integers(0, 4, n)
+    bags = make_bags(rng.exponential(size=(n, d)).round(1), rng.standard_normal(n), groups)
+    atoms = np.linspace(-0.4, 0.5, n_atoms)
+    weights = rng.standard_normal((6, d))
+    values, gradients = np.empty(6), np.empty((6, d))
+    labels = np.repeat(bags.y, n_atoms)
+    args = weights, bags.columns, labels, bags.offsets, atoms, CODES[kind], extent
+    kernels.evaluate_sorted(*args, values, gradients)
+    expected = [oracles.sorted_problem_value(kind, bags, w, atoms, extent) for w in weights]
+    # Sums of a few hundred numbers of order one, added in another order.
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+
+
+NOISES_WITH_ATOMS = [None, SampleNoise(np.array([-0.5, 0.0, 0.1, 0.9]))]
+
+
+@pytest.mark.parametrize("noise", NOISES_WITH_ATOMS, ids=["no noise", "noise"])
+@pytest.mark.parametrize("n_moments", [1, 2, 3, 5])
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_tensors_and_rows_and_definition_give_the_same_moments(d, n_moments, noise):
+    rng = np.random.default_rng(10 * d + n_moments)
+    n = 600  # over two blocks of the tensor kernel
+    bags = make_bags(rng.exponential(size=(n, d)), rng.standard_normal(n), rng.integers(0, 2, n))
+    weights = rng.standard_normal((4, d))
+    factors = rng.uniform(0.1, 1, n_moments)
+    mixing = moments.mix_noise(n_moments, noise)
+    targets = moments.label_moments(bags, n_moments)
+    monomials = moments.make_monomials(d, n_moments)
+    tensors = moments.make_tensors(bags, monomials)
+    parts = monomials.children, monomials.parents, monomials.degrees, monomials.coefficients
+    values, gradients = np.empty((2, 4)), np.empty((2, 4, d))
+    weighing = mixing, factors, targets
+    kernels.evaluate_moments(
+        weights, bags.columns, bags.offsets, *weighing, values[0], gradients[0]
+    )
+    kernels.evaluate_tensors(weights, tensors, *parts, *weighing, values[1], gradients[1])
+    atoms = (0.0,) if noise is None else noise.errors
+    expected = [oracles.moment_problem_value(bags, w, factors, atoms) for w in weights]
+    # Fifth powers cancel to about 1e-3 of their size, which costs three of the sixteen digits.
+    np.testing.assert_allclose(values[0], expected, rtol=1e-11)
+    np.testing.assert_allclose(values[1], expected, rtol=1e-11)
+    np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("d", "degree"), [(1, 4), (2, 3), (3, 3), (4, 2)])
+def test_tensors_are_the_means_of_all_monomials(d, degree):
+    rng = np.random.default_rng(d)
+    bags = make_bags(rng.standard_normal((300, d)), rng.standard_normal(300))
+    monomials = moments.make_monomials(d, degree)
+    tensors = moments.make_tensors(bags, monomials)[0]
+    keys = [()]
+    for parent, column in monomials.parents[1:]:
+        keys.append((*keys[parent], int(column)))
+    expected = oracles.monomial_means(bags.X, degree)
+    assert len(keys) == moments.count_monomials(d, degree) == len(expected)
+    # Means of 300 products of order one, with signs: absolute error in units of rounding.
+    np.testing.assert_allclose(tensors, [expected[key] for key in keys], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_gaussian_moments_equal_the_integral_of_the_density(k):
+    # The Riemann sum of a smooth, vanishing function is exact to rounding.
+    assert GaussianNoise(0.7).moments(8)[k - 1] == pytest.approx(
+        oracles.gaussian_moment(k, 0.7), rel=1e-9, abs=1e-9
+    )
+
+
+def test_noise_moments_come_from_the_calibration_sample():
+    labels = np.array([4.0, 5.0, 9.0])
+    errors = labels - 6.0
+    expected = [np.mean(errors**k) for k in (1, 2, 3)]
+    np.testing.assert_allclose(noise_from_calibration(labels).moments(3), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3, 1.5])
+def test_descent_reaches_the_minimum_of_a_quadratic_with_kinks(l1):
+    rng = np.random.default_rng(7)
+    root = rng.standard_normal((6, 5))
+    gram, target = root.T @ root, rng.standard_normal(5)
+    factors = l1 * np.array([1.0, 1.0, 0.0, 1.0, 2.0])
+
+    def evaluate(w):
+        image = w @ gram
+        return (w * image).sum(1) - 2 * w @ target, 2 * (image - target)
+
+    ends = descend(evaluate, rng.standard_normal((7, 5)), np.eye(5), factors, 1e-16)
+    expected = oracles.minimise_lasso(gram, target, factors)
+    # Values are flat at the minimum: weights are good to the root of the tolerance on values.
+    np.testing.assert_allclose(ends.weights, np.tile(expected, (7, 1)), atol=1e-6)
+    np.testing.assert_array_equal(ends.weights == 0, np.tile(expected == 0, (7, 1)))
+    assert ends.is_converged.all()
+    assert (expected == 0).any() == (l1 == 1.5)  # the case with kinks does rest on one
