@@ -1,0 +1,91 @@
+"""From a CSV of a million rows to a fit, beside the time pandas takes to read the file.
+
+    python benchmarks/files.py [--quick]
+
+The command runs in a process of its own, imports included. Memory is what it takes at its peak
+above the same imports alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import argparse  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+N_TIMES = 3
+IMPORTS = "import unshuffle.estimator, unshuffle.files, pyarrow.csv, rich.table, click"
+
+
+def write_csv(path: Path, n: int) -> None:
+    """Write n rows of five features of different laws and one shuffled label."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    columns = [
+        rng.exponential(size=n),
+        rng.normal(size=n),
+        rng.uniform(size=n),
+        rng.lognormal(0.0, 0.5, n),
+        rng.integers(0, 2, n),
+    ]
+    X = np.column_stack(columns)
+    y = X @ [1.0, -2.0, 0.5, 0.3, 1.0] + 0.1 * rng.standard_normal(n)
+    frame = pd.DataFrame(np.column_stack([X, rng.permutation(y)]), columns=list("abcdey"))
+    frame.to_csv(path, index=False)
+
+
+def run(command: list[str]) -> tuple[float, float]:
+    """Return the seconds and the peak memory in megabytes of a process."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+
+
+def time_pandas(path: Path) -> float:
+    """Return the shortest of several readings by pandas, in seconds."""
+    import pandas as pd
+
+    times = []
+    for _ in range(N_TIMES):
+        begin = time.perf_counter()
+        pd.read_csv(path)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    n = 100_000 if parser.parse_args().quick else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.csv"
+        write_csv(path, n)
+        size = path.stat().st_size / 2**20
+        pandas = time_pandas(path)
+        _, baseline = run([sys.executable, "-c", IMPORTS])
+        options = ["--label", "y", "--method", "ls", "--quiet"]
+        command = [sys.executable, "-m", "unshuffle", "fit", str(path), *options]
+        runs = [run(command) for _ in range(N_TIMES)]
+    seconds, memory = min(s for s, _ in runs), min(m for _, m in runs) - baseline
+    print(f"{n} rows x 6 columns, {size:.0f} MiB of text")
+    print(f"pandas.read_csv          {pandas:6.2f} s")
+    print(f"unshuffle fit, LS        {seconds:6.2f} s   {seconds / pandas:.1f} times (at most 5)")
+    print(f"memory above imports     {memory:6.0f} MiB {memory / size:.1f} times (at most 5)")
+
+
+if __name__ == "__main__":
+    main()
