@@ -24,6 +24,7 @@ from unshuffle import (
 )
 from unshuffle.losses import Moments, OrderInvariant, SmallD
 from unshuffle.methods import METHODS
+from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.noise import noise_from_calibration
 from unshuffle.solvers.projection import Projection
 
@@ -35,12 +36,23 @@ def routing():
         yield
 
 
+# The checks call fit hundreds of times on data that identify nothing: a likelihood with little
+# effort walks the same code in a tenth of the time. The default itself is checked in `make slow`.
+LIGHT = Likelihood(n_starts=12, n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2)
+
 CHECKED = [
-    ShuffledLinearRegression(),
+    ShuffledLinearRegression(LIGHT),
     ShuffledLinearRegression("ls"),
     ShuffledLinearRegression("emd", fit_intercept=False),
     ShuffledLinearRegression("p2", noise=0.1, l2=0.1),
 ]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks([ShuffledLinearRegression()])
+def test_scikit_learn_finds_nothing_to_complain_of_by_default(estimator, check):
+    check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

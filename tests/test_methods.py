@@ -11,7 +11,7 @@ import oracles
 from registry_examples import CHOOSERS, all_weights, fit_quietly, make_method_data
 from unshuffle import Bag, ShuffledLinearRegression, fit
 from unshuffle.losses import Moments, OrderInvariant, Squared
-from unshuffle.methods import METHODS, choose_method
+from unshuffle.methods import METHODS, choose_method, choose_paper_method
 from unshuffle.simulate import make_shuffled, shuffle_labels
 from unshuffle.solution import Status
 from unshuffle.solvers.projection import Projection
@@ -41,6 +41,7 @@ def test_candidates_come_best_first_with_counts_and_advice(method):
     assert isinstance(solution.status, Status) and solution.status.value.endswith(".")
     if solution.stats["n_starts"]:
         assert values == sorted(values)
+    if len(solution.start_values):
         assert sum(c.n_starts for c in solution.candidates) <= solution.stats["n_starts"]
         assert solution.value <= solution.start_values.min() + 1e-12 * abs(solution.value)
 
@@ -172,11 +173,25 @@ RULE = [
 ]
 
 
+def test_auto_takes_the_likelihood_unless_a_penalty_or_the_size_forbids_it():
+    assert choose_method(50_000, 5).method == "likelihood"
+    assert choose_method(50_001, 5).method == "p1"
+    assert "given" in choose_method(100, 5, noise=0.1).reason
+    data = make_shuffled(40, 2, bags=4, rng=0)
+    assert fit_quietly("auto", data.X, data.y, data.groups).method_ == "likelihood"
+    assert fit_quietly("auto", data.X, data.y, data.groups, l2=0.1).method_ == "p1"
+
+
 @pytest.mark.parametrize(("d", "n_bags", "expected"), RULE)
 def test_rule_of_the_paper_row_by_row(d, n_bags, expected):
-    choice = choose_method(20 * n_bags, d, [20] * n_bags)
+    choice = choose_paper_method(20 * n_bags, d, [20] * n_bags)
     assert choice.method == expected
     assert str(d) in choice.reason
+    # "auto" follows the same rule where the likelihood would take minutes.
+    long = choose_method(
+        10**6, d, [10**6 // n_bags] * (n_bags - 1) + [10**6 - 10**6 // n_bags * (n_bags - 1)]
+    )
+    assert long.method == expected and choice.reason in long.reason.replace("1000000", "")
     data = make_shuffled(20 * n_bags, d, bags=n_bags, rng=0)
     model = fit_quietly("paper", data.X, data.y, data.groups, fit_intercept=False, n_starts=5)
     assert model.method_ == expected

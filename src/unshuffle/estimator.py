@@ -185,7 +185,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=float)
         y = np.asarray(y, dtype=float).ravel()
         bags = make_bags(X, y, _check_groups(groups, len(y)))
-        return match_labels(bags, self.coef_, self.intercept_, self.posterior_, self.fit_intercept)
+        return match_labels(bags, self.coef_, self.intercept_, self.posterior_)
 
     def _names(self) -> tuple[str, ...]:
         """Names of the weights, the intercept last."""

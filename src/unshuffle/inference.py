@@ -45,7 +45,8 @@ def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:
     if not isinstance(posterior, Posterior):
         return None
     share = posterior.share_beyond(solution.weights, scales, FAR_RADIUS)
-    return bool(share < FAR_SHARE)
+    # A posterior that could not be explored must never count as certainty.
+    return bool(share < FAR_SHARE) and not posterior.is_thin
 
 
 def free_directions(

@@ -19,7 +19,8 @@ from unshuffle.penalties import Penalty
 from unshuffle.problem import Problem
 from unshuffle.scaling import Scaling, standardise
 from unshuffle.solution import Solution, Status
-from unshuffle.solvers import closed_form, exact, multistart, projection
+from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection
+from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.solvers.multistart import Effort
 from unshuffle.solvers.projection import Projection
 
@@ -44,7 +45,7 @@ class Exact:
     """
 
 
-Strategy = losses.Loss | Projection | Means | Exact
+Strategy = losses.Loss | Projection | Means | Exact | Likelihood
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("auto", "the method that the decision table picks for these data"),
+        Method(
+            "likelihood",
+            "the posterior of the shuffled model: estimate, intervals, competing answers",
+            Likelihood(),
+        ),
         Method("paper", "the paper's rule: 'sm' if d <= 2 or bags >= 3d, else 'p1'"),
         Method(
             "ls",
@@ -104,19 +110,55 @@ class Choice:
     reason: str
 
 
+# Above this many rows the likelihood would take minutes.
+LIKELIHOOD_ROWS = 50_000
+
+
 def choose_method(
     n: int, d: int, bag_sizes: Sequence[int] | None = None, noise: object = None
 ) -> Choice:
     """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
 
+    The table, first row that applies:
+
+    ==================================  ==============  ========================================
+    data                                method          why
+    ==================================  ==============  ========================================
+    a penalty is asked for              the paper's     the likelihood has a prior instead
+    n <= 50 000                         ``likelihood``  least error on the paper's data, and the
+                                                        only one that knows how sure it is
+    n > 50 000                          the paper's     sampling would take minutes
+    ==================================  ==============  ========================================
+
+    (Penalties are no argument here: with one, ask for `choose_paper_method`.)
+
     >>> choose_method(1000, 5).method
-    'p1'
-    >>> choose_method(1000, 2).reason
+    'likelihood'
+    """
+    _check_sizes(n, bag_sizes)
+    if n <= LIKELIHOOD_ROWS:
+        known = "" if noise is None else ", with the noise level given"
+        return Choice(
+            "likelihood",
+            f"n = {n} rows: the posterior has the least error on real data and says how sure it "
+            f"is{known}",
+        )
+    paper = choose_paper_method(n, d, bag_sizes)
+    return Choice(
+        paper.method,
+        f"n = {n} rows are over {LIKELIHOOD_ROWS}, where sampling takes minutes; then as in the "
+        f"paper: {paper.reason}",
+    )
+
+
+def choose_paper_method(n: int, d: int, bag_sizes: Sequence[int] | None = None) -> Choice:
+    """Say what the paper's rule picks: SM if d <= 2 or bags >= 3d, else P1.
+
+    >>> choose_paper_method(1000, 2).reason
     'd = 2 weights: two moments fix them in closed form'
     """
+    _check_sizes(n, bag_sizes)
     n_bags = 1 if bag_sizes is None else len(bag_sizes)
-    if bag_sizes is not None and sum(bag_sizes) != n:
-        raise InputError(f"bag_sizes add up to {sum(bag_sizes)}, not to n = {n}: give every size")
     if d <= 2:
         known = "one moment fixes it" if d == 1 else "two moments fix them in closed form"
         return Choice("sm", f"d = {d} weight{'s' if d > 1 else ''}: {known}")
@@ -127,6 +169,12 @@ def choose_method(
         f"d = {d} weights and {n_bags} bag{'s' if n_bags > 1 else ''}, fewer than "
         f"3 d = {3 * d}: high moments are too noisy, so least squares under the mean condition",
     )
+
+
+def _check_sizes(n: int, bag_sizes: Sequence[int] | None) -> None:
+    """Refuse bag sizes that do not add up to the number of rows."""
+    if bag_sizes is not None and sum(bag_sizes) != n:
+        raise InputError(f"bag_sizes add up to {sum(bag_sizes)}, not to n = {n}: give every size")
 
 
 @dataclass(frozen=True)
@@ -172,9 +220,11 @@ def check_values(X: np.ndarray, y: np.ndarray) -> None:
             raise InputError(f"{name} holds NaN or infinity: drop those rows or fill them in")
 
 
-def resolve(method: object, bags: Bags, d: int, noise: object) -> tuple[str, Strategy]:
+def resolve(
+    method: object, bags: Bags, d: int, noise: object, has_penalty: bool
+) -> tuple[str, Strategy]:
     """Turn a method's name or object into its name and strategy."""
-    if isinstance(method, losses.Loss | Projection | Means | Exact):
+    if isinstance(method, Strategy):
         return _name_of(method), method
     if not isinstance(method, str):
         raise InputError(
@@ -184,7 +234,11 @@ def resolve(method: object, bags: Bags, d: int, noise: object) -> tuple[str, Str
     if method not in METHODS:
         raise InputError(f"unknown method '{method}': {suggest(method, METHODS)}")
     if METHODS[method].strategy is None:
-        method = choose_method(bags.n, d, bags.sizes.tolist(), noise).method
+        sizes = bags.sizes.tolist()
+        if method == "paper" or has_penalty:
+            method = choose_paper_method(bags.n, d, sizes).method
+        else:
+            method = choose_method(bags.n, d, sizes, noise).method
     strategy = METHODS[method].strategy
     assert strategy is not None
     return method, strategy
@@ -205,7 +259,8 @@ def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tup
     check_options(options)
     noise = noises.as_noise(options.noise)
     d = bags.d + options.fit_intercept
-    name, strategy = resolve(options.method, bags, d, noise)
+    has_penalty = bool(options.l1 or options.l2)
+    name, strategy = resolve(options.method, bags, d, noise, has_penalty)
     loss = strategy if isinstance(strategy, losses.Loss) else losses.Squared()
     keeps_units = loss.degree is None
     standard, scaling = standardise(
@@ -223,17 +278,20 @@ def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tup
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
     problem = Problem(standard, loss, noise, penalty)
-    effort = Effort(options.n_starts, options.tol, options.n_jobs)
-    solution = _solve(problem, strategy, rng, effort)
+    solution = _solve(problem, strategy, rng, options)
     remarks = make_remarks(bags, standard, scaling)
     solution = replace(solution, stats=dict(solution.stats, remarks=remarks))
     return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
 
 
 def _solve(
-    problem: Problem, strategy: Strategy, rng: np.random.Generator, effort: Effort
+    problem: Problem, strategy: Strategy, rng: np.random.Generator, options: FitOptions
 ) -> Solution:
     """Hand a problem to the solver of its strategy."""
+    effort = Effort(options.n_starts, options.tol, options.n_jobs)
+    if isinstance(strategy, Likelihood):
+        has_intercept = options.fit_intercept
+        return likelihood.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
     if isinstance(strategy, Means):
         return closed_form.solve_means(problem.bags)
     if isinstance(strategy, Exact):
@@ -276,7 +334,7 @@ def check_options(options: FitOptions) -> None:
 
 def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:
     """Refuse data too small for the method, and options that it does not have."""
-    if isinstance(strategy, Means | Exact):
+    if isinstance(strategy, Means | Exact | Likelihood):
         if options.l1 or options.l2:
             raise InputError(
                 f"method '{_name_of(strategy)}' has no penalties: leave l1 and l2 at 0, or use "
@@ -312,9 +370,18 @@ def make_remarks(bags: Bags, standard: Bags, scaling: Scaling) -> tuple[str, ...
     return tuple(remarks)
 
 
+_DOUBTFUL = (
+    Status.LONELY,
+    Status.UNFINISHED,
+    Status.UNMET_MOMENTS,
+    Status.THIN_POSTERIOR,
+    Status.MISFIT,
+)
+
+
 def warn_once(solution: Solution) -> None:
     """Say at most one thing about convergence and one about the data."""
-    if solution.status in (Status.LONELY, Status.UNFINISHED, Status.UNMET_MOMENTS):
+    if solution.status in _DOUBTFUL:
         warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
     remarks = solution.stats.get("remarks", ())
     if remarks:

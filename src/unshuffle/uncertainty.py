@@ -42,6 +42,8 @@ class Posterior(Uncertainty):
     draws: np.ndarray
     draw_weights: np.ndarray
     sigma: np.ndarray
+    # Set where the sampler could not explore the posterior: its spread is then a lower bound.
+    is_thin: bool = False
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -88,7 +90,7 @@ class Posterior(Uncertainty):
         return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
-        return Posterior(to_user(self.draws), self.draw_weights, self.sigma * scale)
+        return Posterior(to_user(self.draws), self.draw_weights, self.sigma * scale, self.is_thin)
 
 
 @dataclass(frozen=True, eq=False)

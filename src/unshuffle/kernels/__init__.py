@@ -8,6 +8,7 @@ memory stays O(n) and threads neither wait for nor disturb one another.
 contiguous memory, which the compiler vectorises; rows would be gathered one by one.
 """
 
+from unshuffle.kernels.coupling import log_likelihood
 from unshuffle.kernels.descent import advance_descent
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
@@ -24,6 +25,7 @@ from unshuffle.kernels.sorted_losses import (
     largest_step_gap,
 )
 from unshuffle.kernels.sorting import sort_rows
+from unshuffle.kernels.swapping import swap_counts
 
 __all__ = [
     "ABSOLUTE",
@@ -37,5 +39,7 @@ __all__ = [
     "evaluate_sorted",
     "evaluate_tensors",
     "largest_step_gap",
+    "log_likelihood",
     "sort_rows",
+    "swap_counts",
 ]

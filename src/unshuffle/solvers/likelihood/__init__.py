@@ -1,0 +1,209 @@
+"""The likelihood of the shuffled model: its posterior, its modes, its mean.
+
+Inside a bag the labels are y = π(Xw + b) + e with an unknown permutation and Gaussian noise, so
+that the likelihood is a permanent,
+
+    log p(y | w, σ) = −n log σ + Σ_r [log perm exp(−(y_j − z_i)²/2σ²) − log n_r!] + const.
+
+The permanent is taken exactly for bags of up to ten rows, and otherwise as the value of entropic
+transport (Sinkhorn's scaling, on a grid where that is cheaper) with a local correction. Modes are
+found from many starts, and importance sampling from a mixture around them gives mean, intervals
+and evidence at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp, log, sqrt
+
+import numpy as np
+from scipy.special import logsumexp
+
+from unshuffle.bags import Bags
+from unshuffle.losses import Squared
+from unshuffle.noise import Noise
+from unshuffle.penalties import no_penalty
+from unshuffle.problem import Problem
+from unshuffle.solution import Candidate, Solution, Status
+from unshuffle.solvers import multistart
+from unshuffle.solvers.likelihood.importance import (
+    Sample,
+    flatten,
+    limit_tilt,
+    make_mixture,
+    sample_posterior,
+)
+from unshuffle.solvers.likelihood.misfit import choose_power
+from unshuffle.solvers.likelihood.modes import climb, find_modes, keep_distinct
+from unshuffle.solvers.likelihood.options import Likelihood
+from unshuffle.solvers.likelihood.target import (
+    LOG_SIGMA_MAX,
+    LOG_SIGMA_MIN,
+    Target,
+    make_target,
+)
+from unshuffle.uncertainty import Posterior
+
+__all__ = ["Likelihood", "solve"]
+
+# Modes further than this below the best are out of reach: 20 nats are half a billion to one.
+_REACH = 20.0
+# Least-squares answers that are refined besides the annealed starts.
+_N_FITTED = 10
+# Answers whose predictions differ by less than 10 % of sd(y) are told as one.
+_SAME_ANSWER = 0.01
+# One in a thousand is not a competitor.
+_LEAST_SHARE = 1e-3
+
+
+def solve(
+    bags: Bags,
+    has_intercept: bool,
+    noise: Noise | None,
+    options: Likelihood,
+    rng: np.random.Generator,
+    effort: multistart.Effort,
+) -> Solution:
+    """Sample the posterior of standardised bags (with an intercept their last column is ones)."""
+    p = bags.d - has_intercept
+    is_kept = np.asarray(bags.X[:, :p].any(axis=0))
+    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
+    priors = options.priors(noise is not None)
+    if not is_kept.any() or np.ptp(bags.y) == 0:
+        return _nothing_to_learn(bags, has_intercept, noise, priors)
+    known = None
+    if noise is not None:
+        known = float(np.clip(log(max(noise.sd, 1e-300)), LOG_SIGMA_MIN, LOG_SIGMA_MAX))
+    target = make_target(features, bags, bags.n - float(has_intercept), known, options)
+    fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
+    modes = find_modes(target, fitted, rng)
+    power = choose_power(target, modes)
+    if power < 1.0:
+        target = replace(target, power=power)
+        climbed = [climb(target, theta, 1.0) for _, theta in modes]
+        modes = keep_distinct(target, climbed, options.n_components)
+    modes = [mode for mode in modes if mode[0] > modes[0][0] - _REACH]
+    sample = sample_posterior(target, make_mixture(target, modes), rng)
+    return _assemble(target, sample, is_kept, has_intercept, priors, rng)
+
+
+def _fit_least_squares(
+    bags: Bags,
+    has_intercept: bool,
+    is_kept: np.ndarray,
+    rng: np.random.Generator,
+    effort: multistart.Effort,
+) -> list[tuple[np.ndarray, float]]:
+    """Return the best least-squares answers and their mean squared gaps."""
+    problem = Problem(bags, Squared(), None, no_penalty(bags.d))
+    found = multistart.solve(problem, rng, replace(effort, n_starts=None))
+    p = bags.d - has_intercept
+    return [(c.weights[:p][is_kept], c.value) for c in found.candidates[:_N_FITTED]]
+
+
+def _assemble(
+    target: Target,
+    sample: Sample,
+    is_kept: np.ndarray,
+    has_intercept: bool,
+    priors: tuple[str, ...],
+    rng: np.random.Generator,
+) -> Solution:
+    """Turn the sample into draws of all weights, an estimate and competing answers."""
+    p, o = target.p, target.options
+    # Where the draws are worth too few, their weights are flattened towards the mixture: an average
+    # over the modes found instead of the luck of one draw.
+    shares = flatten(sample.log_plain, o.least_draws)
+    tilted = limit_tilt(sample.log_plain, sample.log_tilted, o.tilt_limit)
+
+    def widen(w: np.ndarray) -> np.ndarray:
+        """Put zeros where constant columns were, and a zero intercept (the data are centred)."""
+        full = np.zeros((len(w), len(is_kept) + has_intercept))
+        full[:, : len(is_kept)][:, is_kept] = w[:, :p]
+        return full
+
+    draws = widen(sample.x)
+    if target.log_sigma is None:
+        sigma = np.exp(sample.x[:, p])
+    else:
+        sigma = np.full(len(draws), exp(target.log_sigma))
+    if has_intercept:
+        # Given the weights the intercept is exactly Gaussian about its centred value, zero.
+        spread = sigma / sqrt(target.power * target.n)
+        draws[:, -1] = spread * rng.standard_normal(len(draws))
+    estimate = widen((flatten(tilted, o.least_draws) @ sample.x)[None])[0]
+    is_thin = sample.effective_draws < o.least_draws
+    if is_thin:
+        status = Status.THIN_POSTERIOR
+    else:
+        status = Status.MISFIT if target.power < 0.5 else Status.POSTERIOR
+    stats = {
+        "n_starts": o.n_starts,
+        "n_evaluations": target.evaluations.n,
+        "n_rounds": sample.n_rounds,
+        "effective_draws": sample.effective_draws,
+        "likelihood_power": target.power,
+        "log_evidence": sample.log_evidence,
+        "priors": priors,
+    }
+    return Solution(
+        candidates=_competing_answers(target, sample, shares, widen),
+        status=status,
+        stats=stats,
+        estimate=estimate,
+        uncertainty=Posterior(draws, shares, sigma, is_thin),
+    )
+
+
+def _competing_answers(
+    target: Target,
+    sample: Sample,
+    shares: np.ndarray,
+    widen: Callable[[np.ndarray], np.ndarray],
+) -> tuple[Candidate, ...]:
+    """Return the answers with a share of the posterior, largest first; overlapping ones are one."""
+    parts = sample.mixture.log_parts(sample.x)
+    owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
+    groups: list[tuple[np.ndarray, np.ndarray]] = []
+    for k in np.argsort(-owned.sum(axis=1), kind="stable"):
+        mean = owned[k] @ sample.x / max(owned[k].sum(), 1e-300)
+        for i, (centre, mass) in enumerate(groups):
+            if target.squared_distance(mean, centre) < _SAME_ANSWER:
+                groups[i] = (centre, mass + owned[k])
+                break
+        else:
+            groups.append((mean, owned[k]))
+    candidates = []
+    for _, mass in groups:
+        share = float(mass.sum())
+        if share < _LEAST_SHARE:
+            continue
+        mean = mass @ sample.x / share
+        evidence = sample.log_evidence + log(share)
+        candidates.append(
+            Candidate(
+                widen(mean[None])[0],
+                value=-evidence,
+                evidence=evidence,
+                share=share,
+                noise=exp(target.split(mean)[1]),
+            )
+        )
+    return tuple(sorted(candidates, key=lambda c: c.value))
+
+
+def _nothing_to_learn(
+    bags: Bags, has_intercept: bool, noise: Noise | None, priors: tuple[str, ...]
+) -> Solution:
+    """Return the prior where no column or no label varies: weights zero, and nothing known."""
+    weights = np.zeros(bags.d)
+    if has_intercept:
+        weights[-1] = bags.y.mean()
+    sd = float(np.std(bags.y)) if noise is None else noise.sd
+    posterior = Posterior(weights[None], np.ones(1), np.array([sd]), True)
+    candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=sd)
+    stats = {"n_starts": 0, "n_evaluations": 0, "priors": priors}
+    return Solution(
+        (candidate,), Status.THIN_POSTERIOR, stats, estimate=weights, uncertainty=posterior
+    )

@@ -1,0 +1,190 @@
+"""Adaptive importance sampling from a mixture of Student t's around the modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from unshuffle.solvers.likelihood.modes import Mode, climb, keep_distinct
+from unshuffle.solvers.likelihood.target import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Target
+
+# The untilted posterior has fewer, broader modes: those reached from the best ten suffice.
+_N_PLAIN = 10
+# Laplace evidence is crude: no component starts below its part of this share.
+_FLAT_SHARE = 0.3
+# In adapting, the old component counts as if it were worth 5 d draws; 10 % wider guards the tails.
+_OLD_DRAWS, _WIDER = 5.0, 1.1
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of Student t's: shares (k,), means (k, d), Cholesky factors (k, d, d)."""
+
+    shares: np.ndarray
+    means: np.ndarray
+    factors: np.ndarray
+    dof: float
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n points."""
+        which = rng.choice(len(self.shares), n, p=self.shares)
+        steps = rng.standard_normal((n, self.means.shape[1]))
+        steps *= np.sqrt(self.dof / rng.chisquare(self.dof, n))[:, None]
+        return self.means[which] + np.einsum("kij,kj->ki", self.factors[which], steps)
+
+    def log_parts(self, x: np.ndarray) -> np.ndarray:
+        """Return log(share × density) of every component (rows) at every point (columns)."""
+        d, dof = self.means.shape[1], self.dof
+        constant = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * log(dof * np.pi)
+        parts = np.empty((len(self.shares), len(x)))
+        for k, factor in enumerate(self.factors):
+            gaps = np.linalg.solve(factor, (x - self.means[k]).T)
+            size = np.log(np.abs(np.diag(factor))).sum()
+            parts[k] = constant - size - 0.5 * (dof + d) * np.log1p((gaps**2).sum(axis=0) / dof)
+            parts[k] += log(max(self.shares[k], 1e-300))
+        return parts
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """All draws with their log weights, plain and tilted, and how the sampling went."""
+
+    x: np.ndarray
+    log_plain: np.ndarray
+    log_tilted: np.ndarray
+    effective_draws: float
+    mixture: Mixture
+    n_rounds: int
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the posterior's normalising constant."""
+        return float(logsumexp(self.log_plain)) - log(len(self.log_plain))
+
+
+def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
+    """Place a Laplace component on every mode of the tilted and of the plain posterior."""
+    plain: list[Mode] = []
+    if target.log_sigma is None:
+        climbed = [climb(target, theta, 0.0) for _, theta in modes[:_N_PLAIN]]
+        plain = keep_distinct(target, climbed, _N_PLAIN)
+    every = modes + plain
+    factors = np.array([np.linalg.cholesky(_laplace(target, theta)) for _, theta in every])
+    shares = _evidence_shares(modes, factors[: len(modes)])
+    if plain:
+        others = _evidence_shares(plain, factors[len(modes) :])
+        shares = np.append(0.5 * shares, 0.5 * others)
+    means = np.array([theta for _, theta in every])
+    return Mixture(shares, means, factors, target.options.proposal_dof)
+
+
+def _laplace(target: Target, theta: np.ndarray) -> np.ndarray:
+    """Return the inverse curvature at a mode from differences of the gradient, within the prior."""
+    d, p = target.dim, target.p
+    sigma = exp(target.split(theta)[1])
+    curvature = np.zeros((d, d))
+    for k in range(d):
+        # Steps of a twentieth of sigma see the shape of the mode and not the kinks of single swaps.
+        step = 0.05 * max(sigma, 0.02) if k < p else 0.05
+        move = np.zeros(d)
+        move[k] = step
+        gap = target(theta + move, 0.5)[1] - target(theta - move, 0.5)[1]
+        curvature[k] = -gap / (2.0 * step)
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    return (vectors / np.maximum(values, 1.0 / target.options.weight_scale**2)) @ vectors.T
+
+
+def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:
+    """Return the shares of modes by Laplace evidence, flattened."""
+    evidence = np.array([value for value, _ in modes])
+    evidence = evidence + np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+    shares = np.exp(evidence - logsumexp(evidence))
+    return (1.0 - _FLAT_SHARE) * shares + _FLAT_SHARE / len(shares)
+
+
+def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
+    """Move shares, means and covariances towards the weighted draws, component by component."""
+    d = x.shape[1]
+    parts = mixture.log_parts(x)
+    owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
+    mass = owned.sum(axis=1)
+    means, factors = mixture.means.copy(), mixture.factors.copy()
+    for k in range(len(mass)):
+        n_draws = mass[k] ** 2 / max((owned[k] ** 2).sum(), 1e-300)
+        if n_draws < 2.5 * d:  # too few draws for a covariance
+            continue
+        part = owned[k] / mass[k]
+        mean = part @ x
+        covariance = (x - mean).T * part @ (x - mean)
+        trust = n_draws / (n_draws + _OLD_DRAWS * d)
+        old = mixture.factors[k] @ mixture.factors[k].T
+        means[k] = trust * mean + (1.0 - trust) * mixture.means[k]
+        mixed = _WIDER * trust * covariance + (1.0 - trust) * old
+        factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
+    flat = 0.9 * mass / max(mass.sum(), 1e-300) + 0.1 / len(mass)
+    return Mixture(flat / flat.sum(), means, factors, mixture.dof)
+
+
+def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return weights that add up to one, and how many equal draws they are worth."""
+    shares = np.exp(log_weights - logsumexp(log_weights))
+    return shares, 1.0 / float((shares**2).sum())
+
+
+def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
+    """Return weights flattened just enough to be worth a least number of equal draws."""
+    power = 1.0
+    shares, worth = normalise(log_weights)
+    while worth < least and power > 0.01:
+        power *= 0.8
+        shares, worth = normalise(power * log_weights)
+    return shares
+
+
+def limit_tilt(log_plain: np.ndarray, log_tilted: np.ndarray, limit: float) -> np.ndarray:
+    """Return log weights whose tilt is weakened until it moves at most `limit` nats.
+
+    The move is the Kullback-Leibler divergence of the tilted from the plain posterior.
+    """
+    plain = normalise(log_plain)[0]
+    low, high = 0.0, 1.0
+    power = 1.0
+    for _ in range(20):  # bisection to 1e-6; the first trial is the full tilt
+        mixed = log_plain + power * (log_tilted - log_plain)
+        shares = normalise(mixed)[0]
+        ratio = np.log(np.maximum(shares, 1e-300) / np.maximum(plain, 1e-300))
+        if float(shares @ ratio) > limit:
+            high = power
+        else:
+            low = power
+            if power == 1.0:
+                break
+        power = 0.5 * (low + high)
+    return mixed
+
+
+def sample_posterior(target: Target, mixture: Mixture, rng: np.random.Generator) -> Sample:
+    """Draw in rounds, adapting the mixture; all rounds count by their joint mixture density."""
+    o = target.options
+    draws, parts, used = [], [], []
+    for n_rounds in range(1, o.max_rounds + 1):
+        used.append(mixture)
+        new = mixture.draw(o.n_draws, rng)
+        if target.log_sigma is None:
+            new[:, -1] = np.clip(new[:, -1], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
+        draws.append(new)
+        parts.append(np.array([target.parts(theta) for theta in new]))
+        x, seen = np.concatenate(draws), np.concatenate(parts)
+        densities = [logsumexp(each.log_parts(x), axis=0) for each in used]
+        proposal = logsumexp(densities, axis=0) - log(len(used))
+        plain = seen[:, 0] + seen[:, 1] - proposal
+        tilted = seen[:, 0] + seen[:, 2] - proposal
+        worth = min(normalise(plain)[1], normalise(tilted)[1])
+        if n_rounds >= o.min_rounds and worth >= o.target_draws:
+            break
+        least = 3.0 * target.dim
+        mixture = _adapt(mixture, x, 0.5 * (flatten(plain, least) + flatten(tilted, least)))
+    return Sample(x, plain, tilted, worth, used[-1], n_rounds)
