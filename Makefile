@@ -26,6 +26,10 @@ slow: $(STAMP) ## long statistical checks
 bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/files.py
+
+docs: $(STAMP) ## the generated page of the commands
+	$(BIN)/python docs/make_cli.py
 
 clean:
 	rm -rf .venv

@@ -171,13 +171,13 @@ def test_an_fcs_name_points_to_the_file_reader():
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(InputError, match="did you mean 'yacht'") as error:
+    with pytest.raises(InputError, match=r"did you mean 'yacht'") as error:
         load_dataset("Yatch")
     assert is_one_line(error)
 
 
 def test_a_name_far_from_all_gets_a_list():
-    with pytest.raises(InputError, match="known: 'lsat'"):
+    with pytest.raises(InputError, match=r"known: 'lsat'"):
         dataset_path("\n" * 10_000)
 
 
@@ -213,12 +213,12 @@ def test_no_network_is_one_line_that_says_where_it_looked(monkeypatch, no_folder
 
 def test_an_address_that_is_gone_is_a_missing_data_set(monkeypatch, no_folders, server):
     register(monkeypatch, f"{server}/other.csv")
-    with pytest.raises(MissingDataError, match="404"):
+    with pytest.raises(MissingDataError, match=r"404"):
         dataset_path("tiny")
 
 
 def test_promoters_are_to_be_had_only_through_the_data_folder(no_folders):
-    with pytest.raises(MissingDataError, match="no public address.*UNSHUFFLE_DATA"):
+    with pytest.raises(MissingDataError, match=r"no public address.*UNSHUFFLE_DATA"):
         load_dataset("promoters")
 
 
@@ -260,7 +260,7 @@ def test_a_changed_file_is_refused_wherever_it_lies(monkeypatch, no_folders, var
 
 def test_a_data_folder_that_is_none_is_named(monkeypatch, no_folders):
     monkeypatch.setenv("UNSHUFFLE_DATA", str(no_folders / "nowhere"))
-    with pytest.raises(InputError, match="UNSHUFFLE_DATA names .*nowhere.*not a folder"):
+    with pytest.raises(InputError, match=r"UNSHUFFLE_DATA names .*nowhere.*not a folder"):
         load_dataset("lsat")
 
 

@@ -235,9 +235,9 @@ def test_frames_of_both_libraries_give_the_same_table(library):
 
 def test_a_frame_with_duplicate_names_is_refused():
     pd = pytest.importorskip("pandas")
-    with pytest.raises(InputError, match="data frame"):
+    with pytest.raises(InputError, match=r"data frame"):
         table_from_frame(pd.DataFrame([[1, 2]], columns=["x", "x"]))
-    with pytest.raises(InputError, match="data frame"):
+    with pytest.raises(InputError, match=r"data frame"):
         table_from_frame([[1, 2]])
 
 
@@ -278,7 +278,7 @@ def shift_data_end(content, shift):
 def test_an_offset_one_byte_too_far_is_tolerated_only_when_asked(write):
     content = fcs_bytes([[1, 2], [3, 4]], ["x", "y"])
     path = write(shift_data_end(content, 1), "run.fcs")
-    with pytest.raises(InputError, match="one byte too far.*allow the offset error"):
+    with pytest.raises(InputError, match=r"one byte too far.*allow the offset error"):
         read_table(path)
     table = read_table(path, allow_offset_error=True)
     assert table.columns["y"].tolist() == [2, 4] and table.notes
@@ -492,21 +492,21 @@ def test_a_file_without_permission_is_named(write, monkeypatch):
 
     path = write("a,y\n1,2\n")
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(InputError, match="data.csv: may not be read"):
+    with pytest.raises(InputError, match=r"data.csv: may not be read"):
         read_table(path)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.999])
 def test_a_cut_off_cytometry_file_is_refused(share, write):
     content = fcs_bytes(np.arange(600).reshape(300, 2), ["x", "y"])
-    with pytest.raises(InputError, match="run.fcs: the FCS file is .*export it again"):
+    with pytest.raises(InputError, match=r"run.fcs: the FCS file is .*export it again"):
         read_table(write(content[: int(share * len(content))], "run.fcs"))
 
 
 def test_a_wrong_event_count_is_refused(write):
     content = fcs_bytes([[1, 2], [3, 4]], ["x", "y"])
     assert b"$TOT/2/" in content
-    with pytest.raises(InputError, match="promises 3 events of 2 channels.*4 numbers"):
+    with pytest.raises(InputError, match=r"promises 3 events of 2 channels.*4 numbers"):
         read_table(write(content.replace(b"$TOT/2/", b"$TOT/3/"), "run.fcs"))
 
 
@@ -542,17 +542,17 @@ def test_unequal_counts_name_the_bag_and_both_numbers(rows, labels, parts):
 
 def test_a_label_file_of_several_columns_asks_which():
     labels = table_of(low=[0, 1], high=[1, 2], count=[3, 4])
-    with pytest.raises(InputError, match="which column is the label.*'low', 'high', 'count'"):
+    with pytest.raises(InputError, match=r"which column is the label.*'low', 'high', 'count'"):
         make_design_from_two(table_of(x=[1, 2]), labels)
 
 
 def test_files_read_together_need_the_same_columns_and_different_names(write):
     one, two = write("a,y\n1,2\n", "one.csv"), write("b,y\n1,2\n", "two.csv")
-    with pytest.raises(InputError, match="differ in the column 'a'"):
+    with pytest.raises(InputError, match=r"differ in the column 'a'"):
         read_tables([one, two])
-    with pytest.raises(InputError, match="two files are called 'one'"):
+    with pytest.raises(InputError, match=r"two files are called 'one'"):
         read_tables([one, one])
-    with pytest.raises(InputError, match="already called 'y'"):
+    with pytest.raises(InputError, match=r"already called 'y'"):
         read_tables([one], bag="y")
-    with pytest.raises(InputError, match="name at least one"):
+    with pytest.raises(InputError, match=r"name at least one"):
         read_tables([])

@@ -54,16 +54,32 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
     """Read with pyarrow; None when it is not installed or refuses the text."""
     # One column is left to the csv module: there a blank line and a missing cell look the same.
     # So is an odd number of quotation marks: pyarrow reads one left open to the end of the file.
-    if len(dialect.names) < 2 or not body.strip() or body.count(b'"') % 2:
+    if len(dialect.names) < 2 or not body or body.isspace() or body.count(b'"') % 2:
         return None
     try:
         pa = importlib.import_module("pyarrow")
-        arrow_csv = importlib.import_module("pyarrow.csv")
     except ImportError:
         return None
+    try:
+        if dialect.decimal == ".":
+            # Most tables are numbers throughout, and quickly read as such.
+            return [np.array(c.to_numpy()) for c in _read_arrow(body, dialect, pa.float64())]
+    except (pa.ArrowException, ValueError):
+        pass
+    try:
+        # All cells as text: a type guessed from the first block would fail later.
+        columns = _read_arrow(body, dialect, pa.string())
+    except (pa.ArrowException, ValueError):
+        return None
+    return [_convert_arrow(column, dialect.decimal) for column in columns]
+
+
+def _read_arrow(body: bytes, dialect: Dialect, kind: Any) -> list[Any]:
+    """Read all columns as one type; pyarrow's exceptions say that this cannot be done."""
+    pa = importlib.import_module("pyarrow")
+    arrow_csv = importlib.import_module("pyarrow.csv")
     keys = [str(i) for i in range(len(dialect.names))]
     try:
-        # All cells are read as text first: a type guessed from the first block would fail later.
         table = arrow_csv.read_csv(
             pa.BufferReader(body),
             read_options=arrow_csv.ReadOptions(column_names=keys, block_size=1 << 24),
@@ -71,12 +87,15 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
                 delimiter=dialect.delimiter, newlines_in_values=b'"' in body
             ),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(keys, kind),
+                null_values=sorted(MISSING),
+                strings_can_be_null=False,
             ),
         )
-    except (pa.ArrowException, ValueError):
-        return None
-    return [_convert_arrow(table.column(key), dialect.decimal) for key in keys]
+    except pa.ArrowCancelled as exc:
+        # While it reads, pyarrow takes Ctrl-C for itself.
+        raise KeyboardInterrupt from exc
+    return [table.column(key) for key in keys]
 
 
 def read_plain(body: bytes, dialect: Dialect, source: str) -> list[Column]:

@@ -15,6 +15,9 @@ def read_parquet(data: bytes, source: str, digest: str) -> Table:
     try:
         table = parquet.read_table(pa.BufferReader(data))
         columns = [_convert(table.column(j), pa) for j in range(table.num_columns)]
+    except pa.ArrowCancelled as exc:
+        # While it reads, pyarrow takes Ctrl-C for itself.
+        raise KeyboardInterrupt from exc
     # The bytes are a stranger's: corrupt ones raise whatever the decoder meets first.
     except (pa.ArrowException, OSError, ValueError, MemoryError) as exc:
         raise InputError(

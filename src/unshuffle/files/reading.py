@@ -39,7 +39,7 @@ def read_table(
     raw = _read_bytes(path, source)
     digest = hashlib.sha256(raw).hexdigest()
     data = _unpack(raw, source)
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError(f"{source}: the file is empty; it needs column names and rows")
     _check_promise(str(path), data, source)
     if data.startswith(b"PAR1"):

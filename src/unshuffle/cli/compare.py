@@ -1,0 +1,102 @@
+"""``unshuffle compare``: every method side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.data import load_data
+from unshuffle.cli.fitting import choose_noise
+from unshuffle.cli.options import (
+    data_options,
+    json_option,
+    provenance,
+    seed_option,
+    split_names,
+    tuning_options,
+)
+from unshuffle.errors import shorten
+
+if TYPE_CHECKING:
+    from unshuffle.comparison import Comparison
+
+_EPILOG = """\b
+Examples:
+  unshuffle compare cells.csv --label fluorescence --bag pool
+  unshuffle compare linked.csv --truth y --methods ls,sm,p1"""
+
+
+@click.command(epilog=_EPILOG)
+@data_options
+@tuning_options
+@click.option("--truth", metavar="COL", help="Column of linked labels, to measure the error.")
+@click.option(
+    "--methods", multiple=True, callback=split_names, metavar="M,M", help="Only these methods."
+)
+@seed_option
+@json_option
+def compare(**options: Any) -> None:
+    """Fit every method to the same data.
+
+    Shown are the time, the gap of sorted labels and predictions, and the error where the truth is
+    known. With --truth alone the linked labels serve as shuffled ones too: their order is never
+    used.
+    """
+    from unshuffle.comparison import compare_methods
+
+    data = load_data(options, options["truth"])
+    console.print_messages(data.describe(), options["quiet"])
+    comparisons = compare_methods(
+        data.design.X,
+        data.design.y,
+        data.design.groups,
+        linked_y=data.truth,
+        methods=options["methods"],
+        noise=choose_noise(options),
+        l1=options["l1"],
+        l2=options["l2"],
+        fit_intercept=not options["no_intercept"],
+        n_starts=options["starts"],
+        random_state=options["seed"],
+        n_jobs=options["jobs"],
+    )
+    with console.show_progress("fitting every method …", options["quiet"]):
+        rows = list(comparisons)
+    if options["as_object"]:
+        names = data.design.feature_names
+        origin = provenance(options["seed"], data.sha256)
+        console.print_json(
+            {"methods": [_as_object(row, names) for row in rows], "provenance": origin}
+        )
+    else:
+        console.print_result(_make_table(rows, data.truth is not None))
+        console.print_result(
+            *[f"{row.method}: {shorten(row.note, 300)}" for row in rows if row.note]
+        )
+
+
+def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:
+    weights = None if row.weights is None else dict(zip(names, row.weights, strict=True))
+    return {
+        "method": row.method,
+        "seconds": row.seconds,
+        "coefficients": weights,
+        "intercept": row.intercept,
+        "gap": row.gap,
+        "error": row.error,
+        "r2": row.r2,
+        "note": row.note or None,
+    }
+
+
+def _make_table(rows: list[Comparison], has_truth: bool) -> Any:
+    show = console.show_number
+    columns = ["method", "seconds", "rms gap"] + (["error", "R² linked"] if has_truth else [])
+    cells = [
+        [row.method, f"{row.seconds:.2f}", show(row.gap)]
+        + ([show(row.error), show(row.r2)] if has_truth else [])
+        for row in rows
+    ]
+    return console.make_table(columns, cells)

@@ -1,0 +1,192 @@
+"""From files to the data of a fit, as the options name them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli.options import FILE_BAG
+from unshuffle.errors import InputError, quote, shorten
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from unshuffle.files import Design, Table
+
+_HISTOGRAM = {"low", "high", "count"}
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The data as understood: the design, where it came from, and the linked labels if named."""
+
+    design: Design
+    source: str
+    sha256: str
+    label: str
+    bag: str | None
+    n_read: int
+    truth: np.ndarray | None = None
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        import numpy as np
+
+        groups = self.design.groups
+        return 1 if groups is None else len(np.unique(groups.astype(str)))
+
+    def describe(self) -> list[str]:
+        """Say in a few lines what was read and chosen."""
+        n, d = self.design.X.shape
+        names = ", ".join(shorten(name, 30) for name in self.design.feature_names[:12])
+        more = f" and {d - 12} more" if d > 12 else ""
+        bags = count(self.n_bags, "bag")
+        bag = "one bag" if self.bag is None else f"bag {quote(self.bag)} ({bags})"
+        return [
+            f"{self.source}: {count(n, 'row')}, label {quote(self.label)}, {bag}, "
+            f"{count(d, 'feature')}: {names}{more}",
+            *self.design.notes,
+        ]
+
+
+def count(number: int, thing: str) -> str:
+    """Say how many, in the singular where there is one."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
+    """Read the files that the options name, and choose label, features and bags."""
+    if options["rows"] or options["labels"]:
+        return _load_two(options, truth)
+    if not options["data"]:
+        raise click.UsageError("no data named; give a file, '-', or --rows and --labels")
+    label = options["label"] or truth
+    if label is None:
+        raise click.UsageError("which column is the label? name it with --label")
+    table, bag = _read(options["data"], options)
+    table = _take_logs(table, [label, truth], options["log10"])
+    features = _choose_columns(options)
+    if truth is not None:
+        truth = table.find(truth, "truth column")
+        features = features or _all_but(table, [label, bag, truth])
+    from unshuffle.files import make_design
+
+    design = make_design(
+        table,
+        label=label,
+        features=features,
+        bag=bag,
+        categorical=options["categorical"],
+        missing=options["missing"],
+    )
+    linked = None if truth is None else _find_linked(table, truth, design)
+    name = table.find(label)
+    return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked)
+
+
+def _load_two(options: dict[str, Any], truth: str | None) -> Data:
+    if options["data"] or not (options["rows"] and options["labels"]):
+        raise click.UsageError("give one table, or --rows together with --labels")
+    if truth is not None:
+        raise click.UsageError("--truth needs rows and labels in one table")
+    from unshuffle.files import make_design_from_two
+
+    rows, bag = _read(options["rows"], options)
+    labels, label_bag = _read(options["labels"], options)
+    bag = bag or label_bag
+    _refuse_histogram(labels)
+    left = [name for name in labels.names if name != bag]
+    labels = _take_logs(labels, [options["label"] or left[0]], options["log10"])
+    design = make_design_from_two(
+        rows,
+        labels,
+        label=options["label"],
+        bag=bag,
+        features=_choose_columns(options),
+        categorical=options["categorical"],
+        missing=options["missing"],
+    )
+    digest = sha256((rows.sha256 + labels.sha256).encode()).hexdigest()
+    label = labels.find(options["label"]) if options["label"] else left[0]
+    source = f"{rows.source} and {labels.source}"
+    return Data(design, source, digest, label, bag, rows.n_rows)
+
+
+def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | None]:
+    """Read one file, or several as a bag each; return the table and its bag column."""
+    from unshuffle.files import read_table, read_tables
+
+    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
+    how = {name: options[name] for name in names}
+    if len(paths) > 1:
+        bag = options["bag"] or FILE_BAG
+        return read_tables(paths, bag=bag, **how), bag
+    table = read_table(paths[0], **how)
+    return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
+
+
+def _take_logs(table: Table, names: Sequence[str | None], is_wanted: bool) -> Table:
+    """Turn columns of labels into their logarithms, where that is wanted."""
+    if not is_wanted:
+        return table
+    import numpy as np
+
+    columns = dict(table.columns)
+    for name in {table.find(name, "label column") for name in names if name is not None}:
+        if columns[name].dtype != object:  # text is refused later, in words of its own
+            values = columns[name]
+            columns[name] = np.log10(values, out=np.full(len(values), np.nan), where=values > 0)
+    note = "labels turned into log10; values of 0 and below count as missing"
+    return dataclasses.replace(table, columns=columns, notes=(*table.notes, note))
+
+
+def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
+    """Measure the noise from a file of labels of identical inputs."""
+    from unshuffle import noise_from_calibration
+    from unshuffle.files import read_table
+
+    table = read_table(path)
+    if label is None and len(table.names) > 1:
+        raise InputError(
+            f"{table.source}: which column is the label? name it with --label, or keep one column"
+        )
+    name = table.names[0] if len(table.names) == 1 else table.find(str(label), "label column")
+    column = _take_logs(table, [name], has_logs).columns[name]
+    if column.dtype == object:
+        raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
+    return noise_from_calibration(column[column == column])
+
+
+def _choose_columns(options: dict[str, Any]) -> list[str] | None:
+    return options["features"] or None
+
+
+def _all_but(table: Table, taken: Sequence[str | None]) -> list[str]:
+    left_out = {table.find(name) for name in taken if name is not None}
+    return [name for name in table.names if name not in left_out]
+
+
+def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:
+    import numpy as np
+
+    column: np.ndarray = table.columns[truth][design.rows]
+    if column.dtype == object or not np.isfinite(column).all():
+        raise InputError(
+            f"{table.source}: the truth column {quote(truth)} holds text or misses values; "
+            "name the column of linked labels"
+        )
+    return column
+
+
+def _refuse_histogram(labels: Table) -> None:
+    if set(labels.names) >= _HISTOGRAM:
+        raise InputError(
+            f"{labels.source}: a histogram of labels (columns low, high, count) cannot be fitted "
+            "yet; give one label per line"
+        )

@@ -1,0 +1,204 @@
+"""``unshuffle fit``: the coefficient table, with the verdict first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.app import DOUBTFUL, OK
+from unshuffle.cli.data import Data, count, load_data
+from unshuffle.cli.fitting import Fitted, fit_data
+from unshuffle.cli.options import (
+    check_level,
+    data_options,
+    json_option,
+    model_options,
+    provenance,
+    seed_option,
+)
+from unshuffle.errors import shorten
+
+if TYPE_CHECKING:
+    from unshuffle.inference import Summary
+
+_EPILOG = """\b
+Examples:
+  unshuffle fit cells.csv --label fluorescence --bag pool --report fit.html
+  unshuffle fit --rows rows.csv --labels labels.csv --bag pool --json
+  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
+
+# More candidates and more columns are in --json and in the report.
+_SHOWN_CANDIDATES = 5
+_SHOWN_WEIGHTS = 6
+# A column as wide as its name would leave no room for others.
+_NAME_LENGTH = 16
+
+
+@click.command(epilog=_EPILOG)
+@data_options
+@model_options
+@click.option(
+    "--level",
+    type=float,
+    default=0.95,
+    show_default=True,
+    callback=check_level,
+    metavar="P",
+    help="Probability that an interval holds.",
+)
+@seed_option
+@click.option(
+    "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
+)
+@click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@json_option
+def fit(**options: Any) -> int:
+    """Fit weights and intervals to a table.
+
+    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are a bag each. Rows
+    and labels may also lie in two files, named by --rows and --labels.
+    """
+    if options["report"]:
+        from unshuffle.report import check_report
+
+        check_report(options["report"])
+    data = load_data(options)
+    console.print_messages(data.describe(), options["quiet"])
+    with console.show_progress("fitting …", options["quiet"]):
+        fitted = fit_data(data, options)
+        summary = fitted.model.summary(level=options["level"])
+    origin = provenance(options["seed"], data.sha256)
+    if options["as_object"]:
+        console.print_json(make_object(fitted, summary, data, origin))
+    else:
+        print_fit(fitted, summary, data)
+    if options["report"]:
+        _write_report(fitted, data, options, origin)
+    is_doubtful = fitted.model.identified_ is False or not fitted.is_converged
+    return DOUBTFUL if options["strict"] and is_doubtful else OK
+
+
+def _write_report(
+    fitted: Fitted, data: Data, options: dict[str, Any], origin: dict[str, Any]
+) -> None:
+    from unshuffle.report import write_report
+
+    design = data.design
+    with console.show_progress("writing the report …", options["quiet"]):
+        path = write_report(
+            fitted.model,
+            options["report"],
+            design.X,
+            design.y,
+            design.groups,
+            level=options["level"],
+            source=data.source,
+            notes=[*data.describe(), *fitted.remarks],
+            provenance=origin,
+        )
+    console.print_messages([f"report written to {path}"], options["quiet"])
+
+
+def make_object(
+    fitted: Fitted, summary: Summary, data: Data, origin: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the fit as the JSON object of the public contract."""
+    model, design = fitted.model, data.design
+    n, d = design.X.shape
+    entries = [{"estimate": row.estimate, "low": row.low, "high": row.high} for row in summary.rows]
+    return {
+        "verdict": list(summary.verdict),
+        "coefficients": dict(zip(design.feature_names, entries[:d], strict=True)),
+        "intercept": entries[d] if len(entries) > d else None,
+        "level": summary.level,
+        "noise": summary.noise,
+        "method": model.method_,
+        "n": n,
+        "d": d,
+        "bags": data.n_bags,
+        "identified": model.identified_,
+        "converged": fitted.is_converged,
+        "status": model.solution_.status.value,
+        "candidates": [
+            {
+                "weights": c.weights,
+                "value": c.value,
+                "starts": c.n_starts,
+                "evidence": c.evidence,
+                "share": c.share,
+                "noise": c.noise,
+            }
+            for c in model.solution_.candidates
+        ],
+        "data": _describe_data(data, fitted),
+        "provenance": origin,
+    }
+
+
+def _describe_data(data: Data, fitted: Fitted) -> dict[str, Any]:
+    return {
+        "source": data.source,
+        "label": data.label,
+        "bag": data.bag,
+        "rows_read": data.n_read,
+        "rows_dropped": data.n_read - len(data.design.rows),
+        "base_levels": dict(data.design.base_levels),
+        "notes": [*data.design.notes, *fitted.remarks],
+    }
+
+
+def print_fit(
+    fitted: Fitted, summary: Summary, data: Data, truth: list[float] | None = None
+) -> None:
+    """Print the verdict, the table, and what competes with it."""
+    model = fitted.model
+    n, d = data.design.X.shape
+    verdict = " ".join(summary.verdict)
+    console.print_result(verdict, "")
+    console.print_result(_coefficient_table(summary, truth), "")
+    level = f"{100 * summary.level:g} % intervals" if _has_intervals(summary) else "no intervals"
+    facts = [
+        f"noise sd {console.show_number(summary.noise)}",
+        f"method {model.method_}",
+        count(n, "row"),
+        count(d, "feature"),
+        count(data.n_bags, "bag"),
+        level,
+    ]
+    console.print_result(" · ".join(facts), *fitted.remarks)
+    if len(model.solution_.candidates) > 1:
+        console.print_result("", "Competing answers, best first:", _candidate_table(model, summary))
+
+
+def _has_intervals(summary: Summary) -> bool:
+    return any(row.low is not None for row in summary.rows)
+
+
+def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
+    show = console.show_number
+    columns = ["coefficient", "estimate", "low", "high"]
+    rows = [[row.name, show(row.estimate), show(row.low), show(row.high)] for row in summary.rows]
+    if truth is not None:
+        columns.append("truth")
+        rows = [[*row, show(value)] for row, value in zip(rows, truth, strict=True)]
+    return console.make_table(columns, rows)
+
+
+def _candidate_table(model: Any, summary: Summary) -> Any:
+    show = console.show_number
+    names = [shorten(row.name, _NAME_LENGTH) for row in summary.rows][:_SHOWN_WEIGHTS]
+    candidates = model.solution_.candidates[:_SHOWN_CANDIDATES]
+    has_shares = any(c.share is not None for c in candidates)
+    rows = [
+        [
+            str(place),
+            f"{c.share or 0.0:.1%}" if has_shares else str(c.n_starts),
+            show(c.value),
+            *map(show, c.weights[: len(names)]),
+        ]
+        for place, c in enumerate(candidates, start=1)
+    ]
+    count = "share" if has_shares else "starts"
+    return console.make_table(["#", count, "value", *names], rows, n_text=0)

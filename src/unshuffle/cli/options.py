@@ -1,0 +1,158 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from unshuffle import __version__
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+# The bag column of several files read together, unless --bag gives it another name.
+FILE_BAG = "file"
+
+
+def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[str]:
+    """Split lists such as ``a,b`` or ``'"a,b",c'``, as a line of CSV is split."""
+    return [
+        name.strip() for line in csv.reader(values, skipinitialspace=True) for name in line if name
+    ]
+
+
+def check_level(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """Refuse a level that is no probability."""
+    if not 0 < value < 1:
+        raise click.BadParameter(f"{value:g} is not between 0 and 1; for 95 % give 0.95")
+    return value
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the methods to the shell."""
+    from unshuffle.methods import METHODS
+
+    return [name for name in METHODS if name.startswith(incomplete)]
+
+
+def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--seed``."""
+    text = "Seed of everything random; the same seed gives the same digits."
+    kind = click.IntRange(min=0)
+    return click.option("--seed", type=kind, default=0, show_default=True, metavar="N", help=text)(
+        command
+    )
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--json``."""
+    return click.option(
+        "--json", "as_object", is_flag=True, help="Print one JSON object and nothing else."
+    )(command)
+
+
+_DATA = (
+    click.argument("data", nargs=-1),
+    click.option("--label", metavar="COL", help="Column of labels."),
+    click.option(
+        "--features",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns of features; all but label and bag without it.",
+    ),
+    click.option(
+        "--bag",
+        metavar="COL",
+        help="Column that says which rows and labels belong together; several files are a bag each "
+        f"(column '{FILE_BAG}').",
+    ),
+    click.option(
+        "--categorical",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns of numbers that are names of categories.",
+    ),
+    click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),
+    click.option(
+        "--labels", multiple=True, metavar="FILE", help="File of labels, in any order in a bag."
+    ),
+    click.option(
+        "--log10", is_flag=True, help="Fit log10 of the labels; values up to 0 count as missing."
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="What to do with rows that miss a value.",
+    ),
+    click.option("--delimiter", metavar="MARK", help="Such as ',' or 'tab'; found without it."),
+    click.option("--decimal", metavar="MARK", help="'.' or ','; found without it."),
+    click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1; found without it."),
+    click.option("--header/--no-header", default=None, help="Whether the first line holds names."),
+    click.option(
+        "--allow-offset-error",
+        is_flag=True,
+        help="Read FCS files whose data end one byte too far.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="No messages on stderr but errors."),
+)
+
+_TUNING = (
+    click.option("--noise", type=float, metavar="SD", help="Noise sd, where it is known."),
+    click.option(
+        "--calibration",
+        metavar="FILE",
+        help="File of labels of identical inputs, from which the noise is measured.",
+    ),
+    click.option("--l1", type=float, default=0.0, metavar="X", help="Penalty on |w|."),
+    click.option("--l2", type=float, default=0.0, metavar="X", help="Penalty on w²."),
+    click.option("--no-intercept", is_flag=True, help="Fit no intercept."),
+    click.option("--starts", type=int, metavar="N", help="Number of starts of the search."),
+    click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same."),
+)
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name the data."""
+    return _add(_DATA, command)
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the estimator."""
+    return method_option(tuning_options(command))
+
+
+def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the estimator but the method."""
+    return _add(_TUNING, command)
+
+
+def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--method``."""
+    return click.option(
+        "--method",
+        default="auto",
+        show_default=True,
+        metavar="M",
+        shell_complete=complete_methods,
+        help="auto, likelihood, ls, sm, p1, p2, emd, ks, small-d, means or paper.",
+    )(command)
+
+
+def _add(options: Sequence[Decorator], command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def provenance(seed: int, digest: str | None) -> dict[str, Any]:
+    """Return what repeats a run: version, seed, hash of the data, and the command."""
+    args = click.get_current_context().find_root().obj or ()
+    command = shlex.join(["unshuffle", *args])
+    return {"version": __version__, "seed": seed, "data_sha256": digest, "command": command}

@@ -1,0 +1,100 @@
+"""Every method on the same data, side by side."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unshuffle.errors import InputError
+from unshuffle.estimator import ShuffledLinearRegression
+from unshuffle.methods import METHODS
+from unshuffle.scoring import sorted_error
+
+# Beyond these rows the method "exact" has no answer.
+EXACT_ROWS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What one method made of the data.
+
+    ``gap`` is the root mean square gap of sorted labels and sorted predictions. ``error`` is
+    |w - w₀| / |w₀| with weights in standard units w_j sd(x_j), where w₀ is least squares on the
+    linked labels, and ``r2`` the share of the linked labels' variance explained; both need the
+    linked labels. ``note`` says why a method has no answer.
+    """
+
+    method: str
+    seconds: float
+    weights: np.ndarray | None = None
+    intercept: float | None = None
+    gap: float | None = None
+    error: float | None = None
+    r2: float | None = None
+    note: str = ""
+
+
+def compare_methods(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Any = None,
+    *,
+    linked_y: np.ndarray | None = None,
+    methods: Sequence[str] | None = None,
+    **options: Any,
+) -> Iterator[Comparison]:
+    """Fit every method that stands on its own, or those named, one after the other.
+
+    The other options are those of `ShuffledLinearRegression`.
+
+    >>> from unshuffle import make_shuffled
+    >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)
+    >>> rows = compare_methods(data.X, data.y, data.groups, linked_y=data.linked_y,
+    ...                        methods=["ls", "means"], random_state=0)
+    >>> [(row.method, round(row.error, 3)) for row in rows]
+    [('ls', 0.0), ('means', 0.0)]
+    """
+    # The oracle of the smallest data would count the matchings of large ones for minutes, only to
+    # say that they are too many.
+    left_out = () if len(y) <= EXACT_ROWS else ("exact",)
+    names = [m.name for m in METHODS.values() if m.strategy is not None]
+    for name in methods or [name for name in names if name not in left_out]:
+        yield _compare_one(name, X, y, groups, linked_y, options)
+
+
+def _compare_one(
+    name: str, X: np.ndarray, y: Any, groups: Any, linked_y: Any, options: dict[str, Any]
+) -> Comparison:
+    model = ShuffledLinearRegression(method=name, **options)
+    begin = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y, groups=groups)
+    except InputError as exc:
+        if name not in METHODS:
+            raise
+        return Comparison(name, time.perf_counter() - begin, note=str(exc))
+    seconds = time.perf_counter() - begin
+    z: Any = X @ model.coef_ + model.intercept_
+    gap = float(np.sqrt(sorted_error(y, z, groups)))
+    error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
+    return Comparison(name, seconds, model.coef_, model.intercept_, gap, error, r2)
+
+
+def _judge(
+    model: ShuffledLinearRegression, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
+) -> tuple[float | None, float | None]:
+    """Return the error of the weights and the share of variance explained."""
+    centred = X - X.mean(0) if model.fit_intercept else X
+    reference = np.linalg.lstsq(centred, linked_y, rcond=None)[0]
+    scale = X.std(0)
+    size = np.linalg.norm(scale * reference)
+    error = float(np.linalg.norm(scale * (model.coef_ - reference)) / size) if size > 0 else None
+    spread = float(np.var(linked_y))
+    return error, 1 - float(np.mean((linked_y - z) ** 2)) / spread if spread > 0 else None

@@ -1,0 +1,64 @@
+"""Writing files whole or not at all."""
+
+import os
+import secrets
+from pathlib import Path
+
+from unshuffle.errors import InputError, shorten
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write a file so that it is either complete or, after any failure, as it was before.
+
+    The content goes to a temporary file in the same folder, which then takes the place of the
+    old one in a single step. Devices and pipes are written straight to: they cannot be replaced.
+    """
+    target = check_writable(path)
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    is_special = target.exists() and not target.is_file()
+    place = target if is_special else target.with_name(f".unshuffle-{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            _write(place, data, "wb" if is_special else "xb")
+            if not is_special:
+                os.replace(place, target)
+        finally:
+            # After a failure or Ctrl-C only; a finished file no longer goes by this name.
+            if not is_special:
+                place.unlink(missing_ok=True)
+    except OSError as exc:
+        reason = shorten(exc.strerror or exc, 100)
+        raise InputError(
+            f"{shorten(path, 120)}: cannot be written ({reason}); nothing was left behind, "
+            "choose another place or make room"
+        ) from exc
+    return target
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """Refuse a place that cannot be written to, before any work is done for it."""
+    shown = shorten(path, 120)
+    try:
+        # Through a link, so that the link stays and what it points to is replaced.
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise InputError(f"{shown}: is a folder; give the name of a file in it")
+        if not target.parent.is_dir():
+            raise InputError(f"{shown}: its folder does not exist; make it or choose another")
+        may_write = os.access(target if target.exists() else target.parent, os.W_OK)
+    except (OSError, ValueError) as exc:  # a name too long or with a zero byte
+        raise InputError(
+            f"{shown}: cannot be written ({shorten(exc, 100)}); give another name"
+        ) from exc
+    if not may_write:
+        raise InputError(f"{shown}: may not be written; ask for permission or choose another place")
+    return target
+
+
+def _write(place: Path, data: bytes, mode: str) -> None:
+    with open(place, mode) as file:
+        file.write(data)
+        file.flush()
+        if mode == "xb":
+            # A full disk may show only now; afterwards it would be too late to keep the old file.
+            os.fsync(file.fileno())

@@ -1,0 +1,48 @@
+"""Generated pages are up to date, and the examples run."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+needs_files = pytest.mark.skipif(
+    not os.environ.get("UNSHUFFLE_DATA"), reason="UNSHUFFLE_DATA names no folder of data files"
+)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_commands_is_up_to_date():
+    script = load(ROOT / "docs" / "make_cli.py")
+    written = script.PAGE.read_text(encoding="utf-8")
+    assert written == script.make_page(), "run: python docs/make_cli.py"
+
+
+def test_the_curve_of_the_kernel_example_is_found(capsys):
+    assert load(ROOT / "examples" / "kernel.py").main() < 0.1
+    assert capsys.readouterr().out.count("\n") < 15
+
+
+def test_the_record_linkage_example_finds_what_linking_in_order_does_not(capsys):
+    pytest.importorskip("statsmodels")
+    errors = load(ROOT / "examples" / "record_linkage.py").main()
+    assert errors["unshuffled"] < 0.3 < errors["as if linked"]
+    assert capsys.readouterr().out.count("\n") < 15
+
+
+@needs_files
+def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
+    pytest.importorskip("flowio")
+    pytest.importorskip("jinja2")
+    error = load(ROOT / "examples" / "promoters.py").main(tmp_path / "r.html")
+    assert error < 0.25
+    assert (tmp_path / "r.html").stat().st_size < 1_000_000
+    assert capsys.readouterr().out.count("\n") < 20
