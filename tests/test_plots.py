@@ -1,0 +1,126 @@
+"""Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
+
+import numpy as np
+import pytest
+
+from unshuffle import ShuffledLinearRegression, make_shuffled
+from unshuffle.errors import InputError
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("agg")
+
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+
+from unshuffle import plots  # noqa: E402
+
+
+class Match:
+    """What `match` returns, as far as it is drawn."""
+
+    probability = np.linspace(0.1, 0.9, 50)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = make_shuffled(240, 3, noise=0.1, bags=6, rng=0)
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    return model.fit(data.X, data.y, groups=data.groups), data
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    pyplot.close("all")  # those of the doctests
+    yield
+    pyplot.close("all")
+
+
+def draw_all(model, data, make_ax):
+    search = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
+    return {
+        "coefficients": plots.plot_coefficients(model, ax=make_ax()),
+        "sorted": plots.plot_sorted(model, data.X, data.y, data.groups, ax=make_ax()),
+        "starts": plots.plot_starts(search, ax=make_ax()),
+        "candidates": plots.plot_candidates(search, ax=make_ax()),
+        "posterior": plots.plot_posterior(model, ax=make_ax()),
+        "matches": plots.plot_matches(Match(), ax=make_ax()),
+        "error": plots.plot_error_by_bags([1, 2, 4], {"ls": [1, 0.5, 0.2]}, ax=make_ax()),
+    }
+
+
+def test_every_plot_draws_on_the_axes_given(fitted):
+    made = []
+
+    def make_ax():
+        made.append(Figure().add_subplot())
+        return made[-1]
+
+    returned = draw_all(*fitted, make_ax)
+    assert list(returned.values()) == made
+    assert not pyplot.get_fignums()
+
+
+def test_every_plot_makes_axes_of_its_own(fitted):
+    returned = draw_all(*fitted, lambda: None)
+    assert len(pyplot.get_fignums()) == len(returned)
+    for ax in returned.values():
+        ax.figure.canvas.draw()
+
+
+def test_every_plot_is_public():
+    import unshuffle
+
+    names = {name for name in dir(plots) if name.startswith("plot_")}
+    assert names <= set(unshuffle.__all__)
+
+
+def test_axes_are_labelled(fitted):
+    for name, ax in draw_all(*fitted, lambda: None).items():
+        if name != "posterior":  # its panes carry the names
+            assert ax.get_xlabel()
+
+
+def test_names_are_never_read_as_mathematics(fitted):
+    _, data = fitted
+    hostile = np.array(["$a_1$", "$\\frac$", "<b>[x]"], dtype=object)
+    named = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
+    named.feature_names_in_ = hostile
+    ax = plots.plot_coefficients(named)
+    ax.figure.canvas.draw()
+    shown = [label.get_text().replace("\\$", "$") for label in ax.get_yticklabels()]
+    assert shown == hostile.tolist()
+
+
+def test_methods_without_intervals_are_drawn_without(fitted):
+    _, data = fitted
+    model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
+    assert len(plots.plot_coefficients(model).lines) == 2  # the dots and the line of zero
+
+
+def test_what_is_not_there_is_said_in_words(fitted):
+    _, data = fitted
+    model = ShuffledLinearRegression("means").fit(data.X, data.y, groups=data.groups)
+    with pytest.raises(InputError, match="starts"):
+        plots.plot_starts(model)
+    model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
+    with pytest.raises(InputError, match="likelihood"):
+        plots.plot_posterior(model)
+
+
+def test_colours_differ_also_without_hue():
+    """Neighbours in the palette differ in lightness or are told apart by their markers."""
+    assert len(set(plots.PALETTE)) == len(plots.PALETTE)
+    assert len(set(plots.MARKERS)) == len(plots.MARKERS) >= len(plots.PALETTE)
+
+
+def test_long_data_are_thinned():
+    share, values = plots._curve(np.random.default_rng(0).normal(size=100_000))
+    assert len(share) == len(values) <= 200
+    assert (np.diff(values) >= 0).all() and share[0] == 0 and share[-1] == 1
+
+
+def test_predictions_are_spread_like_labels():
+    z = np.zeros(1000)
+    assert np.std(plots._spread(z, 0.5)) == pytest.approx(0.5, rel=0.02)
+    assert len(plots._spread(z, 0.5)) == 1000
+    assert plots._spread(z, None) is z

@@ -1,0 +1,274 @@
+"""Laws of the report: verdict first, everything escaped, one small file that asks for nothing."""
+
+import copy
+import functools
+import http.server
+import itertools
+import re
+import shutil
+import subprocess
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.errors import InputError
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+CSS = Path(__file__).parents[1] / "src" / "unshuffle" / "templates" / "report.css"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x>', "{{ 7 * 7 }}", "$x$", "&amp;", "e\x1b[31m"]
+VOID = {"meta", "br", "img", "use", "path", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects tags, ids, text and whether tags close in order."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.ids, self.labels, self.words = [], [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        if attrs.get("id"):
+            self.ids.append(attrs["id"])
+        self.labels += (attrs.get("aria-labelledby") or "").split()
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@functools.cache
+def fit_once(method, n, d, bags):
+    data = make_shuffled(n, d, noise=0.1, bags=bags, rng=0)
+    model = ShuffledLinearRegression(method, random_state=0)
+    return model.fit(data.X, data.y, groups=data.groups), data
+
+
+def fit(method="likelihood", n=120, d=2, bags=6, names=None):
+    model, data = fit_once(method, n, d, bags)
+    model = copy.copy(model)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model, data
+
+
+def report(path, model, data, **how):
+    write_report(model, path, data.X, data.y, data.groups, **how)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    model, data = fit(d=len(HOSTILE), names=HOSTILE, n=150, bags=10)
+    path = tmp_path_factory.mktemp("report") / "r.html"
+    origin = {"version": "1", "seed": 3, "command": "unshuffle fit '<i>.csv'", "data_sha256": "ab"}
+    notes = ["column '<u>' was <b>dropped</b>"]
+    return path, report(path, model, data, source="<i>.csv", notes=notes, provenance=origin)
+
+
+def test_the_verdict_comes_before_everything_else(tmp_path):
+    model, data = fit()
+    page = Page(report(tmp_path / "r.html", model, data))
+    sentence = model.summary().verdict[0]
+    assert page.text.index(sentence) < page.text.index("Coefficients")
+
+
+def test_hostile_text_is_shown_as_it_is_and_never_obeyed(hostile):
+    _, text = hostile
+    page = Page(text)
+    assert not {"script", "img", "i", "b", "u"} & {tag for tag, _ in page.tags}
+    for name in HOSTILE[:-1]:
+        assert name in page.text
+    assert "49" not in re.sub(r"[\d.]{3,}", "", page.text) or "{{ 7 * 7 }}" in page.text
+    assert "\x1b" not in text and "<i>.csv" in page.text
+
+
+def test_tags_close_ids_are_unique_and_pictures_are_described(hostile):
+    page = Page(hostile[1])
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.labels) <= set(page.ids)
+    pictures = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert len(pictures) >= 3
+    assert all(a["role"] == "img" and a["aria-labelledby"] for a in pictures)
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_nothing_is_fetched_and_no_script_runs(hostile):
+    page = Page(hostile[1])
+    for tag, attrs in page.tags:
+        assert tag not in ("script", "link", "iframe", "object")
+        assert not any(name.startswith("on") for name in attrs)
+        for name in ("src", "href", "xlink:href"):
+            assert (attrs.get(name) or "#").startswith("#")
+    assert "url(http" not in hostile[1] and "@import" not in hostile[1]
+    policy = next(a for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'")
+
+
+def test_provenance_and_data_are_in_the_report(hostile):
+    text = Page(hostile[1]).text
+    for words in ("unshuffle fit '<i>.csv'", "<b>dropped</b>", "150", "10, of 15 rows each"):
+        assert words in text
+
+
+@pytest.mark.parametrize("method", ["ls", "means", "likelihood"])
+def test_every_kind_of_method_can_be_reported(method, tmp_path):
+    text = report(tmp_path / "r.html", *fit(method))
+    assert Page(text).open == []
+
+
+def test_forty_features_of_eighty_characters_stay_small(tmp_path):
+    names = [f"{j:02d} " + "long name " * 7 + "x" * 7 for j in range(40)]
+    assert {len(name) for name in names} == {80}
+    model, data = fit("means", n=2000, d=40, bags=60, names=names)
+    text = report(tmp_path / "r.html", model, data)
+    assert len(text.encode()) < 1_000_000
+    assert all(name in Page(text).text for name in names)
+
+
+def test_a_report_of_the_model_alone_is_enough(tmp_path):
+    model, _ = fit("ls")
+    write_report(model, tmp_path / "r.html")
+    assert "not handed" in Page((tmp_path / "r.html").read_text()).text
+
+
+def test_only_fitted_models_are_reported(tmp_path):
+    from sklearn.exceptions import NotFittedError
+    from sklearn.pipeline import make_pipeline
+
+    with pytest.raises(NotFittedError):
+        write_report(ShuffledLinearRegression(), tmp_path / "r.html")
+    with pytest.raises(InputError, match="last step"):
+        write_report(make_pipeline(fit("ls")[0]), tmp_path / "r.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_frames_and_odd_bag_names_are_reported(tmp_path):
+    pd = pytest.importorskip("pandas")
+    model, data = fit("ls")
+    X = pd.DataFrame(data.X, columns=["a", "b"])
+    bags = [("pool", int(g)) for g in data.groups]
+    write_report(model, tmp_path / "r.html", X, pd.Series(data.y), bags)
+    assert "6, of 20 rows each" in Page((tmp_path / "r.html").read_text()).text
+
+
+def test_the_same_fit_gives_the_same_file(tmp_path):
+    texts = [report(tmp_path / name, *fit("ls")) for name in ("a.html", "b.html")]
+    assert texts[0] == texts[1]
+
+
+def test_a_failure_leaves_the_old_report(tmp_path, monkeypatch):
+    model, data = fit("ls")
+    path = tmp_path / "r.html"
+    path.write_text("old")
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(InputError, match=r"r\.html: cannot be written"):
+        report(path, model, data)
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_the_users_figures_and_settings_are_left_alone(tmp_path):
+    import matplotlib
+    from matplotlib import pyplot
+
+    before, figures = matplotlib.rcParams.copy(), pyplot.get_fignums()
+    report(tmp_path / "r.html", *fit("ls"))
+    assert matplotlib.rcParams == before and pyplot.get_fignums() == figures
+
+
+# ---- contrast -----------------------------------------------------------------------------------
+
+
+def luminance(colour):
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["light", "dark", "print"])
+def test_text_and_marks_stand_out(place):
+    block = re.findall(r":root \{(.*?)\}", CSS.read_text(), flags=re.DOTALL)[place]
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
+    for ground in ("paper", "panel"):
+        for text in ("ink", "soft", "green", "orange"):
+            assert contrast(colours[text], colours[ground]) >= 4.5
+    for mark in ("blue", "orange", "green", "purple", "sky"):
+        assert contrast(colours[mark], colours["paper"]) >= 3
+
+
+# ---- a real browser -----------------------------------------------------------------------------
+
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--window-size=900,2400",
+]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_browser_shows_it_without_errors_or_requests(hostile, tmp_path):
+    path, _ = hostile
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, form, *args):
+            asked.append(self.path)
+
+    handler = functools.partial(Handler, directory=str(path.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/{path.name}"
+        picture = tmp_path / "shot.png"
+        command = [CHROMIUM, *QUIET, f"--user-data-dir={tmp_path}/profile"]
+        done = subprocess.run(
+            [*command, f"--screenshot={picture}", address], capture_output=True, timeout=90
+        )
+        server.shutdown()
+    assert picture.stat().st_size > 20_000
+    assert b"CONSOLE" not in done.stderr
+    assert set(asked) - {"/favicon.ico"} == {f"/{path.name}"}
