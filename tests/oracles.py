@@ -119,3 +119,31 @@ def gaussian_moment(k, sd):
     grid = np.linspace(-12, 12, 200_001)
     density = np.exp(-(grid**2) / 2)
     return float(np.sum((sd * grid) ** k * density) / np.sum(density))
+
+
+def log_permanent(log_matrix):
+    """Return the log of a permanent from the logs of its entries, over every permutation."""
+    n = len(log_matrix)
+    terms = log_matrix[np.arange(n), np.array(list(permutations(range(n))))].sum(axis=1)
+    top = terms.max()
+    return top + np.log(np.exp(terms - top).sum())
+
+
+def enumerate_posterior(target, log_likelihood):
+    """Return mean and sd of one weight under the exact posterior, by a grid over (w, log sigma)."""
+    weights = np.linspace(-3.0, 3.0, 121)
+    levels = np.linspace(-6.5, 1.4, 50)
+    table = np.array(
+        [
+            [
+                log_likelihood(target, np.array([w]), level)
+                + target.prior(np.array([w]), level, 0.0)[0]
+                for level in levels
+            ]
+            for w in weights
+        ]
+    )
+    mass = np.exp(table - table.max()).sum(axis=1)
+    mass /= mass.sum()
+    mean = mass @ weights
+    return mean, np.sqrt(mass @ (weights - mean) ** 2)

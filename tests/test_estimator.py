@@ -24,8 +24,8 @@ from unshuffle import (
 )
 from unshuffle.losses import Moments, OrderInvariant, SmallD
 from unshuffle.methods import METHODS
-from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.noise import noise_from_calibration
+from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.solvers.projection import Projection
 
 

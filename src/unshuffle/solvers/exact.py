@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations, product
-from math import factorial, prod
+from math import factorial, lgamma, log, prod
 
 import numpy as np
 
@@ -17,12 +17,14 @@ _KEPT = 10
 
 def solve(bags: Bags) -> Solution:
     """Fit least squares to every matching of labels to rows, and keep the best."""
-    n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
-    if n_matchings > MAX_PERMUTATIONS:
+    log_matchings = sum(lgamma(size + 1.0) for size in bags.sizes.tolist())
+    if log_matchings > log(MAX_PERMUTATIONS) + 1e-9:
         raise InputError(
-            f"method 'exact' tries every matching, and these bags have {n_matchings:.3g}: it is "
-            "for at most 8 rows a bag in all; use method 'ls'"
+            "method 'exact' tries every matching, and these bags have about "
+            f"10^{log_matchings / log(10):.0f}: it is for one bag of at most 8 rows, or several "
+            "smaller ones; use method 'ls'"
         )
+    n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
     project = np.linalg.pinv(bags.X)
     places = [
         list(permutations(range(start, stop)))

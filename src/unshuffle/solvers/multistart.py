@@ -31,8 +31,9 @@ SCREENED = 8
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
-# Above this many rows the starts compete on a sample, and the winners finish on all rows.
-THIN_ABOVE, THIN_TO, N_REFINED = 40_000, 20_000, 3
+# Above this many rows the starts compete on a sample, the best few go on to as many rows as this,
+# and the winner finishes on all of them.
+THIN_ABOVE, THIN_TO, N_REFINED = 40_000, 5_000, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,9 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
         return search(make_space(problem, rng), effort, problem.bags.n)
     thin = problem.with_bags(problem.bags.thin(THIN_TO, rng))
     rough = search(make_space(thin, rng), effort, thin.bags.n)
-    return refine(make_space(problem, rng), rough, effort)
+    middle = problem.with_bags(problem.bags.thin(THIN_ABOVE, rng))
+    better = refine(make_space(middle, rng), rough, N_REFINED, effort)
+    return refine(make_space(problem, rng), better, 1, effort)
 
 
 def make_space(problem: Problem, rng: np.random.Generator) -> Space:
@@ -146,7 +149,7 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
     if not np.concatenate(converged)[best]:
         status = Status.UNFINISHED
     else:
-        status = Status.AGREED if candidates[0].n_starts > 1 or n_starts == 1 else Status.LONELY
+        status = Status.AGREED if candidates[0].n_starts > 1 else Status.LONELY
     rough = Solution(candidates, status, stats, np.sort(all_values))
     rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in candidates[:N_POLISHED]]
     return _polish(space, rough, np.concatenate(ends)[rows], effort)
@@ -161,13 +164,16 @@ def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
     return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
-def refine(space: Space, rough: Solution, effort: Effort) -> Solution:
-    """Carry the best candidates of a sample over to all rows."""
-    weights = np.stack([c.weights for c in rough.candidates[:N_REFINED]])
+def refine(space: Space, rough: Solution, n_refined: int, effort: Effort) -> Solution:
+    """Carry the best candidates of a sample over to more rows."""
+    top = rough.candidates[:n_refined]
+    weights = np.stack([c.weights for c in top])
     found = descend(space.evaluate, weights, space.inverse, space.l1, effort.tol, effort.n_jobs)
-    counts = [c.n_starts for c in rough.candidates[:N_REFINED]]
-    stats = dict(rough.stats, n_evaluations_on_all_rows=found.n_evaluations)
-    return _gather(rough, found.weights, found.values, counts, space.curvature, stats)
+    stats = dict(rough.stats)
+    stats["n_evaluations"] += found.n_evaluations
+    return _gather(
+        rough, found.weights, found.values, [c.n_starts for c in top], space.curvature, stats
+    )
 
 
 def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:

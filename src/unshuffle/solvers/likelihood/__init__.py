@@ -35,7 +35,7 @@ from unshuffle.solvers.likelihood.importance import (
     sample_posterior,
 )
 from unshuffle.solvers.likelihood.misfit import choose_power
-from unshuffle.solvers.likelihood.modes import climb, find_modes, keep_distinct
+from unshuffle.solvers.likelihood.modes import Mode, climb, find_modes, keep_distinct
 from unshuffle.solvers.likelihood.options import Likelihood
 from unshuffle.solvers.likelihood.target import (
     LOG_SIGMA_MAX,
@@ -51,6 +51,9 @@ __all__ = ["Likelihood", "solve"]
 _REACH = 20.0
 # Least-squares answers that are refined besides the annealed starts.
 _N_FITTED = 10
+# A posterior that cannot be explored (too many narrow modes) is sampled again with a weaker
+# likelihood, a third at a time: wider and smoother, it errs on the side of doubt.
+_WEAKENING, _N_WEAKENED = 0.3, 3
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_ANSWER = 0.01
 # One in a thousand is not a competitor.
@@ -69,9 +72,8 @@ def solve(
     p = bags.d - has_intercept
     is_kept = np.asarray(bags.X[:, :p].any(axis=0))
     features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    priors = options.priors(noise is not None)
     if not is_kept.any() or np.ptp(bags.y) == 0:
-        return _nothing_to_learn(bags, has_intercept, noise, priors)
+        return _nothing_to_learn(bags, has_intercept, noise, options)
     known = None
     if noise is not None:
         known = float(np.clip(log(max(noise.sd, 1e-300)), LOG_SIGMA_MIN, LOG_SIGMA_MAX))
@@ -79,13 +81,27 @@ def solve(
     fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
     modes = find_modes(target, fitted, rng)
     power = choose_power(target, modes)
+    first = _sample_at(target, modes, power, rng)
+    target, sample = first
+    for _ in range(_N_WEAKENED):
+        if sample.effective_draws >= options.least_draws:
+            break
+        power *= _WEAKENING
+        target, sample = _sample_at(target, modes, power, rng)
+    is_thin = first[1].effective_draws < options.least_draws
+    return _assemble(target, sample, is_kept, has_intercept, is_thin, rng)
+
+
+def _sample_at(
+    target: Target, modes: list[Mode], power: float, rng: np.random.Generator
+) -> tuple[Target, Sample]:
+    """Sample the posterior with the likelihood at a power, from the modes that remain there."""
     if power < 1.0:
         target = replace(target, power=power)
         climbed = [climb(target, theta, 1.0) for _, theta in modes]
-        modes = keep_distinct(target, climbed, options.n_components)
+        modes = keep_distinct(target, climbed, target.options.n_components)
     modes = [mode for mode in modes if mode[0] > modes[0][0] - _REACH]
-    sample = sample_posterior(target, make_mixture(target, modes), rng)
-    return _assemble(target, sample, is_kept, has_intercept, priors, rng)
+    return target, sample_posterior(target, make_mixture(target, modes), rng)
 
 
 def _fit_least_squares(
@@ -107,7 +123,7 @@ def _assemble(
     sample: Sample,
     is_kept: np.ndarray,
     has_intercept: bool,
-    priors: tuple[str, ...],
+    is_thin: bool,
     rng: np.random.Generator,
 ) -> Solution:
     """Turn the sample into draws of all weights, an estimate and competing answers."""
@@ -133,7 +149,6 @@ def _assemble(
         spread = sigma / sqrt(target.power * target.n)
         draws[:, -1] = spread * rng.standard_normal(len(draws))
     estimate = widen((flatten(tilted, o.least_draws) @ sample.x)[None])[0]
-    is_thin = sample.effective_draws < o.least_draws
     if is_thin:
         status = Status.THIN_POSTERIOR
     else:
@@ -145,7 +160,7 @@ def _assemble(
         "effective_draws": sample.effective_draws,
         "likelihood_power": target.power,
         "log_evidence": sample.log_evidence,
-        "priors": priors,
+        "priors": o.priors(target.log_sigma is not None),
     }
     return Solution(
         candidates=_competing_answers(target, sample, shares, widen),
@@ -194,7 +209,7 @@ def _competing_answers(
 
 
 def _nothing_to_learn(
-    bags: Bags, has_intercept: bool, noise: Noise | None, priors: tuple[str, ...]
+    bags: Bags, has_intercept: bool, noise: Noise | None, options: Likelihood
 ) -> Solution:
     """Return the prior where no column or no label varies: weights zero, and nothing known."""
     weights = np.zeros(bags.d)
@@ -203,6 +218,7 @@ def _nothing_to_learn(
     sd = float(np.std(bags.y)) if noise is None else noise.sd
     posterior = Posterior(weights[None], np.ones(1), np.array([sd]), True)
     candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=sd)
+    priors = options.priors(noise is not None)
     stats = {"n_starts": 0, "n_evaluations": 0, "priors": priors}
     return Solution(
         (candidate,), Status.THIN_POSTERIOR, stats, estimate=weights, uncertainty=posterior

@@ -15,6 +15,8 @@ from unshuffle.solvers.likelihood.target import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Ta
 _N_PLAIN = 10
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
+# Share of the draws that go to a component as wide as the prior.
+_GUARD_SHARE = 0.1
 # In adapting, the old component counts as if it were worth 5 d draws; 10 % wider guards the tails.
 _OLD_DRAWS, _WIDER = 5.0, 1.1
 
@@ -78,7 +80,21 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
         others = _evidence_shares(plain, factors[len(modes) :])
         shares = np.append(0.5 * shares, 0.5 * others)
     means = np.array([theta for _, theta in every])
-    return Mixture(shares, means, factors, target.options.proposal_dof)
+    return _with_guard(target, Mixture(shares, means, factors, target.options.proposal_dof))
+
+
+def _with_guard(target: Target, mixture: Mixture) -> Mixture:
+    """Add a component as wide as the prior: it finds what no start reached when n is small."""
+    scale = np.full(target.dim, target.options.weight_scale)
+    centre = np.zeros(target.dim)
+    if target.log_sigma is None:
+        scale[-1], centre[-1] = 1.0, -0.7  # half of the variance, give or take a factor of 7
+    return Mixture(
+        np.append((1.0 - _GUARD_SHARE) * mixture.shares, _GUARD_SHARE),
+        np.vstack([mixture.means, centre]),
+        np.concatenate([mixture.factors, np.diag(scale)[None]]),
+        mixture.dof,
+    )
 
 
 def _laplace(target: Target, theta: np.ndarray) -> np.ndarray:

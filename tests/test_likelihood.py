@@ -1,0 +1,302 @@
+"""Laws of the likelihood: permanents, slopes, binning, and the posterior against enumeration."""
+
+import warnings
+from itertools import permutations
+from math import exp, log
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from oracles import enumerate_posterior, log_permanent
+from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
+from unshuffle.bags import make_bags
+from unshuffle.scaling import standardise
+from unshuffle.solvers.likelihood.importance import flatten, limit_tilt, normalise
+from unshuffle.solvers.likelihood.target import make_target
+
+
+def make_case(n, p, n_bags, seed, noise=0.3):
+    """Return the standardised target of simulated data, and the generator."""
+    data = make_shuffled(n, p, noise=noise, bags=n_bags, rng=seed)
+    bags, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
+    return make_target(np.ascontiguousarray(bags.X[:, :p]), bags, n - 1.0, None, Likelihood())
+
+
+def log_likelihood_by_permanents(target, w, log_sigma):
+    """Evaluate the likelihood bag by bag with permanents over every permutation."""
+    variance = exp(2 * log_sigma)
+    value = -target.dof * log_sigma
+    bag = target.bag_of_row
+    z = target.within @ w + (target.bag_rows @ w)[bag]
+    y = target.labels + target.bag_labels[bag]
+    for start, stop in zip(target.offsets[:-1], target.offsets[1:], strict=True):
+        gaps = y[start:stop][None, :] - z[start:stop][:, None]
+        kernel = -(gaps**2) / (2 * variance)
+        value += log_permanent(kernel) - sum(log(k) for k in range(1, stop - start + 1))
+    return value
+
+
+@pytest.mark.parametrize("log_sigma", [-4.0, -2.0, -0.5, 0.5])
+@pytest.mark.parametrize("sizes", [1, 2, 3])
+def test_small_bags_equal_the_sum_over_every_permutation(sizes, log_sigma):
+    target = make_case(6, 2, sizes, seed=3)
+    w = np.array([0.7, -0.4])
+    value = target.likelihood(w, log_sigma)[0]
+    # The scaling is stopped at a margin error of 1e-4; the exact permanent of what it left is then
+    # taken, so that only rounding and the band's cut (1.5e-8 per entry) remain.
+    assert_allclose(value, log_likelihood_by_permanents(target, w, log_sigma), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [12, 30, 200])
+def test_noise_slope_matches_differences(n):
+    target = make_case(n, 2, 1, seed=5)
+    w = np.array([0.6, 0.5])
+    step = 1e-3
+    for log_sigma in (-1.5, -0.7):
+        up, down = (target.likelihood(w, log_sigma + s)[0] for s in (step, -step))
+        slope = target.likelihood(w, log_sigma)[2]
+        # The slope of the correction is approximate by design (dq/dlogσ = −q(1 − q) holds for a
+        # Gaussian band): 10 % of the slope, and 0.08 nats a row where the slope itself is small.
+        assert_allclose(slope, (up - down) / (2 * step), rtol=0.1, atol=0.08 * n)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_weight_slope_leads_uphill(n):
+    target = make_case(n, 3, 1, seed=7)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        w = rng.normal(size=3) * 0.5
+        value, gradient, _ = target.likelihood(w, -0.7)
+        step = 1e-3 * gradient / np.linalg.norm(gradient)
+        gain = target.likelihood(w + step, -0.7)[0] - value
+        # The correction's slope in w is left out: only the size must agree, within a third.
+        assert_allclose(gain, 1e-3 * np.linalg.norm(gradient), rtol=0.34)
+
+
+def test_binned_likelihood_agrees_with_the_dense_one():
+    rng = np.random.default_rng(11)
+    n = 1500
+    z = rng.exponential(size=n) - 1.0
+    y = np.sort(z + 0.4 * rng.normal(size=n))
+    zeros = np.zeros(n)
+    from unshuffle.kernels import coupling
+
+    grid = coupling._bag_terms(z, y, 0.16, np.empty(n))[0]
+    one = np.ones(n)
+    dense = coupling._coupling_terms(np.sort(z), one, zeros, y, one, zeros, 0.16)[0]
+    from math import lgamma
+
+    # Binning costs at most 0.4 nats at 3 cells a sigma and about 1 at 2; here there are 2.5.
+    assert abs(grid - (dense - lgamma(n + 1.0))) < 1.0
+
+
+def test_approximate_permanent_is_close_to_the_exact_one():
+    """The correction is within 0.08 nats a row of exact permanents (Bethe's: up to 0.26)."""
+    from unshuffle.kernels import coupling
+
+    rng = np.random.default_rng(2)
+    one, none = np.ones(8), np.zeros(8)
+    for variance in (0.01, 0.1, 0.5, 2.0):
+        z = np.sort(rng.normal(size=8))
+        y = np.sort(z + np.sqrt(variance) * rng.normal(size=8))
+        exact = coupling._exact_terms(z, y, variance)[0]
+        close = coupling._coupling_terms(z, one, none, y, one, none, variance)[0]
+        assert abs(close - exact) < 0.08 * 8
+
+
+def test_permanent_equals_the_sum_over_permutations():
+    from unshuffle.kernels import coupling
+
+    matrix = np.random.default_rng(0).random((5, 5))
+    total = sum(np.prod([matrix[i, p[i]] for i in range(5)]) for p in permutations(range(5)))
+    assert_allclose(coupling._permanent(matrix), total, rtol=1e-12)
+
+
+def test_prior_slopes_match_differences():
+    target = make_case(40, 3, 2, seed=1)
+    rng = np.random.default_rng(4)
+    for tilt in (0.0, 1.0):
+        w, log_sigma, step = rng.normal(size=3), -0.8, 1e-6
+        _, gradient, slope = target.prior(w, log_sigma, tilt)
+        for j in range(3):
+            move = step * np.eye(3)[j]
+            ends = [target.prior(w + s * move, log_sigma, tilt)[0] for s in (1, -1)]
+            assert_allclose(gradient[j], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
+        ends = [target.prior(w, log_sigma + s * step, tilt)[0] for s in (1, -1)]
+        assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
+    """Mean and sd of the weight, against numerical integration of the exact posterior (n = 6)."""
+    data = make_shuffled(6, 1, noise=0.3, bags=1, rng=seed)
+    bags, scaling = standardise(make_bags(data.X, data.y), True, True)
+    target = make_target(np.ascontiguousarray(bags.X[:, :1]), bags, 5.0, None, Likelihood())
+    mean, sd = enumerate_posterior(target, log_likelihood_by_permanents)
+    model = ShuffledLinearRegression("likelihood", random_state=0).fit(data.X, data.y)
+    posterior = model.posterior_
+    unit = scaling.label_scale / scaling.scale[0]
+    draws = posterior.draws[:, 0] / unit
+    found = posterior.shares @ draws
+    spread = np.sqrt(posterior.shares @ (draws - found) ** 2)
+    # Several hundred effective draws: a mean is within 0.2 sd with false-alarm rate below 1e-4, a
+    # sd within 15 %; a minor mode of a few per cent that no start reaches adds to that.
+    assert abs(found - mean) < 0.25 * sd
+    assert 0.7 < spread / sd < 1.3
+
+
+def test_flattening_keeps_good_weights_and_mends_bad_ones():
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=500) * 0.1
+    assert_allclose(flatten(good, 40.0), normalise(good)[0])
+    bad = np.append(np.zeros(500), 50.0)
+    assert normalise(bad)[1] < 1.01
+    assert 1.0 / (flatten(bad, 40.0) ** 2).sum() >= 40.0
+
+
+def test_tilt_is_limited_in_nats():
+    rng = np.random.default_rng(0)
+    plain = rng.normal(size=2000) * 0.1
+    tilted = plain + 30 * rng.normal(size=2000)
+    shares = normalise(limit_tilt(plain, tilted, 2.0))[0]
+    divergence = shares @ np.log(shares / normalise(plain)[0])
+    assert 1.9 < divergence <= 2.0
+    assert_allclose(limit_tilt(plain, plain + 0.01, 2.0), plain + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("noiseless", dict(noise=0.0)),
+        ("noise above the signal", dict(noise=10.0)),
+        ("one bag", dict(bags=1)),
+        ("bags of one row", dict(bags=40)),
+        ("one column", dict(d=1)),
+    ],
+)
+def test_extremes_end_in_a_finite_answer_with_intervals(name, change):
+    data = make_shuffled(**(dict(n=40, d=2, noise=0.2, bags=4, rng=1) | change))
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # advice on the fit, tested elsewhere
+        model.fit(data.X, data.y, data.groups)
+    intervals = model.conf_int()
+    assert np.isfinite(model.coef_).all() and np.isfinite(intervals).all()
+    assert (intervals[:, 0] <= intervals[:, 1]).all()
+    assert model.noise_ >= 0 and model.identified_ in (True, False)
+    if name == "noise above the signal":
+        assert model.identified_ is False
+    if name == "bags of one row":
+        # Linked data: the answer is close to ordinary least squares (prior worth one observation).
+        design = np.column_stack([data.X, np.ones(40)])
+        ols = np.linalg.lstsq(design, data.y, rcond=None)[0]
+        assert_allclose(model.coef_, ols[:2], atol=0.1)
+
+
+def test_fewer_rows_than_weights_gives_wide_intervals():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, 6))
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    with pytest.warns(UserWarning):
+        model.fit(X, X @ np.ones(6))
+    assert model.identified_ is False
+    assert np.isfinite(model.conf_int()).all()
+
+
+def test_constant_label_says_that_nothing_is_known():
+    rng = np.random.default_rng(0)
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    with pytest.warns(UserWarning):
+        model.fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
+    assert model.intercept_ == pytest.approx(3.0)
+    assert not model.coef_.any()
+    assert model.identified_ is False
+
+
+def test_known_noise_is_used_and_reported():
+    data = make_shuffled(60, 2, noise=0.2, bags=6, rng=0)
+    model = ShuffledLinearRegression("likelihood", noise=0.2, random_state=0)
+    model.fit(data.X, data.y, data.groups)
+    assert model.noise_ == 0.2
+    assert np.allclose(model.posterior_.sigma, 0.2)
+    assert "given" in str(model.summary())
+
+
+def test_penalties_are_refused_with_the_way_out():
+    data = make_shuffled(30, 2, rng=0)
+    with pytest.raises(ValueError, match="method 'ls'"):
+        ShuffledLinearRegression("likelihood", l2=0.1).fit(data.X, data.y)
+
+
+@pytest.mark.slow
+def test_intervals_cover_at_their_level():
+    """n = 60, d = 2, one bag of exponential features, 15 dB: 90 to 99 % of 200 fits.
+
+    At a true coverage of 95 % and 400 coefficients (pairs correlated) the standard error is 1.5
+    points, so that the band is left by chance less than once in a thousand runs.
+    """
+    hits = []
+    for seed in range(200):
+        data = make_shuffled(60, 2, snr_db=15, rng=1000 + seed)
+        model = ShuffledLinearRegression("likelihood", random_state=seed)
+        low, high = model.fit(data.X, data.y).conf_int().T
+        hits.append((low <= data.weights) & (data.weights <= high))
+    assert 0.90 <= np.mean(hits) <= 0.99
+
+
+@pytest.mark.slow
+def test_match_probabilities_are_calibrated():
+    """Exponential features, d = 3, six bags of 20, 20 dB: ten bins, mean gap at most 0.05."""
+    stated, right = [], []
+    for seed in range(40):
+        data = make_shuffled(120, 3, snr_db=20, bags=6, rng=1000 + seed)
+        model = ShuffledLinearRegression("likelihood", random_state=seed)
+        match = model.fit(data.X, data.y, data.groups).match(data.X, data.y, data.groups)
+        stated.append(match.probability)
+        right.append(data.y[match.order] == data.linked_y)
+    stated, right = np.concatenate(stated), np.concatenate(right)
+    bins = np.minimum((stated * 10).astype(int), 9)
+    gaps = [
+        abs(stated[bins == b].mean() - right[bins == b].mean()) * (bins == b).mean()
+        for b in range(10)
+        if (bins == b).any()
+    ]
+    assert sum(gaps) <= 0.05
+
+
+def test_matching_without_a_posterior_gives_no_probability():
+    data = make_shuffled(30, 2, noise=0.01, bags=3, rng=0)
+    model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    match = model.match(data.X, data.y, data.groups)
+    assert match.probability is None
+    assert sorted(match.order) == list(range(30))
+
+
+def test_matching_noiseless_data_finds_every_pair():
+    data = make_shuffled(60, 2, noise=1e-6, bags=3, rng=0)
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    model.fit(data.X, data.y, data.groups)
+    match = model.match(data.X, data.y, data.groups)
+    # 0.1 % of sd(y) is the least noise the posterior admits: near neighbours may be swapped.
+    assert (data.y[match.order] == data.linked_y).mean() > 0.9
+    assert match.probability.mean() > 0.9
+
+
+def test_swapping_agrees_with_enumeration():
+    """Match probabilities at known weights and noise, against every permutation of five rows."""
+    rng = np.random.default_rng(3)
+    z, y = rng.normal(size=5), np.sort(rng.normal(size=5))
+    variance = 0.3
+    weights, exact = 0.0, np.zeros((5, 5))
+    for p in permutations(range(5)):
+        mass = np.exp(-((y[list(p)] - z) ** 2).sum() / (2 * variance))
+        weights += mass
+        exact[np.arange(5), list(p)] += mass
+    counts = np.zeros((5, 5))
+    uniforms = rng.random((4000, 5, 2))
+    order = np.argsort(z)
+    kernels.swap_counts(z, y, order, np.zeros(5, np.int64), variance, 2.0, uniforms, 200, counts)
+    found = counts / counts.sum(axis=1, keepdims=True)
+    # 4000 sweeps with correlation time of a few: standard error about 0.01 in each entry.
+    assert_allclose(found, exact / weights, atol=0.05)
