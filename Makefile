@@ -28,8 +28,13 @@ bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
 
-docs: $(STAMP) ## the generated page of the commands
+accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
+	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(BIN)/python benchmarks/accuracy.py run
+
+docs: $(STAMP) ## the generated page of the commands and the README's picture
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_picture.py
 
 clean:
 	rm -rf .venv

@@ -31,9 +31,9 @@ SCREENED = 8
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
-# Above this many rows the starts compete on a sample, the best few go on to as many rows as this,
-# and the winner finishes on all of them.
-THIN_ABOVE, THIN_TO, N_REFINED = 40_000, 5_000, 3
+# Above this many rows the starts compete on a sample of 5 000, the best ten are judged on as many
+# rows as this and then on all of them, and the lowest (at most three) descend there.
+THIN_ABOVE, THIN_TO, N_CARRIED, N_REFINED = 40_000, 5_000, 10, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
     thin = problem.with_bags(problem.bags.thin(THIN_TO, rng))
     rough = search(make_space(thin, rng), effort, thin.bags.n)
     middle = problem.with_bags(problem.bags.thin(THIN_ABOVE, rng))
-    better = refine(make_space(middle, rng), rough, N_REFINED, effort)
-    return refine(make_space(problem, rng), better, 1, effort)
+    better = refine(make_space(middle, rng), rough, effort)
+    return refine(make_space(problem, rng), better, effort)
 
 
 def make_space(problem: Problem, rng: np.random.Generator) -> Space:
@@ -164,16 +164,25 @@ def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
     return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
-def refine(space: Space, rough: Solution, n_refined: int, effort: Effort) -> Solution:
-    """Carry the best candidates of a sample over to more rows."""
-    top = rough.candidates[:n_refined]
+def refine(space: Space, rough: Solution, effort: Effort) -> Solution:
+    """Carry the best candidates of a sample over to more rows.
+
+    All are judged on the new rows, and the lowest descends, until the lowest has descended.
+    """
+    top = rough.candidates[:N_CARRIED]
     weights = np.stack([c.weights for c in top])
-    found = descend(space.evaluate, weights, space.inverse, space.l1, effort.tol, effort.n_jobs)
+    values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
+    is_done = np.zeros(len(top), dtype=bool)
+    n_evaluations = len(top)
+    while not is_done[best := int(np.argmin(values))] and is_done.sum() < N_REFINED:
+        found = descend(
+            space.evaluate, weights[[best]], space.inverse, space.l1, effort.tol, effort.n_jobs
+        )
+        weights[best], values[best], is_done[best] = found.weights[0], found.values[0], True
+        n_evaluations += found.n_evaluations
     stats = dict(rough.stats)
-    stats["n_evaluations"] += found.n_evaluations
-    return _gather(
-        rough, found.weights, found.values, [c.n_starts for c in top], space.curvature, stats
-    )
+    stats["n_evaluations"] += n_evaluations
+    return _gather(rough, weights, values, [c.n_starts for c in top], space.curvature, stats)
 
 
 def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:
