@@ -143,12 +143,17 @@ def mean_sheet(table: Table, column: str, corner: str) -> Sheet:
     )
 
 
-def new_figure(n_rows: int = 1, n_columns: int = 1, size: tuple[float, float] = (6.4, 4.2)) -> Any:
+def new_figure(
+    n_rows: int = 1,
+    n_columns: int = 1,
+    size: tuple[float, float] = (6.4, 4.2),
+    share_y: bool = False,
+) -> Any:
     """Return a figure and its axes; nothing global is touched."""
     matplotlib_figure = import_extra("matplotlib.figure", "report", "drawing figures")
     with figure_style():
         figure = matplotlib_figure.Figure(figsize=size, layout="constrained")
-        return figure, figure.subplots(n_rows, n_columns, squeeze=False)
+        return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharey=share_y)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def run_one(settings: Settings, rng: np.random.Generator) -> Row:
 
 def draw(table: Table) -> Drawing:
     """Draw one panel for SM, as in the paper, and the same for auto."""
-    figure, axes = new_figure(1, 2, (9.0, 4.2))
+    figure, axes = new_figure(1, 2, (9.0, 4.2), share_y=True)
     for ax, method, title in zip(axes[0], ("sm", "auto"), ("SM", "auto (ours)"), strict=True):
         for nsr in table.unique("nsr"):
             colour, marker = LOOKS[nsr]
@@ -64,7 +64,7 @@ def draw(table: Table) -> Drawing:
         ax.set(xscale="log", yscale="log")
         plain_ticks(ax, table.unique("bags"))
         label_axes(ax, "number of bags R (n = 1000 in all)", title=title)
-    axes[0, 1].sharey(axes[0, 0])
+    axes[0, 1].set_ylabel("")
     axes[0, 0].legend(fontsize=8.5)
     sheets = tuple(
         error_sheet(

@@ -47,14 +47,14 @@ def run_one(settings: Settings, rng: np.random.Generator) -> Row:
 
 def draw(table: Table) -> Drawing:
     """Draw one panel for each kind of columns."""
-    figure, axes = new_figure(1, 2, (9.0, 4.2))
+    figure, axes = new_figure(1, 2, (9.0, 4.2), share_y=True)
     for ax, (columns, title) in zip(axes[0], COLUMNS.items(), strict=True):
         for method in table.unique("method"):
             plot_mean_error(ax, table.where(method=method, columns=columns), "nsr", method)
         ax.axvline(0, color="#999999", linewidth=0.8)
         ax.set_yscale("log")
         label_axes(ax, "noise-to-signal ratio (dB)", title=title)
-    axes[0, 1].sharey(axes[0, 0])
+    axes[0, 1].set_ylabel("")
     axes[0, 1].legend(fontsize=8.5)
     sheets = tuple(
         error_sheet(

@@ -42,7 +42,7 @@ def run_one(settings: Settings, rng: np.random.Generator) -> Row:
 
 def draw(table: Table) -> Drawing:
     """Draw all estimators on one pair of axes for each choice of weights."""
-    figure, axes = new_figure(1, 2, (9.0, 4.2))
+    figure, axes = new_figure(1, 2, (9.0, 4.2), share_y=True)
     for ax, weights in zip(axes[0], WEIGHTS, strict=True):
         part = table.where(weights=weights)
         for method in table.unique("method"):
@@ -50,7 +50,7 @@ def draw(table: Table) -> Drawing:
         ax.set(xscale="log", yscale="log")
         plain_ticks(ax, table.unique("n"))
         label_axes(ax, "sample size n", title=f"w₀ = {list(map(int, WEIGHTS[weights]))}")
-    axes[0, 1].sharey(axes[0, 0])
+    axes[0, 1].set_ylabel("")
     axes[0, 1].legend(fontsize=8.5, ncols=2, loc="lower left")
     sheets = tuple(
         error_sheet(

@@ -48,7 +48,7 @@ def run_one(settings: Settings, rng: np.random.Generator) -> Row:
 
 def draw(table: Table) -> Drawing:
     """Draw one panel for each number of bags, one line for each penalty, and auto."""
-    figure, axes = new_figure(1, 2, (9.0, 4.2))
+    figure, axes = new_figure(1, 2, (9.0, 4.2), share_y=True)
     for ax, n_bags in zip(axes[0], BAGS, strict=True):
         for name, (method, penalty) in CURVES.items():
             part = table.where(bags=n_bags, method=method, l2=penalty)
@@ -60,7 +60,7 @@ def draw(table: Table) -> Drawing:
         ax.set_xticks(table.unique("zeros"))
         title = "one bag" if n_bags == 1 else f"{n_bags} bags"
         label_axes(ax, "number of zero weights (d − 2)", title=title)
-    axes[0, 1].sharey(axes[0, 0])
+    axes[0, 1].set_ylabel("")
     axes[0, 0].set_ylim(bottom=0)
     axes[0, 0].legend(fontsize=8.5)
     sheets = tuple(_sheet(table.where(bags=n_bags), n_bags) for n_bags in BAGS)

@@ -109,7 +109,9 @@ def draw(table: Table) -> Drawing:
     """Lay out the printed table and ours."""
     sheets = [printed_sheet("Printed in the paper", PRINTED, table)]
     for method in table.unique("method"):
-        sheets.append(method_sheet(table, method, f"Ours: {STYLES[method][0]}"))
+        sheets.append(
+            method_sheet(table, method, f"Ours: {STYLES[method][0].removesuffix(' (ours)')}")
+        )
     return Drawing(_verdict(table), tuple(sheets))
 
 
