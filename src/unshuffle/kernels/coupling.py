@@ -193,7 +193,11 @@ def _correction_slope(q):
 
 @njit(**OPTIONS)
 def _coupling_terms(z, mz, sz, y, my, sy, s2):
-    """Return log perm, barycentres of the z nodes, squared distance and the correction's slope.
+    """Return log perm, barycentres of the z nodes, squared distance and the correction's slopes.
+
+    The slopes are those in log sigma and in the log of the spread of z. Partners of a row are
+    counted by the density of y, which stays; partners of a column by that of z, which falls as z
+    spreads: so the second slope is minus the columns' half of the first.
 
     ``sz`` and ``sy`` are the variances that binning added at the nodes. Binning interpolates the
     potentials, whose curvature is (Var_B/s2 - 1)/s2, so that its first-order effect on the dual is
@@ -224,13 +228,14 @@ def _coupling_terms(z, mz, sz, y, my, sy, s2):
         value += 0.5 * mz[i] * _correction(q)
         slope += 0.5 * mz[i] * _correction_slope(q)
         value -= 0.5 * sz[i] * ((second / mz[i] - centre[i] ** 2) / s2 - 1.0) / s2
+    radial = 0.0
     for j in range(ny):
         q = column[0, j] / (my[j] * my[j])
         value += 0.5 * my[j] * _correction(q)
-        slope += 0.5 * my[j] * _correction_slope(q)
+        radial -= 0.5 * my[j] * _correction_slope(q)
         variance = column[2, j] / my[j] - (column[1, j] / my[j]) ** 2
         value -= 0.5 * sy[j] * (variance / s2 - 1.0) / s2
-    return value, centre, squares - sz.sum() - sy.sum(), slope
+    return value, centre, squares - sz.sum() - sy.sum(), slope - radial, radial
 
 
 @njit(**OPTIONS)
@@ -271,7 +276,8 @@ def _exact_terms(z, y, s2):
             squares += b * (y[j] - z[i]) ** 2
             q += b * b
         slope += _correction_slope(q)
-    return value + log(max(_permanent(coupling), 1e-300)), centre, squares, slope
+    value += log(max(_permanent(coupling), 1e-300))
+    return value, centre, squares, slope, -0.5 * slope
 
 
 @njit(**OPTIONS)
@@ -294,6 +300,17 @@ def _linear_bins(values, low, width, cells):
 
 
 @njit(**OPTIONS)
+def _add_radial(z, radial, grad):
+    """Add the slope in the log of the spread of z (centred) to the slopes in z."""
+    power = 0.0
+    for i in range(z.size):
+        power += z[i] * z[i]
+    if power > 0.0:
+        for i in range(z.size):
+            grad[i] += radial * z[i] / power
+
+
+@njit(**OPTIONS)
 def _bag_terms(z, y, s2, grad):
     """Return log(perm/n!), squared distance and slope of one bag (y sorted); fill d/dz."""
     n = z.size
@@ -308,22 +325,24 @@ def _bag_terms(z, y, s2, grad):
         cells = int((high - low) / width) + 2
         zp, mz, sz, at = _linear_bins(z, low, width, cells)
         yp, my, sy, _ = _linear_bins(y, low, width, cells)
-        value, centre, squares, slope = _coupling_terms(zp, mz, sz, yp, my, sy, s2)
+        value, centre, squares, slope, radial = _coupling_terms(zp, mz, sz, yp, my, sy, s2)
         pull = np.zeros(cells)
         pull[at] = (centre - zp) / s2
         for i in range(n):
             t = (z[i] - low) / width
             k = min(int(t), cells - 2)
             grad[i] = (1.0 - (t - k)) * pull[k] + (t - k) * pull[k + 1]
+        _add_radial(z, radial, grad)
         return value - lgamma(n + 1.0), squares, slope
     order = np.argsort(z)
     zs, one, none = z[order], np.ones(n), np.zeros(n)
     if n <= _EXACT_ROWS:
-        value, centre, squares, slope = _exact_terms(zs, y, s2)
+        value, centre, squares, slope, radial = _exact_terms(zs, y, s2)
     else:
-        value, centre, squares, slope = _coupling_terms(zs, one, none, y, one, none, s2)
+        value, centre, squares, slope, radial = _coupling_terms(zs, one, none, y, one, none, s2)
     for i in range(n):
         grad[order[i]] = (centre[i] - zs[i]) / s2
+    _add_radial(z, radial, grad)
     return value - lgamma(n + 1.0), squares, slope
 
 
@@ -331,8 +350,8 @@ def _bag_terms(z, y, s2, grad):
 def log_likelihood(within, labels, offsets, bag_x, bag_y, w, log_sigma, dof):
     """Return the log-likelihood and its slopes in w and log sigma.
 
-    The correction's slope in w is left out: it is small and costs as much as all the rest. Bag
-    means leave the permanent exactly (the sum over a bag does not depend on the permutation), so
+    Of the correction's slope in w only the part along the spread of z is kept: the rest is small
+    and costs as much as everything else. Bag means leave the permanent exactly (the sum over a bag does not depend on the permutation), so
     that ``within`` and ``labels`` are centred in each bag and the means enter as ordinary Gaussian
     residuals.
     """

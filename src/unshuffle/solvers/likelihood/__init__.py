@@ -51,9 +51,9 @@ __all__ = ["Likelihood", "solve"]
 _REACH = 20.0
 # Least-squares answers that are refined besides the annealed starts.
 _N_FITTED = 10
-# A posterior that cannot be explored (too many narrow modes) is sampled again with a weaker
-# likelihood, a third at a time: wider and smoother, it errs on the side of doubt.
-_WEAKENING, _N_WEAKENED = 0.3, 3
+# A posterior that cannot be explored (too many narrow modes) is sampled again with the likelihood
+# at this power: wider and smoother, its intervals err on the side of doubt.
+_WEAKENING = 0.1
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_ANSWER = 0.01
 # One in a thousand is not a competitor.
@@ -81,15 +81,21 @@ def solve(
     fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
     modes = find_modes(target, fitted, rng)
     power = choose_power(target, modes)
-    first = _sample_at(target, modes, power, rng)
-    target, sample = first
-    for _ in range(_N_WEAKENED):
-        if sample.effective_draws >= options.least_draws:
-            break
-        power *= _WEAKENING
-        target, sample = _sample_at(target, modes, power, rng)
-    is_thin = first[1].effective_draws < options.least_draws
-    return _assemble(target, sample, is_kept, has_intercept, is_thin, rng)
+    target, sample = _sample_at(target, modes, power, rng)
+    estimate = _tilted_mean(sample, options)
+    is_thin = sample.effective_draws < options.least_draws
+    if is_thin:
+        target, sample = _sample_at(target, modes, _WEAKENING * power, rng)
+    return _assemble(target, sample, estimate, is_kept, has_intercept, is_thin, rng)
+
+
+def _tilted_mean(sample: Sample, options: Likelihood) -> np.ndarray:
+    """Return the mean under the low-noise tilt; thin weights are flattened towards the mixture.
+
+    An average over the modes found then takes the place of the luck of one draw.
+    """
+    tilted = limit_tilt(sample.log_plain, sample.log_tilted, options.tilt_limit)
+    return flatten(tilted, options.least_draws) @ sample.x
 
 
 def _sample_at(
@@ -121,6 +127,7 @@ def _fit_least_squares(
 def _assemble(
     target: Target,
     sample: Sample,
+    tilted_mean: np.ndarray,
     is_kept: np.ndarray,
     has_intercept: bool,
     is_thin: bool,
@@ -128,10 +135,7 @@ def _assemble(
 ) -> Solution:
     """Turn the sample into draws of all weights, an estimate and competing answers."""
     p, o = target.p, target.options
-    # Where the draws are worth too few, their weights are flattened towards the mixture: an average
-    # over the modes found instead of the luck of one draw.
     shares = flatten(sample.log_plain, o.least_draws)
-    tilted = limit_tilt(sample.log_plain, sample.log_tilted, o.tilt_limit)
 
     def widen(w: np.ndarray) -> np.ndarray:
         """Put zeros where constant columns were, and a zero intercept (the data are centred)."""
@@ -148,7 +152,7 @@ def _assemble(
         # Given the weights the intercept is exactly Gaussian about its centred value, zero.
         spread = sigma / sqrt(target.power * target.n)
         draws[:, -1] = spread * rng.standard_normal(len(draws))
-    estimate = widen((flatten(tilted, o.least_draws) @ sample.x)[None])[0]
+    estimate = widen(tilted_mean[None])[0]
     if is_thin:
         status = Status.THIN_POSTERIOR
     else:

@@ -7,7 +7,7 @@ from math import exp, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from unshuffle.solvers.likelihood.modes import Mode
+from unshuffle.solvers.likelihood.modes import Mode, climb
 from unshuffle.solvers.likelihood.target import Target
 
 # Atoms that represent a bag's predictions far below the noise width.
@@ -40,7 +40,10 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
 
 
 def choose_power(target: Target, modes: list[Mode]) -> float:
-    """Return the power of the likelihood: one for a good fit, coarse_size/n for a clear misfit."""
+    """Return the power of the likelihood: `trust` for a good fit, coarse_size/n for a misfit."""
     o = target.options
-    misfit = min(measure_misfit(target, theta) for _, theta in modes[:_N_JUDGED])
-    return 1.0 / (1.0 + target.n / o.coarse_size * misfit / (misfit + o.coarse_gate))
+    # Modes were found under the low-noise tilt, which moves them off the best fit: judge both.
+    judged = [theta for _, theta in modes[:_N_JUDGED]]
+    judged += [climb(target, theta, 0.0)[1] for theta in judged]
+    misfit = min(measure_misfit(target, theta) for theta in judged)
+    return o.trust / (1.0 + target.n / o.coarse_size * misfit / (misfit + o.coarse_gate))

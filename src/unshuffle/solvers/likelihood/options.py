@@ -41,6 +41,9 @@ class Likelihood:
     # The tilt moves the estimate by at most this many nats from the posterior: 6 still reach a mode
     # that holds 0.3 % of the mass, and no preference overrules data that say "noisy" more firmly.
     tilt_limit: float = 6.0
+    # The approximate permanent is a little too sure of itself: at full power 95 % intervals cover
+    # 87 to 97 % in simulations (tuning seeds), at this power 92 to 97 %.
+    trust: float = 0.8
     # Labels that the best fit cannot produce show a misspecified model; the likelihood then gets
     # the weight of about this many observations.
     coarse_size: float = 150.0
@@ -58,8 +61,9 @@ class Likelihood:
     max_rounds: int = 8
     target_draws: float = 400.0
     # Below this many effective draws the modes were not explored: weights are then flattened until
-    # there are so many, and nothing is called identified.
-    least_draws: float = 40.0
+    # there are so many, the intervals come from a weaker likelihood, and nothing is called
+    # identified. Data that do identify their weights give 400 and more.
+    least_draws: float = 100.0
     # Degrees of freedom of the proposal: heavier tails than any posterior seen, light enough to
     # stay efficient.
     proposal_dof: float = 5.0
