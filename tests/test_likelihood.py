@@ -212,6 +212,49 @@ def test_constant_label_says_that_nothing_is_known():
     assert model.intercept_ == pytest.approx(3.0)
     assert not model.coef_.any()
     assert model.identified_ is False
+    assert (np.ptp(model.conf_int(), axis=1) > 1.0).all()  # as wide as the prior
+
+
+def test_constant_label_without_an_intercept_is_informative():
+    rng = np.random.default_rng(0)
+    X = 1.0 + 0.1 * rng.normal(size=(50, 1))
+    model = ShuffledLinearRegression("likelihood", fit_intercept=False, random_state=0)
+    with pytest.warns(UserWarning):
+        model.fit(X, np.full(50, 3.0))
+    # The mean alone says w = 3 / x̄.
+    assert model.coef_[0] == pytest.approx(3.0, rel=0.1)
+
+
+def test_noise_with_a_mean_moves_the_intercept():
+    data = make_shuffled(200, 2, noise=0.1, bags=10, rng=0)
+    model = ShuffledLinearRegression("likelihood", noise=[5.0, 25.01], random_state=0)
+    model.fit(data.X, data.y + 5.0, data.groups)
+    assert model.intercept_ == pytest.approx(0.0, abs=0.2)
+    assert_allclose(model.coef_, data.weights, atol=0.1)
+
+
+def test_linked_rows_get_the_intervals_of_ordinary_regression():
+    """Bags of one row are exact: no weakening, so the widths are those of OLS with known noise."""
+    data = make_shuffled(200, 2, noise=0.5, bags=200, rng=3)
+    model = ShuffledLinearRegression("likelihood", noise=0.5, random_state=0)
+    with pytest.warns(UserWarning, match="linked pairs"):
+        model.fit(data.X, data.y, data.groups)
+    design = np.column_stack([data.X, np.ones(200)])
+    sd = 0.5 * np.sqrt(np.diag(np.linalg.inv(design.T @ design)))[:2]
+    # A thousand effective draws: quantiles at 2.5 % are within 10 % of their distance.
+    assert_allclose(np.ptp(model.conf_int(), axis=1), 2 * 1.96 * sd, rtol=0.1)
+
+
+def test_match_probabilities_of_long_bags_are_not_inflated():
+    """One bag of 1500 rows with noise above the signal: hardly any match can be known."""
+    data = make_shuffled(1500, 1, noise=3.0, weights=[1.0], rng=0)
+    model = ShuffledLinearRegression("likelihood", noise=3.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        match = model.fit(data.X, data.y).match(data.X, data.y)
+    # A uniform match has probability 1/1500, a rank match a little more; a window of 512 that is
+    # normalised to itself gives 1/512 and more.
+    assert 1 / 1500 < match.probability.mean() < 2 / 1500
 
 
 def test_known_noise_is_used_and_reported():
@@ -296,7 +339,9 @@ def test_swapping_agrees_with_enumeration():
     counts = np.zeros((5, 5))
     uniforms = rng.random((4000, 5, 2))
     order = np.argsort(z)
-    kernels.swap_counts(z, y, order, np.zeros(5, np.int64), variance, 2.0, uniforms, 200, counts)
-    found = counts / counts.sum(axis=1, keepdims=True)
+    totals = np.zeros(5)
+    first = np.zeros(5, np.int64)
+    kernels.swap_counts(z, y, order, first, variance, 2.0, uniforms, 200, counts, totals)
+    found = counts / totals[:, None]
     # 4000 sweeps with correlation time of a few: standard error about 0.01 in each entry.
     assert_allclose(found, exact / weights, atol=0.05)

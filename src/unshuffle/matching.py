@@ -75,7 +75,7 @@ def _match_bag(
     rank = np.argsort(np.argsort(z.mean(axis=0), kind="stable"), kind="stable")
     width = min(n, _WINDOW)
     first = np.clip(rank - width // 2, 0, n - width)
-    counts = np.zeros((n, width))
+    counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
     floor = max(1e-12 * float(np.ptp(y)), 1e-150)
     for predictions, sd in zip(z, np.maximum(sigma, floor), strict=True):
@@ -84,5 +84,7 @@ def _match_bag(
         spread = max(predictions[order[-1]] - predictions[order[0]], 1e-300)
         reach = min(max(1.0, sd * n / spread), float(n))
         uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
-        kernels.swap_counts(predictions, y, order, first, sd**2, reach, uniforms, _N_BURNT, counts)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300), first
+        kernels.swap_counts(
+            predictions, y, order, first, sd**2, reach, uniforms, _N_BURNT, counts, totals
+        )
+    return counts / np.maximum(totals, 1e-300)[:, None], first

@@ -25,7 +25,11 @@ class Status(Enum):
         "The best start was still improving when it stopped: raise tol, or scale the data "
         "so that no column dwarfs the others."
     )
-    POSTERIOR = "The posterior was sampled well: estimate and intervals can be trusted as they are."
+    POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
+    NOTHING_VARIES = (
+        "No label or no column varies, so that the data say nothing about the weights: the "
+        "intervals show the prior. Give labels that differ."
+    )
     THIN_POSTERIOR = (
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
         "random_state, and trust only what stays."
@@ -96,7 +100,7 @@ class Solution:
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int
     ) -> Solution:
         """Return the solution in the user's units; values grow by label_scale**degree."""
-        value_scale = label_scale**degree
+        value_scale = float(np.float64(label_scale) ** degree)
         candidates = tuple(
             replace(
                 c,

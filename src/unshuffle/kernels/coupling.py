@@ -14,7 +14,7 @@ _BAND_CUT = 18.0
 # cells 0.3, 2 cells 1).
 _CELLS_PER_SIGMA = 2.5
 # Exact permanents cost n 2^n: 10 rows take 15 microseconds, 15 rows would take a millisecond.
-_EXACT_ROWS = 10
+EXACT_ROWS = 10
 # The dual value is stationary, so an L1 error t of the margins costs about n t^2 nats: 0.03/sqrt(n)
 # costs 0.001.
 _MARGIN_TOLERANCE = 0.03
@@ -321,7 +321,7 @@ def _bag_terms(z, y, s2, grad):
     low, high = min(z.min(), y[0]), max(z.max(), y[n - 1])
     # A grid pays once its nodes are fewer than the rows; below that the points themselves are the
     # nodes.
-    if n > _EXACT_ROWS and (z.max() - z.min()) / width < 0.8 * n:
+    if n > EXACT_ROWS and (z.max() - z.min()) / width < 0.8 * n:
         cells = int((high - low) / width) + 2
         zp, mz, sz, at = _linear_bins(z, low, width, cells)
         yp, my, sy, _ = _linear_bins(y, low, width, cells)
@@ -336,7 +336,7 @@ def _bag_terms(z, y, s2, grad):
         return value - lgamma(n + 1.0), squares, slope
     order = np.argsort(z)
     zs, one, none = z[order], np.ones(n), np.zeros(n)
-    if n <= _EXACT_ROWS:
+    if n <= EXACT_ROWS:
         value, centre, squares, slope, radial = _exact_terms(zs, y, s2)
     else:
         value, centre, squares, slope, radial = _coupling_terms(zs, one, none, y, one, none, s2)
@@ -351,9 +351,9 @@ def log_likelihood(within, labels, offsets, bag_x, bag_y, w, log_sigma, dof):
     """Return the log-likelihood and its slopes in w and log sigma.
 
     Of the correction's slope in w only the part along the spread of z is kept: the rest is small
-    and costs as much as everything else. Bag means leave the permanent exactly (the sum over a bag does not depend on the permutation), so
-    that ``within`` and ``labels`` are centred in each bag and the means enter as ordinary Gaussian
-    residuals.
+    and costs as much as everything else. Bag means leave the permanent exactly (the sum over a bag
+    does not depend on the permutation), so that ``within`` and ``labels`` are centred in each bag
+    and the means enter as ordinary Gaussian residuals.
     """
     n, p = within.shape
     s2 = exp(2.0 * log_sigma)

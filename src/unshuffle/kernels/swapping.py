@@ -9,12 +9,12 @@ from unshuffle.kernels.compiling import OPTIONS
 
 
 @njit(**OPTIONS)
-def swap_counts(z, y, order, start, s2, reach, uniforms, burn, counts):
+def swap_counts(z, y, order, start, s2, reach, uniforms, burn, counts, totals):
     """Swap labels between rows near in rank, adding up each row's conditional label probabilities.
 
     Rows ``order`` are ascending in z, y is sorted; the state starts at the rank matching. Swapping
     labels a, b of rows i, j has the chance 1/(1 + exp(-(a - b)(z_j - z_i)/s2)), and both outcomes
-    are counted with their chance.
+    are counted with their chance; `totals` counts them all, also those outside a row's window.
     """
     n, width = z.size, counts.shape[1]
     label = np.arange(n)
@@ -30,6 +30,7 @@ def swap_counts(z, y, order, start, s2, reach, uniforms, burn, counts):
                     (order[i], label[i], label[j]),
                     (order[j], label[j], label[i]),
                 ):
+                    totals[row] += 1.0
                     k, m = stay - start[row], go - start[row]
                     if 0 <= k < width:
                         counts[row, k] += 1.0 - chance

@@ -13,8 +13,7 @@ and evidence at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 import numpy as np
@@ -36,13 +35,8 @@ from unshuffle.solvers.likelihood.importance import (
 )
 from unshuffle.solvers.likelihood.misfit import choose_power
 from unshuffle.solvers.likelihood.modes import Mode, climb, find_modes, keep_distinct
-from unshuffle.solvers.likelihood.options import Likelihood
-from unshuffle.solvers.likelihood.target import (
-    LOG_SIGMA_MAX,
-    LOG_SIGMA_MIN,
-    Target,
-    make_target,
-)
+from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
+from unshuffle.solvers.likelihood.target import Target, make_target
 from unshuffle.uncertainty import Posterior
 
 __all__ = ["Likelihood", "solve"]
@@ -56,6 +50,10 @@ _N_FITTED = 10
 _WEAKENING = 0.1
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_ANSWER = 0.01
+# Below this power of the likelihood the misfit is worth a warning.
+_MISFIT_POWER = 0.4
+# Enough to show a prior's quantiles.
+_N_PRIOR_DRAWS = 2000
 # One in a thousand is not a competitor.
 _LEAST_SHARE = 1e-3
 
@@ -71,12 +69,18 @@ def solve(
     """Sample the posterior of standardised bags (with an intercept their last column is ones)."""
     p = bags.d - has_intercept
     is_kept = np.asarray(bags.X[:, :p].any(axis=0))
-    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    if not is_kept.any() or np.ptp(bags.y) == 0:
-        return _nothing_to_learn(bags, has_intercept, noise, options)
-    known = None
+    if effort.n_starts is not None:
+        options = replace(options, n_starts=effort.n_starts)
+    if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
+        return _nothing_to_learn(bags, has_intercept, noise, options, rng)
+    known, shift = None, 0.0
     if noise is not None:
-        known = float(np.clip(log(max(noise.sd, 1e-300)), LOG_SIGMA_MIN, LOG_SIGMA_MAX))
+        known = max(log(max(noise.sd, 1e-300)), LOG_SIGMA_MIN)
+        # Noise with a mean moves every label: the intercept takes it, or the labels lose it.
+        shift = float(noise.moments(1)[0])
+    if not has_intercept:
+        bags = bags.with_values(bags.X, bags.y - shift)
+    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
     target = make_target(features, bags, bags.n - float(has_intercept), known, options)
     fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
     modes = find_modes(target, fitted, rng)
@@ -86,7 +90,8 @@ def solve(
     is_thin = sample.effective_draws < options.least_draws
     if is_thin:
         target, sample = _sample_at(target, modes, _WEAKENING * power, rng)
-    return _assemble(target, sample, estimate, is_kept, has_intercept, is_thin, rng)
+    columns = _Columns(is_kept, has_intercept, shift)
+    return _assemble(target, sample, estimate, columns, is_thin, rng)
 
 
 def _tilted_mean(sample: Sample, options: Likelihood) -> np.ndarray:
@@ -124,39 +129,48 @@ def _fit_least_squares(
     return [(c.weights[:p][is_kept], c.value) for c in found.candidates[:_N_FITTED]]
 
 
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Which columns the sampled weights belong to, and what the intercept is without them."""
+
+    is_kept: np.ndarray
+    has_intercept: bool
+    shift: float
+
+    def widen(self, x: np.ndarray) -> np.ndarray:
+        """Put zeros where constant columns were, and the intercept (the labels are centred)."""
+        p = len(self.is_kept)
+        full = np.zeros((len(x), p + self.has_intercept))
+        full[:, :p][:, self.is_kept] = x[:, : int(self.is_kept.sum())]
+        if self.has_intercept:
+            full[:, -1] = -self.shift
+        return full
+
+
 def _assemble(
     target: Target,
     sample: Sample,
     tilted_mean: np.ndarray,
-    is_kept: np.ndarray,
-    has_intercept: bool,
+    columns: _Columns,
     is_thin: bool,
     rng: np.random.Generator,
 ) -> Solution:
     """Turn the sample into draws of all weights, an estimate and competing answers."""
     p, o = target.p, target.options
     shares = flatten(sample.log_plain, o.least_draws)
-
-    def widen(w: np.ndarray) -> np.ndarray:
-        """Put zeros where constant columns were, and a zero intercept (the data are centred)."""
-        full = np.zeros((len(w), len(is_kept) + has_intercept))
-        full[:, : len(is_kept)][:, is_kept] = w[:, :p]
-        return full
-
-    draws = widen(sample.x)
+    draws = columns.widen(sample.x)
     if target.log_sigma is None:
         sigma = np.exp(sample.x[:, p])
     else:
         sigma = np.full(len(draws), exp(target.log_sigma))
-    if has_intercept:
-        # Given the weights the intercept is exactly Gaussian about its centred value, zero.
+    if columns.has_intercept:
+        # Given the weights the intercept is exactly Gaussian about its centred value.
         spread = sigma / sqrt(target.power * target.n)
-        draws[:, -1] = spread * rng.standard_normal(len(draws))
-    estimate = widen(tilted_mean[None])[0]
+        draws[:, -1] += spread * rng.standard_normal(len(draws))
     if is_thin:
         status = Status.THIN_POSTERIOR
     else:
-        status = Status.MISFIT if target.power < 0.5 else Status.POSTERIOR
+        status = Status.MISFIT if target.power < _MISFIT_POWER else Status.POSTERIOR
     stats = {
         "n_starts": o.n_starts,
         "n_evaluations": target.evaluations.n,
@@ -164,13 +178,13 @@ def _assemble(
         "effective_draws": sample.effective_draws,
         "likelihood_power": target.power,
         "log_evidence": sample.log_evidence,
-        "priors": o.priors(target.log_sigma is not None),
+        "priors": o.priors(target.log_sigma, target.power),
     }
     return Solution(
-        candidates=_competing_answers(target, sample, shares, widen),
+        candidates=_competing_answers(target, sample, shares, columns),
         status=status,
         stats=stats,
-        estimate=estimate,
+        estimate=columns.widen(tilted_mean[None])[0],
         uncertainty=Posterior(draws, shares, sigma, is_thin),
     )
 
@@ -179,7 +193,7 @@ def _competing_answers(
     target: Target,
     sample: Sample,
     shares: np.ndarray,
-    widen: Callable[[np.ndarray], np.ndarray],
+    columns: _Columns,
 ) -> tuple[Candidate, ...]:
     """Return the answers with a share of the posterior, largest first; overlapping ones are one."""
     parts = sample.mixture.log_parts(sample.x)
@@ -202,7 +216,7 @@ def _competing_answers(
         evidence = sample.log_evidence + log(share)
         candidates.append(
             Candidate(
-                widen(mean[None])[0],
+                columns.widen(mean[None])[0],
                 value=-evidence,
                 evidence=evidence,
                 share=share,
@@ -213,17 +227,23 @@ def _competing_answers(
 
 
 def _nothing_to_learn(
-    bags: Bags, has_intercept: bool, noise: Noise | None, options: Likelihood
+    bags: Bags,
+    has_intercept: bool,
+    noise: Noise | None,
+    options: Likelihood,
+    rng: np.random.Generator,
 ) -> Solution:
-    """Return the prior where no column or no label varies: weights zero, and nothing known."""
+    """Return the prior where no column or no label varies: nothing is known about the weights."""
+    p = bags.d - has_intercept
+    draws = np.zeros((_N_PRIOR_DRAWS, bags.d))
+    draws[:, :p] = options.weight_scale * rng.standard_normal((_N_PRIOR_DRAWS, p))
     weights = np.zeros(bags.d)
     if has_intercept:
-        weights[-1] = bags.y.mean()
+        weights[-1] = draws[:, -1] = bags.y.mean()
     sd = float(np.std(bags.y)) if noise is None else noise.sd
-    posterior = Posterior(weights[None], np.ones(1), np.array([sd]), True)
+    posterior = Posterior(draws, np.ones(len(draws)), np.full(len(draws), sd), True)
     candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=sd)
-    priors = options.priors(noise is not None)
-    stats = {"n_starts": 0, "n_evaluations": 0, "priors": priors}
+    stats = {"n_starts": 0, "n_evaluations": 0, "priors": options.priors(None, 1.0)}
     return Solution(
-        (candidate,), Status.THIN_POSTERIOR, stats, estimate=weights, uncertainty=posterior
+        (candidate,), Status.NOTHING_VARIES, stats, estimate=weights, uncertainty=posterior
     )

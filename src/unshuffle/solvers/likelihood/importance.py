@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from unshuffle.solvers.likelihood.modes import Mode, climb, keep_distinct
-from unshuffle.solvers.likelihood.target import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Target
+from unshuffle.solvers.likelihood.target import Target
 
 # The untilted posterior has fewer, broader modes: those reached from the best ten suffice.
 _N_PLAIN = 10
@@ -189,8 +189,6 @@ def sample_posterior(target: Target, mixture: Mixture, rng: np.random.Generator)
     for n_rounds in range(1, o.max_rounds + 1):
         used.append(mixture)
         new = mixture.draw(o.n_draws, rng)
-        if target.log_sigma is None:
-            new[:, -1] = np.clip(new[:, -1], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
         draws.append(new)
         parts.append(np.array([target.parts(theta) for theta in new]))
         x, seen = np.concatenate(draws), np.concatenate(parts)

@@ -7,6 +7,7 @@ from math import exp, sqrt
 import numpy as np
 from scipy.special import ndtr
 
+from unshuffle.kernels.coupling import EXACT_ROWS
 from unshuffle.solvers.likelihood.modes import Mode, climb
 from unshuffle.solvers.likelihood.target import Target
 
@@ -40,10 +41,13 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
 
 
 def choose_power(target: Target, modes: list[Mode]) -> float:
-    """Return the power of the likelihood: `trust` for a good fit, coarse_size/n for a misfit."""
+    """Return the power of the likelihood: near one for a good fit, coarse_size/n for a misfit."""
     o = target.options
+    sizes = np.diff(target.offsets)
+    approximate = float(sizes[sizes > EXACT_ROWS].sum()) / target.n
+    trust = 1.0 - (1.0 - o.trust) * approximate
     # Modes were found under the low-noise tilt, which moves them off the best fit: judge both.
     judged = [theta for _, theta in modes[:_N_JUDGED]]
     judged += [climb(target, theta, 0.0)[1] for theta in judged]
     misfit = min(measure_misfit(target, theta) for theta in judged)
-    return o.trust / (1.0 + target.n / o.coarse_size * misfit / (misfit + o.coarse_gate))
+    return trust / (1.0 + target.n / o.coarse_size * misfit / (misfit + o.coarse_gate))

@@ -17,6 +17,9 @@ _OVERSTEP = 1.7
 SAME_MODE = 0.0025
 # An expected gain below 0.01 nats is not worth a step.
 _LEAST_GAIN = 0.01
+# Climbs end within a dozen steps; the limit only ends those that wander. Each climb is run twice,
+# the second time with the slope in log sigma mended where the first one ended.
+_MAX_STEPS, _N_MENDED = 30, 2
 
 # A mode: its log posterior and its coordinates.
 Mode = tuple[float, np.ndarray]
@@ -52,12 +55,23 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
     return value - 0.5 * float(w @ w) / variance, w
 
 
-def climb(target: Target, theta: np.ndarray, tilt: float, max_steps: int = 30) -> Mode:
-    """Climb to a mode by BFGS with the complete-data curvature as first metric."""
+def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
+    """Climb to a mode; the kernel's slope in log sigma is mended at the start and once again."""
+    for _ in range(_N_MENDED):
+        offset = np.zeros(target.dim)
+        if target.log_sigma is None:
+            offset[target.p] = target.noise_offset(theta)
+        value, theta = _climb(target, theta, tilt, offset)
+    return value, theta
+
+
+def _climb(target: Target, theta: np.ndarray, tilt: float, offset: np.ndarray) -> Mode:
+    """Climb by BFGS with the complete-data curvature as first metric."""
     p, d = target.p, target.dim
     metric = _first_metric(target, theta)
     value, gradient = target(theta, tilt)
-    for _ in range(max_steps):
+    gradient = gradient + offset
+    for _ in range(_MAX_STEPS):
         step = metric @ gradient
         gain = float(step @ gradient)
         if gain < 2 * _LEAST_GAIN:
@@ -72,6 +86,7 @@ def climb(target: Target, theta: np.ndarray, tilt: float, max_steps: int = 30) -
             scale *= 0.35
         else:
             break
+        trial_gradient = trial_gradient + offset
         move, change = trial - theta, gradient - trial_gradient
         inner = float(move @ change)
         if inner > 1e-10 * sqrt(float(move @ move) * float(change @ change)):
