@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check lint types slow bench accuracy docs clean
+.PHONY: demo test check lint types slow bench accuracy inference docs clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -31,6 +31,9 @@ bench: $(STAMP) ## speed and memory beside the peer
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/accuracy.py run
+
+inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
+	$(BIN)/python benchmarks/inference.py run
 
 docs: $(STAMP) ## the generated page of the commands and the README's picture
 	$(BIN)/python docs/make_cli.py
