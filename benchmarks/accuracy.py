@@ -1,10 +1,12 @@
 """Accuracy on the 65 cells of the paper's Table 2: ours, the peer's and the printed values.
 
-    python benchmarks/accuracy.py run [--methods auto,ls] [--trials 10] [--jobs 2]
+    python benchmarks/accuracy.py run [--methods auto,ls] [--trials 10] [--jobs 2] [--fresh]
     python benchmarks/accuracy.py table
 
 `run` adds one line per fit to results/accuracy.csv and skips what is there already, so that it
-can be stopped and started at will. `table` prints every cell and writes results/accuracy.md.
+can be stopped and started at will; with --fresh it computes our rows of other commits anew, each
+of which takes the place of the old one. `table` prints every cell and the commits that its rows
+come from, and writes results/accuracy.md.
 Splits of seed 0 are for reporting; anything that is tuned must use seeds from 1000.
 """
 
@@ -16,7 +18,9 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +34,11 @@ NAMES = (
 )  # fmt: skip
 BAGS = (1, 2, 4, 6, 8)
 OURS = ("auto", "likelihood", "ls", "paper", "means")
-OTHERS = ("negative-control", "shuffled_stats")
+PEER = "shuffled_stats"
+OTHERS = ("negative-control", PEER)
 RESULTS = Path(__file__).parent / "results"
 ROWS = RESULTS / "accuracy.csv"
-FIELDS = ("seed", "data", "bags", "trial", "method", "error", "seconds", "version")
+FIELDS = ("seed", "data", "bags", "trial", "method", "error", "seconds", "version", "commit")
 
 # Table 2 as printed.
 PRINTED = dict(
@@ -72,7 +77,7 @@ def estimate(method: str, X, y, groups, numbers: list[int]) -> np.ndarray:
     if method == "negative-control":
         again = shuffle_labels(y, groups, np.random.default_rng(numbers))
         return np.linalg.lstsq(design, again, rcond=None)[0]
-    if method == "shuffled_stats":
+    if method == PEER:
         import shuffled_stats
 
         np.random.seed(numbers)
@@ -84,7 +89,7 @@ def estimate(method: str, X, y, groups, numbers: list[int]) -> np.ndarray:
 
 
 def run_one(job: tuple[str, int, int, str, int]) -> dict:
-    """Fit one trial and return its row; a method that cannot be used gives no error figure."""
+    """Fit one trial and return its row without the commit."""
     name, n_bags, trial, method, seed = job
     X, linked, y, groups = split(name, n_bags, trial, seed)
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), linked, rcond=None)[0]
@@ -95,26 +100,47 @@ def run_one(job: tuple[str, int, int, str, int]) -> dict:
             weights = estimate(method, X, y, groups, [seed, NAMES.index(name), n_bags, trial])
             error = float(np.linalg.norm(weights - truth) / np.linalg.norm(truth))
         except ValueError:
-            error = float("nan")  # "means" with fewer bags than weights
+            if method != "means":  # which refuses fewer bags than weights
+                raise
+            error = float("nan")
     seconds = time.perf_counter() - start
     return dict(
         seed=seed, data=name, bags=n_bags, trial=trial, method=method, error=f"{error:.8g}",
-        seconds=f"{seconds:.4f}", version=__version__,
+        seconds=f"{seconds:.4f}", version=version(PEER) if method == PEER else __version__,
     )  # fmt: skip
 
 
+def head_commit() -> str:
+    """Return the short name of the commit of this checkout, "-" where there is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() or "-"
+
+
 def read_rows(path: Path = ROWS) -> list[dict]:
-    """Read the whole rows; a last line without its end was cut off and does not count."""
+    """Read the whole rows; a last line without its end was cut off and does not count.
+
+    Where a fit was computed again, only its last row counts.
+    """
     if not path.exists():
         return []
     text = path.read_text()
-    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
+    rows = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
+    return list({job_of(row): row for row in rows}.values())
 
 
-def run(methods: list[str], n_trials: int, n_jobs: int, seed: int) -> None:
-    """Compute the rows that are missing."""
-    rows = read_rows()
-    done = {(r["data"], int(r["bags"]), int(r["trial"]), r["method"], int(r["seed"])) for r in rows}
+def job_of(row: dict) -> tuple[str, int, int, str, int]:
+    """Return the fit that a row tells of."""
+    return row["data"], int(row["bags"]), int(row["trial"]), row["method"], int(row["seed"])
+
+
+def run(methods: list[str], n_trials: int, n_jobs: int, seed: int, is_fresh: bool) -> None:
+    """Compute the rows that are missing, and our rows of other commits where `is_fresh`."""
+    rows, commit = read_rows(), head_commit()
+    is_old = {job_of(row): row["method"] != PEER and row["commit"] != commit for row in rows}
+    done = {job for job, old in is_old.items() if not (is_fresh and old)}
     plan = [
         (name, n_bags, trial, method, seed)
         for method in methods
@@ -124,16 +150,14 @@ def run(methods: list[str], n_trials: int, n_jobs: int, seed: int) -> None:
     ]
     missing = [job for job in plan if job not in done]
     RESULTS.mkdir(exist_ok=True)
-    if not rows:
-        ROWS.write_text(",".join(FIELDS) + "\n")
-    else:
-        text = ROWS.read_text()
-        ROWS.write_text(text[: text.rfind("\n") + 1])
+    lines = [",".join(FIELDS), *(",".join(row[field] for field in FIELDS) for row in rows)]
+    ROWS.write_text("\n".join(lines) + "\n")
     with Progress() as progress, ProcessPoolExecutor(n_jobs) as pool, ROWS.open("a") as file:
         task = progress.add_task("fits", total=len(missing))
         futures = [pool.submit(run_one, job) for job in missing]
         for future in as_completed(futures):
             row = future.result()
+            row["commit"] = "-" if row["method"] == PEER else commit
             file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
             progress.advance(task)
@@ -143,8 +167,10 @@ def table(seed: int) -> str:
     """Return every cell as a Markdown table, with the summary figures below."""
     cells: dict[tuple[str, str, int], list[float]] = {}
     times: dict[tuple[str, str], list[float]] = {}
+    commits: dict[str, Counter[str]] = {}
     for row in read_rows():
         if int(row["seed"]) == seed:
+            commits.setdefault(row["method"], Counter())[row["commit"]] += 1
             cells.setdefault((row["method"], row["data"], int(row["bags"])), []).append(
                 float(row["error"])
             )
@@ -160,7 +186,11 @@ def table(seed: int) -> str:
             shown = [f"{mean.get((m, name, n_bags), np.nan):.3f}" for m in methods]
             shown = ["–" if v == "nan" else v for v in shown]
             lines.append(f"| {name} | {n_bags} | {printed:.2f} | " + " | ".join(shown) + " |")
-    return "\n".join([*lines, "", *summarise(mean, times, methods), ""])
+    origins = ["| method | commit (rows) |", "|---|---|"]
+    for method in methods:
+        shown = ", ".join(f"{name} ({count})" for name, count in commits[method].most_common())
+        origins.append(f"| {method} | {shown} |")
+    return "\n".join([*lines, "", *summarise(mean, times, methods), "", *origins, ""])
 
 
 def summarise(mean: dict, times: dict, methods: list[str]) -> list[str]:
@@ -176,7 +206,7 @@ def summarise(mean: dict, times: dict, methods: list[str]) -> list[str]:
         ]
         return f"{np.exp(np.mean(logs)):.3f} ({len(logs)})" if logs else "–"
 
-    peer = {key: mean.get(("shuffled_stats", *key), np.nan) for key in keys}
+    peer = {key: mean.get((PEER, *key), np.nan) for key in keys}
     lines = [
         "| method | green < 0.3 | yellow | red > 1 | / paper (cells) | / peer (cells) "
         "| mean s | worst mean s |",
@@ -210,16 +240,15 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--fresh", action="store_true", help="compute our rows of other commits anew"
+    )
     args = parser.parse_args()
     if args.command == "run":
-        run(args.methods.split(","), args.trials, args.jobs, args.seed)
-    text = table(args.seed)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    head = f"Mean relative error, splits of seed {args.seed}; commit {commit or 'unknown'}.\n\n"
-    (RESULTS / "accuracy.md").write_text(head + text)
-    sys.stdout.write(head + text)
+        run(args.methods.split(","), args.trials, args.jobs, args.seed, args.fresh)
+    text = f"Mean relative error, splits of seed {args.seed}.\n\n" + table(args.seed)
+    (RESULTS / "accuracy.md").write_text(text)
+    sys.stdout.write(text)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python benchmarks/files.py [--quick]
 
 The command runs in a process of its own, imports included. Memory is what it takes at its peak
-above the same imports alone.
+above the same imports alone; a small process starts both, since the peak of a new process begins
+with that of the one that started it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
 import argparse  # noqa: E402
+import json  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
@@ -24,6 +26,16 @@ import numpy as np  # noqa: E402
 
 N_TIMES = 3
 IMPORTS = "import unshuffle.estimator, unshuffle.files, pyarrow.csv, rich.table, click"
+
+STARTER = """
+import json, os, subprocess, sys, time
+begin = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+found = {"seconds": time.perf_counter() - begin, "kilobytes": usage.ru_maxrss}
+print(json.dumps({"status": process.returncode, **found}))
+"""
 
 
 def write_csv(path: Path, n: int) -> None:
@@ -46,13 +58,12 @@ def write_csv(path: Path, n: int) -> None:
 
 def run(command: list[str]) -> tuple[float, float]:
     """Return the seconds and the peak memory in megabytes of a process."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    starter = [sys.executable, "-S", "-c", STARTER, *command]
+    done = subprocess.run(starter, stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout)
+    if found["status"]:
         raise SystemExit(f"failed: {' '.join(command)}")
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024
+    return found["seconds"], found["kilobytes"] / 1024
 
 
 def time_pandas(path: Path) -> float:

@@ -2,9 +2,11 @@
 
     python benchmarks/speed.py [--quick]
 
-Every time is the best of several on one thread with compiled code warm, since machines are noisy.
-The peer (shuffled_stats 1.0.6) runs in this process with NumPy as installed, and once more in a
-process of its own with NumPy's AVX-512 sort switched off.
+Every time is the best of several on one thread with compiled code warm, since machines are noisy:
+ours the best of five, the peer's the best of two where it takes under 2 s, and a single run where
+it takes longer. The peer (shuffled_stats 1.0.6) runs in this process with NumPy as installed, and
+once more in a process of its own with NumPy's AVX-512 sort switched off. The tables are printed
+and saved to results/speed.txt. Memory is read from /proc, so that it needs Linux.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse  # noqa: E402
 import json  # noqa: E402
+import platform  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 import warnings  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -28,6 +32,9 @@ from rich.table import Table  # noqa: E402
 
 N, D, N_STARTS = 1000, 5, 50
 NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
+# The peer is run again, and the better of two runs counts, where a run takes less than this.
+PEER_AGAIN = 2.0
+RESULTS = Path(__file__).parent / "results"
 
 
 def make_data(seed: int, law: str = "exponential") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -70,16 +77,19 @@ def moment_value(X, y, w, n_moments: int) -> float:
 
 
 def run_peer(estimator: str, seed: int, groups: bool, n_starts: int) -> tuple[float, np.ndarray]:
-    """Return the peer's seconds and weights."""
+    """Return the peer's seconds, the best of two runs where they are short, and weights."""
     import shuffled_stats
 
     X, y, bags = make_data(seed)
-    np.random.seed(seed)
-    start = time.perf_counter()
-    w = shuffled_stats.linregress(
-        X, y, estimator=estimator, groups=bags if groups else None, n_starts=n_starts
-    )
-    return time.perf_counter() - start, np.ravel(w)
+    times: list[float] = []
+    while not times or (len(times) < 2 and times[0] < PEER_AGAIN):
+        np.random.seed(seed)
+        start = time.perf_counter()
+        w = shuffled_stats.linregress(
+            X, y, estimator=estimator, groups=bags if groups else None, n_starts=n_starts
+        )
+        times.append(time.perf_counter() - start)
+    return min(times), np.ravel(w)
 
 
 def run_ours(method, seed: int, groups: bool, n_starts: int, n_times: int = 5):
@@ -95,12 +105,19 @@ def run_ours(method, seed: int, groups: bool, n_starts: int, n_times: int = 5):
     return best_time(lambda: model.fit(X, y, bags), n_times), model
 
 
-def methods_table(n_seeds: int) -> Table:
+def methods_table() -> Table:
     """Time every method of the peer beside ours."""
     from unshuffle import Moments
 
-    table = Table(title=f"n = {N}, d = {D}, exponential features, 15 dB, one thread, whole fit")
-    for column in ("case", "ours", "peer", "ratio", "value ours", "value peer"):
+    table = Table(
+        title=f"n = {N}, d = {D}, exponential features, 15 dB, one thread, whole fit",
+        caption=f"Ours: best of 5. Peer: best of 2, a single run where it takes {PEER_AGAIN:.0f} s "
+        "or more. The values are those of LS for every method but SM, so that EMD and KS do not "
+        "aim at them. The peer's KS does not move from its random start, since its loss is flat "
+        "almost everywhere: its time is that of giving up.",
+        caption_justify="left",
+    )
+    for column in ("case", "ours", "peer", "ratio", "LS value, ours", "LS value, peer"):
         table.add_column(column, justify="right")
     cases = [
         ("LS, 50 starts", "ls", "LS", False, N_STARTS),
@@ -118,12 +135,14 @@ def methods_table(n_seeds: int) -> Table:
         peer, w = run_peer(estimator, 0, groups, 1 if is_per_start else n_starts)
         ours = ours / n_starts if is_per_start else ours
         if estimator == "SM":
-            values = [moment_value(X, y, v, 5) for v in (model.coef_, w)]
+            values = [f"SM: {moment_value(X, y, v, 5):.4g}" for v in (model.coef_, w)]
         else:
-            values = [sorted_value(X, y, bags if groups else None, v) for v in (model.coef_, w)]
+            by_bag = bags if groups else None
+            values = [f"{sorted_value(X, y, by_bag, v):.4g}" for v in (model.coef_, w)]
+        ratio = f"{peer / ours:.2g}" if peer < 10 * ours else f"{peer / ours:.0f}"
         table.add_row(
-            name, f"{ours * 1e3:.2f} ms", f"{peer * 1e3:.1f} ms", f"{peer / ours:.0f} ×",
-            *(f"{v:.4g}" for v in values),
+            name, f"{ours * 1e3:.2f} ms", f"{peer * 1e3:.1f} ms", f"{ratio} ×",
+            *values,
         )  # fmt: skip
     return table
 
@@ -201,26 +220,45 @@ def kernel_table() -> Table:
 
 def growth_table() -> Table:
     """Time and memory of a whole LS fit as n grows; each size in a process of its own."""
-    table = Table(title="LS, d = 5, 20 starts: growth, and peak memory above the imported baseline")
-    for column in ("n", "seconds", "data", "peak above baseline", "peak / data"):
+    table = Table(
+        title="LS, d = 5, 20 starts: growth and peak memory",
+        caption="The baseline is the process with everything imported and compiled, before the "
+        "data are made. The limit is a peak above the baseline, data included, of 4 × the data.",
+        caption_justify="left",
+    )
+    peaks = ("above baseline", "/ data", "beside the data", "/ data ")
+    for column in ("n", "seconds", "data", *peaks):
         table.add_column(column, justify="right")
     for n in (10**3, 10**4, 10**5, 10**6):
         found = in_new_process(_GROWTH, str(n))
         data = n * (D + 1) * 8 / 2**20
+        above, beside = found["above_baseline"], found["beside_data"]
+        ratios = [f"{peak / data:.1f}" if n >= 10**5 else "–" for peak in (above, beside)]
         table.add_row(
             f"10^{len(str(n)) - 1}", f"{found['seconds']:.3f}", f"{data:.1f} MiB",
-            f"{found['peak']:.0f} MiB", f"{found['peak'] / data:.1f}" if n >= 10**5 else "–",
+            f"{above:.1f} MiB", ratios[0], f"{beside:.1f} MiB", ratios[1],
         )  # fmt: skip
     return table
 
 
 _GROWTH = """
-import json, resource, sys, time, warnings
+import json, sys, time, warnings
 import numpy as np
 from unshuffle import ShuffledLinearRegression, make_shuffled
 warnings.simplefilter("ignore")
 small = make_shuffled(1000, 5, rng=0)
 model = ShuffledLinearRegression(method="ls", n_starts=20, random_state=0).fit(small.X, small.y)
+
+
+def memory(field):
+    # Not ru_maxrss: a new process begins with the peak of the one that started it.
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith(field))
+
+
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # forget the peak of importing and compiling
+baseline = memory("VmRSS")
 # Made in place, so that making the data does not raise the peak that is measured below.
 rng = np.random.default_rng(0)
 n = int(sys.argv[1])
@@ -228,12 +266,13 @@ X, y = rng.exponential(size=(n, 5)), rng.standard_normal(n)
 y *= 0.3
 for j, weight in enumerate((1.0, -1.0, 0.5, 2.0, -0.5)):
     y += weight * X[:, j]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with_data = memory("VmRSS")
 start = time.perf_counter()
 model.fit(X, y)
 seconds = time.perf_counter() - start
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"seconds": seconds, "peak": (after - before) / 1024}))
+peak = memory("VmHWM")
+result = {"seconds": seconds, "above_baseline": peak - baseline, "beside_data": peak - with_data}
+print(json.dumps(result))
 """
 
 _FIRST_FIT = """
@@ -252,7 +291,7 @@ _PEER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import speed
-print(json.dumps({"seconds": min(speed.run_peer("LS", 0, False, 50)[0] for _ in range(2))}))
+print(json.dumps({"seconds": speed.run_peer("LS", 0, False, 50)[0]}))
 """
 
 
@@ -289,17 +328,33 @@ def starting_table() -> Table:
     return table
 
 
+def head_commit() -> str:
+    """Return the short name of the commit of this checkout, "-" where there is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() or "-"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="3 seeds instead of 20")
     n_seeds = 3 if parser.parse_args().quick else 20
     warnings.simplefilter("ignore")
-    console = Console(width=120)
+    console = Console(width=120, record=True)
+    console.print(
+        f"Commit {head_commit()}, NumPy {np.__version__}, Python {platform.python_version()}, "
+        f"{platform.machine()}, {n_seeds} seeds."
+    )
     for make_table in (
-        lambda: methods_table(n_seeds), lambda: values_table(n_seeds), kernel_table,
+        methods_table, lambda: values_table(n_seeds), kernel_table,
         growth_table, starting_table,
     ):  # fmt: skip
         console.print(make_table())
+    RESULTS.mkdir(exist_ok=True)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    (RESULTS / "speed.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

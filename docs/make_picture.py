@@ -27,9 +27,7 @@ def main() -> None:
     axes[1].scatter(z, linked, s=16, color=BLUE)
     ends = np.array([z.min(), z.max()])
     axes[1].plot(ends, ends, color="0.4", lw=1)
-    axes[1].set(
-        title="the fit, against the true pairs", xlabel="prediction", ylabel="label"
-    )
+    axes[1].set(title="the fit, against the true pairs", xlabel="prediction", ylabel="label")
     plot_coefficients(model, ax=axes[2])
     places = axes[2].get_yticks()[: len(data.weights)]
     axes[2].plot(data.weights, places, "x", color=ORANGE, ms=9, mew=2, label="truth")

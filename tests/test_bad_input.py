@@ -1,12 +1,21 @@
 """Bad input: one clear line that names what is wrong, where, and the way out."""
 
 import re
+from datetime import date
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from unshuffle import Bag, ShuffledLinearRegression, fit, noise_from_calibration
+from unshuffle import (
+    Bag,
+    ShuffledLinearRegression,
+    fit,
+    make_bags,
+    noise_from_calibration,
+    sorted_error,
+)
 from unshuffle.errors import InputError
 from unshuffle.losses import Moments, OrderInvariant, SmallD
 from unshuffle.methods import choose_method
@@ -60,6 +69,43 @@ CASES = {
     "groups too short": ({}, (X, Y, GROUPS[:-1]), ["groups", "19", "20 rows"]),
     "groups with a gap": ({}, (X, Y, ["a"] * 19 + [None]), ["groups", "None", "row 19"]),
     "groups with NaN": ({}, (X, Y, with_value(GROUPS, 2, np.nan)), ["groups", "nan", "row 2"]),
+    "groups with pandas' NA": (
+        {},
+        (X, Y, pd.Series([*"ab" * 9, "a", pd.NA], dtype="string")),
+        ["groups", "row 19"],
+    ),
+    "NA among objects": ({}, (X, Y, [pd.NA] * 20), ["groups", "<NA>", "row 0"]),
+    "groups with NaT": ({}, (X, Y, [pd.NaT] * 20), ["groups", "NaT", "row 0"]),
+    "groups that are a number": ({}, (X, Y, 3), ["groups", "'3'", "every row"]),
+    "groups that are tuples of lists": ({}, (X, Y, [([1],)] * 20), ["row 0", "no name"]),
+    "text in y": ({}, (X, with_value(Y, 5, "high"), None), ["y", "'high'", "row 5", "no number"]),
+    "nothing in y": ({}, (X, [None, *Y[1:]], None), ["y", "row 0"]),
+    "dates in a frame": (
+        {},
+        (FRAME.assign(day=pd.Timestamp("2024-01-01")), Y, None),
+        ["'day'", "dates", "numbers"],
+    ),
+    "only dates in a frame": (
+        {},
+        (pd.DataFrame({"day": pd.date_range("2024", periods=20)}), Y, None),
+        ["'day'", "dates"],
+    ),
+    "dates in a polars frame": (
+        {},
+        (pl.DataFrame({"a": X[:, 0], "day": [date(2024, 1, 1)] * 20}), Y, None),
+        ["'day'", "dates"],
+    ),
+    "dates among objects": (
+        {},
+        (FRAME.assign(day=pd.Series([date(2024, 1, 1)] * 20, dtype=object)), Y, None),
+        ["'day'", "dates"],
+    ),
+    "dates in an array": ({}, (np.full((20, 1), "2024", "M8[D]"), Y, None), ["X", "dates"]),
+    "dates as labels": (
+        {},
+        (X, pd.Series(pd.date_range("2024", periods=20)), None),
+        ["y", "dates"],
+    ),
     "groups of two columns": ({}, (X, Y, np.zeros((20, 2))), ["groups", "(20, 2)"]),
     "groups that are lists": ({}, (X, Y, [[1]] * 20), ["groups", "row 0", "no name"]),
     "n < d": ({"method": "ls"}, (X[:2], Y[:2], None), ["n_samples = 2", "3 weights", "l2"]),
@@ -134,6 +180,44 @@ CASES = {
     "no starts": ({"method": "ls", "n_starts": 0}, (X, Y, None), ["n_starts", "0"]),
     "half a start": ({"method": "ls", "n_starts": 2.5}, (X, Y, None), ["n_starts", "2.5"]),
     "starts that are text": ({"method": "ls", "n_starts": "9"}, (X, Y, None), ["n_starts", "'9'"]),
+    "starts that are a word": (
+        {"method": "ls", "n_starts": "a"},
+        (X, Y, None),
+        ["n_starts", "'a'"],
+    ),
+    "endless starts": ({"method": "ls", "n_starts": np.inf}, (X, Y, None), ["n_starts", "inf"]),
+    "starts that are NaN": (
+        {"method": "ls", "n_starts": np.nan},
+        (X, Y, None),
+        ["n_starts", "nan"],
+    ),
+    "jobs that are text": ({"method": "ls", "n_jobs": "a"}, (X, Y, None), ["n_jobs", "'a'", "-1"]),
+    "no jobs": ({"method": "ls", "n_jobs": 0}, (X, Y, None), ["n_jobs", "other than 0"]),
+    "half a job": ({"method": "ls", "n_jobs": 1.5}, (X, Y, None), ["n_jobs", "1.5"]),
+    "noise moments that are text": ({"noise": ["a"]}, (X, Y, None), ["noise", "'a'", "moments"]),
+    "noise beyond all labels": (
+        {"method": "sm", "noise": 1e200},
+        (X, Y, None),
+        ["noise", "units of y"],
+    ),
+    "labels whose squares overflow": ({"method": "ls"}, (X, 1e160 * Y, None), ["rescale y"]),
+    "labels whose squares overflow for means": (
+        {"method": "means"},
+        (X, 1e160 * Y, GROUPS),
+        ["rescale y"],
+    ),
+    "labels whose sums overflow": ({}, (X, np.full(20, 1.7e308), None), ["1.7e+308", "rescale y"]),
+    "a column whose sums overflow": (
+        {},
+        (FRAME.assign(age=1.7e308), Y, None),
+        ["'age'", "1.7e+308", "rescale"],
+    ),
+    "weights that overflow": ({}, (1e-200 * X, 1e200 * Y, None), ["weights", "rescale"]),
+    "a penalty that overflows": (
+        {"method": "sm", "l2": 1.0},
+        (X, 1e160 * Y, None),
+        ["l2", "rescale y"],
+    ),
     "negative tol": ({"method": "ls", "tol": -1e-3}, (X, Y, None), ["tol", "-0.001"]),
     "tol that is NaN": ({"method": "ls", "tol": np.nan}, (X, Y, None), ["tol", "nan"]),
     "tol that is text": ({"method": "ls", "tol": "small"}, (X, Y, None), ["tol", "'small'"]),
@@ -173,8 +257,30 @@ CALLS = {
     "one calibration label": (lambda: noise_from_calibration([1.0]), "at least two finite labels"),
     "NaN in calibration": (lambda: noise_from_calibration([1.0, np.nan]), "finite labels"),
     "negative penalty": (lambda: Penalty(np.array([-1.0]), np.zeros(1)), "l1 must be finite"),
-    "NaN in a bag": (lambda: fit([Bag([[np.nan], [1.0]], [1.0, 2.0])]), "X holds NaN"),
-    "infinite label in a bag": (lambda: fit([Bag([[0.0], [1.0]], [1.0, np.inf])]), "y holds NaN"),
+    "NaN in a bag": (
+        lambda: fit([Bag(X, Y), Bag([[0.0, 0.0], [1.0, np.nan]], [1.0, 2.0])]),
+        "X holds NaN in column 1, bag 1, row 1",
+    ),
+    "infinite label in a bag": (
+        lambda: fit([Bag([[0.0], [1.0]], [1.0, np.inf])]),
+        "y holds infinity (inf) in bag 0, row 1",
+    ),
+    "a seed that is text": (lambda: fit([Bag(X, Y)], rng="a"), "whole number from 0"),
+    "a negative seed": (lambda: fit([Bag(X, Y)], rng=-1), "got -1"),
+    "a random state that is text": (
+        lambda: ShuffledLinearRegression(random_state="a").fit(X, Y),
+        "random_state",
+    ),
+    "text in calibration": (lambda: noise_from_calibration(["a", "b"]), "needs numbers"),
+    "fewer labels than rows in make_bags": (lambda: make_bags(X, Y[:-1]), "20 rows but 19 labels"),
+    "fewer groups than rows in make_bags": (
+        lambda: make_bags(X, Y, GROUPS[:-1]),
+        "19 entries but there are 20 rows",
+    ),
+    "fewer predictions than labels": (
+        lambda: sorted_error(Y, Y[:-1]),
+        "19 rows but 20 labels",
+    ),
     "empty bag": (lambda: fit([Bag(np.empty((0, 2)), [])]), "empty"),
     "bag without features": (lambda: fit([Bag(np.empty((2, 0)), [1.0, 2.0])]), "empty"),
     "one empty bag among others": (
@@ -200,6 +306,30 @@ def test_bad_call_is_refused_with_one_clear_line(case):
     with pytest.raises((InputError, TypeError), match=re.escape(words)) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+# what is wrong → (X, y, groups) given to match, words that the message must hold
+MATCHES = {
+    "y too short": ((X, Y[:-1], None), ["20 rows", "19 labels"]),
+    "NaN in y": ((X, with_value(Y, 5, np.nan), None), ["y", "NaN", "row 5"]),
+    "infinity in y": ((X, with_value(Y, 6, np.inf), None), ["y", "inf", "row 6"]),
+    "text in y": ((X, with_value(Y, 5, "high"), None), ["y", "'high'", "row 5"]),
+    "two label columns": ((X, np.column_stack([Y, Y]), None), ["1d", "(20, 2)"]),
+    "NaN in X": ((with_value(X, (3, 1), np.nan), Y, None), ["NaN", "column 1", "row 3"]),
+    "another number of columns": ((X[:, :1], Y, None), ["1 features", "expecting 2"]),
+    "groups too short": ((X, Y, GROUPS[:-1]), ["groups", "19", "20 rows"]),
+}
+
+
+@pytest.mark.parametrize("case", MATCHES)
+def test_bad_input_to_match_is_refused_as_in_fit(case):
+    data, words = MATCHES[case]
+    model = ShuffledLinearRegression("ls", random_state=0).fit(X, Y, GROUPS)
+    with pytest.raises(ValueError) as caught:
+        model.match(*data)
+    for word in words:
+        assert word in str(caught.value)
+    assert model.n_features_in_ == 2  # match learns nothing
 
 
 def test_prediction_before_fitting_is_refused():

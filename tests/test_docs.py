@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,26 @@ def test_the_page_of_commands_is_up_to_date():
     script = load(ROOT / "docs" / "make_cli.py")
     written = script.PAGE.read_text(encoding="utf-8")
     assert written == script.make_page(), "run: python docs/make_cli.py"
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
+def test_the_readmes_ten_lines_print_what_it_shows(capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Ten lines\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)[1]
+    # A block of Python, then the block of what it prints.
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", section, re.DOTALL).groups()
+    assert len(code.strip().splitlines()) <= 10
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    # Words exactly and numbers to 2 % (or 0.001), since the last digits may differ between
+    # processors; blanks follow the widths of the numbers.
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split()
+    numbers, expected = (
+        [float(each) for each in NUMBER.findall(text)] for text in (printed, shown)
+    )
+    assert numbers == pytest.approx(expected, rel=0.02, abs=1e-3)
 
 
 def test_the_curve_of_the_kernel_example_is_found(capsys):

@@ -138,6 +138,22 @@ def test_frames_give_the_same_fit_and_keep_their_names(library):
         model.predict(frame[["dose", "age"]])
 
 
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_remarks_call_constant_columns_by_name(library):
+    data = make_method_data("ls")
+    columns = {"age": data.X[:, 0], "batch": np.ones(60), "site": np.ones(60)}
+    with pytest.warns(UserWarning, match="column 'batch' is constant"):
+        frame = library.DataFrame({k: columns[k] for k in ("age", "batch")})
+        ShuffledLinearRegression("ls", random_state=0).fit(frame, data.y, data.groups)
+    with pytest.warns(UserWarning, match="columns 'batch', 'site' are constant"):
+        model = ShuffledLinearRegression("ls", random_state=0)
+        model.fit(library.DataFrame(columns), data.y, data.groups)
+    assert "'batch'" in str(model.summary())
+    # A second fit, on an array, knows no names.
+    with pytest.warns(UserWarning, match="column 1 is constant"):
+        model.fit(np.column_stack([data.X[:, 0], np.ones(60)]), data.y, data.groups)
+
+
 def test_pandas_labels_are_taken_by_place_not_by_index():
     data = make_method_data("ls")
     order = np.random.default_rng(0).permutation(60)
@@ -204,6 +220,31 @@ def test_grid_search_over_whole_groups_routes_groups_everywhere(routing):
         assert found == pytest.approx(np.mean(scores), rel=1e-12)
     again = fit_quietly("ls", data.X, data.y, data.groups, random_state=0)
     assert all_weights(search.best_estimator_).tobytes() == all_weights(again).tobytes()
+
+
+@pytest.mark.parametrize("is_made_first", [True, False], ids=["made first", "routing first"])
+def test_scorer_asks_for_groups_whenever_it_was_made(is_made_first):
+    data = make_split_data()
+    model = ShuffledLinearRegression("ls", random_state=0)
+    scorer = make_shuffled_scorer() if is_made_first else None
+    with sklearn.config_context(enable_metadata_routing=True):
+        scores = cross_validate(
+            model,
+            data.X,
+            data.y,
+            params={"groups": data.groups},
+            cv=GroupKFold(3),
+            scoring=scorer or make_shuffled_scorer(),
+        )["test_score"]
+    for score, (train, test) in zip(
+        scores, GroupKFold(3).split(data.X, data.y, data.groups), strict=True
+    ):
+        part = fit_quietly(
+            "ls", data.X[train], data.y[train], data.groups[train], random_state=0
+        ).predict(data.X[test])
+        assert score == pytest.approx(-sorted_error(data.y[test], part, data.groups[test]))
+        # Group by group is another number than all at once.
+        assert score != pytest.approx(-sorted_error(data.y[test], part), rel=1e-3)
 
 
 def test_pipeline_routes_groups_to_the_estimator(routing):

@@ -19,10 +19,12 @@ SOURCE = Path(unshuffle.__file__).parent
 # says here where it stands.
 ORDER = [
     "errors",
+    "options",
     "uncertainty",
     "kernels",
     "bags",
     "scaling",
+    "checks",
     "losses",
     "noise",
     "penalties",

@@ -193,7 +193,7 @@ def test_gaussian_moments_equal_the_integral_of_the_density(k):
 
 def test_noise_moments_come_from_the_calibration_sample():
     labels = np.array([4.0, 5.0, 9.0])
-    errors = labels - 6.0
+    errors = (labels - 6.0) * np.sqrt(1.5)  # unbiased: n / (n - 1)
     expected = [np.mean(errors**k) for k in (1, 2, 3)]
     np.testing.assert_allclose(noise_from_calibration(labels).moments(3), expected, atol=1e-14)
 

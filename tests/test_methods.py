@@ -173,6 +173,79 @@ RULE = [
 ]
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e-3, 1e150, 1e200])
+def test_value_of_the_likelihood_is_minus_its_evidence_in_every_unit(scale):
+    data = make_method_data("likelihood")
+    model = fit_quietly("likelihood", data.X, scale * data.y, data.groups)
+    for candidate in model.solution_.candidates:
+        assert candidate.value == -candidate.evidence
+    plain = fit_quietly("likelihood", data.X, data.y, data.groups)
+    assert model.solution_.value == pytest.approx(plain.solution_.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["means", "exact", "ls", "p1"])
+def test_value_in_squares_grows_with_the_square_of_the_labels(method):
+    data = make_method_data(method, noise=0.5)
+    plain = fit_quietly(method, data.X, data.y, data.groups).solution_.value
+    moved = fit_quietly(method, data.X, 8.0 * data.y, data.groups).solution_.value
+    assert moved == pytest.approx(64.0 * plain, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["auto", "likelihood", "emd", "ks", "sm"])
+def test_values_without_squares_allow_labels_of_any_size(method):
+    # What does not square the labels goes on beyond 1e154, where squares overflow.
+    data = make_method_data(method)
+    model = fit_quietly(method, data.X, data.y, data.groups)
+    moved = fit_quietly(method, data.X, 2.0**600 * data.y, data.groups)
+    np.testing.assert_array_equal(all_weights(moved), 2.0**600 * all_weights(model))
+    assert moved.identified_ == model.identified_
+    assert moved.summary().verdict == model.summary().verdict
+
+
+def test_an_unidentified_answer_stays_so_at_any_size():
+    data = make_shuffled(60, 4, noise=1.0, features="normal", rng=0)
+    for scale in (1.0, 2.0**600, 2.0**-600):
+        model = fit_quietly("likelihood", data.X, scale * data.y)
+        assert model.identified_ is False
+        assert any("Not fixed by the data" in line for line in model.summary().verdict)
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+@pytest.mark.parametrize("method", ["ls", "emd"])
+def test_penalties_keep_their_meaning_for_large_labels(method, kind):
+    # λ₂|w|² and a squared loss grow alike, so that the shrinkage stays; the others are matched by
+    # a factor on λ.
+    data = make_method_data(method)
+    degree, power = (2 if method == "ls" else 1), (1 if kind == "l1" else 2)
+    c = 2.0**450
+    plain = fit_quietly(method, data.X, data.y, data.groups, **{kind: 0.1})
+    moved = fit_quietly(
+        method, data.X, c * data.y, data.groups, **{kind: 0.1 * c ** float(degree - power)}
+    )
+    np.testing.assert_allclose(all_weights(moved) / c, all_weights(plain), rtol=1e-6)
+
+
+def test_fit_of_bags_warns_as_the_estimator_does():
+    data = make_method_data("ls")
+    X = np.column_stack([data.X, np.ones(60)])
+    bags = [Bag(X[data.groups == r], data.y[data.groups == r]) for r in range(6)]
+    with pytest.warns(UserWarning, match="column 2 is constant") as heard:
+        fit(bags, method="ls", rng=3)
+    assert len(heard) == 1 and heard[0].filename == __file__
+    hopeless = HARD["hopeless"]()
+    with pytest.warns(ConvergenceWarning) as heard:
+        fit([Bag(hopeless.X, hopeless.y)], method="ls", n_starts=4, rng=0)
+    assert [str(w.message) for w in heard] == [Status.LONELY.value]
+
+
+def test_choice_says_what_auto_does_with_a_penalty():
+    for n in (1000, 10**6):
+        choice = choose_method(n, 5, penalty=True)
+        assert choice.method == choose_paper_method(n, 5).method == "p1"
+        assert "penalty" in choice.reason and choose_paper_method(n, 5).reason in choice.reason
+    assert choose_method(1000, 2, None, 0.1, penalty=True).method == "sm"
+
+
 def test_auto_takes_the_likelihood_unless_a_penalty_or_the_size_forbids_it():
     assert choose_method(50_000, 5).method == "likelihood"
     assert choose_method(50_001, 5).method == "p1"

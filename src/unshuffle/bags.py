@@ -134,6 +134,12 @@ def make_bags(
     X = np.asarray(X, dtype=float) + 0.0
     y = np.asarray(y, dtype=float) + 0.0
     n = len(y)
+    if len(X) != n:
+        raise InputError(f"there are {len(X)} rows but {n} labels: give as many labels as rows")
+    if groups is not None and len(groups) != n:
+        raise InputError(
+            f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
+        )
     if groups is None:
         row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
         return Bags(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from datetime import date, time, timedelta
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -12,11 +13,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.bags import make_bags
+from unshuffle.checks import check_values
 from unshuffle.errors import InputError, quote
 from unshuffle.inference import Summary, check_level, is_identified, make_intervals, summarise
 from unshuffle.matching import Match, match_labels
-from unshuffle.methods import FitOptions, solve_bags, warn_once
+from unshuffle.methods import solve_bags, warn_once
 from unshuffle.noise import as_noise
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.scaling import column_spreads
 from unshuffle.solution import Solution
 from unshuffle.uncertainty import Posterior
 
@@ -117,7 +121,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         groups : sequence of n hashable labels, optional
             The bag of each row and of each label; None means one bag.
         """
-        X, y = _check_data(self, X, y)
+        X, y = _check_data(self, X, y, reset=True)
         options = FitOptions(
             self.method,
             self.noise,
@@ -129,17 +133,22 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.n_jobs,
         )
         bags = make_bags(X, y, _check_groups(groups, len(y)))
-        solution, self.method_ = solve_bags(bags, options, _make_rng(self.random_state))
+        names = getattr(self, "feature_names_in_", None)
+        # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j). Taken from
+        # the canonical rows, since a sum depends on its order in the last bit.
+        with np.errstate(over="ignore"):  # columns out of range are refused by the solver
+            self._scales = column_spreads(bags.X)
+        self._sizes = (bags.n, bags.n_bags)
+        data = [bags]
+        del bags  # the solver lets go of what it no longer needs
+        solution, self.method_ = solve_bags(data.pop(), options, make_rng(self.random_state), names)
         weights = solution.weights
-        self.coef_ = weights[: bags.d]
+        self.coef_ = weights[: len(self._scales)]
         self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
         self.solution_ = solution
         self.posterior_ = (
             solution.uncertainty if isinstance(solution.uncertainty, Posterior) else None
         )
-        # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j).
-        self._scales = X.std(axis=0)
-        self._sizes = (bags.n, bags.n_bags)
         self.noise_ = _noise_level(self.noise, solution)
         self.identified_ = is_identified(solution, self._scales)
         warn_once(solution)
@@ -182,8 +191,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             As in `fit`; the data fitted, or new data of the same kind.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=float)
-        y = np.asarray(y, dtype=float).ravel()
+        X, y = _check_data(self, X, y, reset=False)
         bags = make_bags(X, y, _check_groups(groups, len(y)))
         return match_labels(bags, self.coef_, self.intercept_, self.posterior_)
 
@@ -202,8 +210,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         return tags
 
 
-def _check_data(model: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Validate X and y in scikit-learn's way, with errors that name column, row and way out."""
+def _check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Validate X and y in scikit-learn's way, with errors that name column, row and way out.
+
+    `reset` says whether the model learns its columns here, or X must have those it learnt.
+    """
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] > 1:
         raise InputError(
@@ -215,21 +226,28 @@ def _check_data(model: BaseEstimator, X: Any, y: Any) -> tuple[np.ndarray, np.nd
             f"X has {len(X)} rows but y has {len(y)} labels, inconsistent numbers of samples: "
             "give one label for each row, bag by bag"
         )
+    # Before the conversion, which would take dates for numbers of nanoseconds.
+    dates = _find_dates(X, y)
+    if dates is not None:
+        raise InputError(dates)
     try:
-        X, y = validate_data(model, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
-    except ValueError as exc:
+        X, y = validate_data(
+            model,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            y_numeric=True,
+            ensure_all_finite=False,
+        )
+    except (TypeError, ValueError) as exc:
         offender = _find_text(X) or _find_gap(y)
         if offender is None:
             raise
         raise InputError(offender) from exc
-    names = getattr(model, "feature_names_in_", None)
-    if not np.isfinite(X).all():
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        name = f"column {column}" if names is None else f"column {quote(names[column])}"
-        raise InputError(
-            f"X holds {_describe(X[row, column])} in {name}, row {row}: drop the row or fill it in"
-        )
-    return X, np.asarray(y, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    check_values(X, y, getattr(model, "feature_names_in_", None))
+    return X, y
 
 
 def _noise_level(noise: Any, solution: Solution) -> float | None:
@@ -240,46 +258,78 @@ def _noise_level(noise: Any, solution: Solution) -> float | None:
     return None if solution.uncertainty is None else solution.uncertainty.noise
 
 
-def _describe(value: float) -> str:
-    """Name a number that is none (scikit-learn's checks look for these words)."""
-    return "NaN" if np.isnan(value) else "infinity (inf)"
-
-
 def _find_gap(y: Any) -> str | None:
-    """Return a sentence on the first label that is NaN or infinite, if there is one."""
-    if y is None or np.asarray(y).dtype.kind == "c":
+    """Return a sentence on the first label that is no finite number, if there is one."""
+    if y is None:
         return None
-    try:
-        values = np.asarray(y, dtype=np.float64).ravel()
-    except (TypeError, ValueError):
-        return None
-    bad = np.flatnonzero(~np.isfinite(values))
-    if not len(bad):
-        return None
-    return (
-        f"y holds {_describe(values[bad[0]])} in row {bad[0]}: drop the label together with one "
-        "row of its bag, or fill it in"
-    )
+    for row, value in enumerate(np.ravel(np.asarray(y, dtype=object)).tolist()):
+        if isinstance(value, complex):  # scikit-learn refuses these in its own words
+            return None
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return (
+                f"y holds {quote(value)} in row {row}, which is no number: turn labels into "
+                "numbers first, or drop them together with one row of their bag"
+            )
+        if not np.isfinite(number):
+            return (
+                f"y holds {'NaN' if np.isnan(number) else 'infinity (inf)'} in row {row}: drop the "
+                "label together with one row of its bag, or fill it in"
+            )
+    return None
+
+
+def _list_columns(X: Any) -> list[tuple[str, list[Any]]]:
+    """Return the columns of a frame or of an array of objects, each with its name in quotes."""
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        return [(quote(name), frame[name].to_list()) for name in frame.columns]
+    array = np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        return []
+    return [(str(j), array[:, j].tolist()) for j in range(array.shape[1])]
 
 
 def _find_text(X: Any) -> str | None:
     """Return a sentence on the first entry that is no number, if there is one."""
-    frame = nw.from_native(X, pass_through=True, eager_only=True)
-    if isinstance(frame, nw.DataFrame):
-        columns = [(quote(name), frame[name].to_list()) for name in frame.columns]
-    else:
-        array = np.asarray(X, dtype=object)
-        if array.ndim != 2:
-            return None
-        columns = [(str(j), array[:, j].tolist()) for j in range(array.shape[1])]
-    for name, values in columns:
+    for name, values in _list_columns(X):
         for row, value in enumerate(values):
             if isinstance(value, str | bytes):
                 return (
                     f"X holds the text {quote(value)} in column {name}, row {row}: turn categories "
                     "into numbers first, for instance with sklearn's OneHotEncoder(drop='first')"
                 )
+            if isinstance(value, date | time | timedelta):
+                return _describe_dates(f"column {name} of X")
     return None
+
+
+def _find_dates(X: Any, y: Any) -> str | None:
+    """Return a sentence on the first column whose type is dates or times, if there is one."""
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        for name, dtype in frame.schema.items():
+            if dtype.is_temporal():
+                return _describe_dates(f"column {quote(name)} of X")
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        return _describe_dates("X")
+    labels = nw.from_native(y, pass_through=True, allow_series=True, eager_only=True)
+    if isinstance(labels, nw.Series):
+        return _describe_dates("y") if labels.dtype.is_temporal() else None
+    return _describe_dates("y") if isinstance(y, np.ndarray) and y.dtype.kind in "mM" else None
+
+
+def _describe_dates(what: str) -> str:
+    return f"{what} holds dates or times: turn them into numbers first, for instance days"
+
+
+def _is_missing(name: Any) -> bool:
+    """Return whether a name is None, NaN, NaT or pandas' NA (which compares as unknown)."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:
+        return True
 
 
 def _check_groups(groups: Any, n: int) -> Any:
@@ -290,23 +340,20 @@ def _check_groups(groups: Any, n: int) -> Any:
     if isinstance(frame, nw.DataFrame) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
         raise InputError(f"groups must be one column of names, got shape {np.shape(groups)}")
     items = frame.to_list() if isinstance(frame, nw.Series) else groups
+    if not isinstance(items, Collection):
+        raise InputError(f"groups={quote(groups)} is not understood: give the bag of every row")
     if len(items) != n:
         raise InputError(
             f"groups has {len(items)} entries but there are {n} rows: give the bag of every row"
         )
     is_complete = isinstance(items, np.ndarray) and items.dtype.kind in "iubUS"
     for row, name in enumerate(() if is_complete else items):
-        if name is None or name != name:
-            raise InputError(f"groups holds {name} in row {row}: give every row a bag, or drop it")
-        if not isinstance(name, Hashable):
+        try:
+            hash(name)
+        except TypeError as exc:
             raise InputError(
                 f"groups holds {quote(name)} in row {row}, which is no name: give numbers or texts"
-            )
+            ) from exc
+        if _is_missing(name):
+            raise InputError(f"groups holds {name} in row {row}: give every row a bag, or drop it")
     return items
-
-
-def _make_rng(random_state: Any) -> np.random.Generator:
-    """Turn scikit-learn's random_state into a generator."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint64))
-    return np.random.default_rng(random_state)

@@ -17,6 +17,7 @@ from unshuffle.uncertainty import Posterior, StudentT
 FAR_SHARE, FAR_RADIUS = 0.05, 0.3
 # Candidates with less than this share of the posterior are not worth a reader's time.
 _WORTH_SAYING = 0.02
+_RIVALS = "Competing answers (posterior share, weights in the order above):"
 # More candidates than this are noise of the search; all are in `solution_.candidates`.
 _SHOWN_CANDIDATES = 10
 
@@ -61,10 +62,12 @@ def free_directions(
     if not isinstance(posterior, Posterior):
         return ()
     k = len(scales)
-    weights = posterior.draws[:, :k] * scales
+    # In units of the largest part: squares of labels beyond 1e154 would overflow.
+    unit = scales / (np.abs(solution.weights[:k] * scales).max(initial=0.0) or 1.0)
+    weights = posterior.draws[:, :k] * unit
     centred = weights - posterior.shares @ weights
     values, axes = np.linalg.eigh((centred * posterior.shares[:, None]).T @ centred)
-    size = np.sqrt(((solution.weights[:k] * scales) ** 2).sum())
+    size = np.sqrt(((solution.weights[:k] * unit) ** 2).sum())
     sentences = []
     for j in np.argsort(-values):
         sd = np.sqrt(max(values[j], 0.0))
@@ -85,10 +88,17 @@ def make_verdict(
 ) -> tuple[str, ...]:
     """Say in plain words what the data tell and what they do not."""
     if isinstance(solution.uncertainty, StudentT):
-        return (
-            "The means of the bags are regressed on each other: unbiased whatever the order, with "
-            f"textbook t intervals on {solution.uncertainty.dof} degrees of freedom.",
+        regression = (
+            "The means of the bags are regressed on each other: unbiased whatever the order"
         )
+        if not solution.uncertainty.has_interval:
+            return (
+                f"{regression}, but with as many weights as bags nothing is left to measure the "
+                "error, so that there are no intervals: add a bag, or use method 'likelihood'.",
+            )
+        dof = solution.uncertainty.dof
+        degrees = "1 degree" if dof == 1 else f"{dof} degrees"
+        return (f"{regression}, with textbook t intervals on {degrees} of freedom.",)
     if identified is None:
         sentences = ["This method has no posterior, so that it cannot say how sure the answer is."]
         return (*sentences, solution.status.value)
@@ -136,6 +146,7 @@ class Summary:
     method: str
     identified: bool | None
     n: int
+    d: int
     n_bags: int
     candidates: tuple[dict[str, Any], ...]
     priors: tuple[str, ...]
@@ -154,6 +165,15 @@ class Summary:
             facts.append(f"Noise sd {_number(self.noise)}.")
         return [*facts, *self.priors, *self.remarks]
 
+    def _rivals(self) -> list[str]:
+        """Return one line per competing answer, none where one stands alone."""
+        rivals = [
+            f"{c['share']:.0%}: " + ", ".join(_number(w) for w in c["weights"])
+            for c in self.candidates[:5]
+            if c["share"] is not None and c["share"] >= _WORTH_SAYING
+        ]
+        return rivals if len(rivals) > 1 else []
+
     def __str__(self) -> str:
         low, high = f"{(1 - self.level) / 2:.1%}", f"{(1 + self.level) / 2:.1%}"
         table = [("", "estimate", low, high), *self._cells()]
@@ -165,19 +185,9 @@ class Summary:
             )
             for line in table
         ]
-        rivals = [
-            f"  {c['share']:.0%}: " + ", ".join(_number(w) for w in c["weights"])
-            for c in self.candidates[:5]
-            if c["share"] is not None and c["share"] >= _WORTH_SAYING
-        ]
-        if len(rivals) > 1:
-            rivals = [
-                "",
-                "Competing answers (posterior share, weights in the order above):",
-                *rivals,
-            ]
-        else:
-            rivals = []
+        rivals = [f"  {rival}" for rival in self._rivals()]
+        if rivals:
+            rivals = ["", _RIVALS, *rivals]
         return "\n".join([*self.verdict, "", *lines, *rivals, "", *self._facts()])
 
     def _repr_html_(self) -> str:
@@ -193,21 +203,30 @@ class Summary:
         )
         words = "".join(f"<p>{html.escape(line)}</p>" for line in self.verdict)
         facts = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in self._facts())
-        return f"<div>{words}<table><tr>{head}</tr>{body}</table>{facts}</div>"
+        rivals = "".join(f"<li>{html.escape(line)}</li>" for line in self._rivals())
+        if rivals:
+            rivals = f"<p>{html.escape(_RIVALS)}</p><ul>{rivals}</ul>"
+        return f"<div>{words}<table><tr>{head}</tr>{body}</table>{rivals}{facts}</div>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, strings and lists (None, never NaN, where there is no value)."""
+        """Return plain numbers, strings and lists (None, never NaN, where there is no value).
+
+        The intercept stands apart from the coefficients: a feature may have its name.
+        """
+        entries = [
+            {"estimate": row.estimate, "low": row.low, "high": row.high} for row in self.rows
+        ]
+        names = [row.name for row in self.rows[: self.d]]
         return {
             "verdict": list(self.verdict),
-            "coefficients": {
-                row.name: {"estimate": row.estimate, "low": row.low, "high": row.high}
-                for row in self.rows
-            },
+            "coefficients": dict(zip(names, entries[: self.d], strict=True)),
+            "intercept": entries[self.d] if len(entries) > self.d else None,
             "level": self.level,
             "noise": self.noise,
             "method": self.method,
             "identified": self.identified,
             "n": self.n,
+            "d": self.d,
             "bags": self.n_bags,
             "candidates": [dict(c) for c in self.candidates],
             "priors": list(self.priors),
@@ -216,9 +235,10 @@ class Summary:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas frame."""
-        from unshuffle.errors import import_extra
-
-        pandas = import_extra("pandas", "all", "to_frame")
+        try:
+            import pandas
+        except ImportError as exc:
+            raise InputError("to_frame needs the library pandas: pip install pandas") from exc
         rows = [(row.estimate, row.low, row.high) for row in self.rows]
         return pandas.DataFrame(
             rows, index=[row.name for row in self.rows], columns=["estimate", "low", "high"]
@@ -242,7 +262,7 @@ def summarise(
 ) -> Summary:
     """Put everything a fit says into one object; intervals are None where there are none."""
     weights = [float(w) for w in solution.weights]
-    if solution.uncertainty is None:
+    if solution.uncertainty is None or not solution.uncertainty.has_interval:
         ends: list[tuple[float | None, float | None]] = [(None, None)] * len(weights)
     else:
         ends = [(float(a), float(b)) for a, b in solution.uncertainty.interval(level)]
@@ -271,6 +291,7 @@ def summarise(
         method,
         identified,
         sizes[0],
+        len(scales),
         sizes[1],
         candidates,
         tuple(solution.stats.get("priors", ())),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from unshuffle import losses
 from unshuffle import noise as noises
 from unshuffle.bags import Bag, Bags, join_bags
+from unshuffle.checks import check_range, check_scaling, check_values, make_remarks
 from unshuffle.errors import InputError, suggest
+from unshuffle.options import FitOptions, check_options, make_rng
 from unshuffle.penalties import Penalty
 from unshuffle.problem import Problem
 from unshuffle.scaling import Scaling, standardise
@@ -115,9 +116,16 @@ LIKELIHOOD_ROWS = 50_000
 
 
 def choose_method(
-    n: int, d: int, bag_sizes: Sequence[int] | None = None, noise: object = None
+    n: int,
+    d: int,
+    bag_sizes: Sequence[int] | None = None,
+    noise: object = None,
+    *,
+    penalty: bool = False,
 ) -> Choice:
     """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
+
+    `penalty` says whether l1 or l2 is above zero.
 
     The table, first row that applies:
 
@@ -130,12 +138,19 @@ def choose_method(
     n > 50 000                          the paper's     sampling would take minutes
     ==================================  ==============  ========================================
 
-    (Penalties are no argument here: with one, ask for `choose_paper_method`.)
-
     >>> choose_method(1000, 5).method
     'likelihood'
+    >>> choose_method(1000, 5, penalty=True).method
+    'p1'
     """
     _check_sizes(n, bag_sizes)
+    if penalty:
+        paper = choose_paper_method(n, d, bag_sizes)
+        return Choice(
+            paper.method,
+            "a penalty is asked for, where the likelihood has a prior instead; then as in the "
+            f"paper: {paper.reason}",
+        )
     if n <= LIKELIHOOD_ROWS:
         known = "" if noise is None else ", with the noise level given"
         return Choice(
@@ -177,20 +192,6 @@ def _check_sizes(n: int, bag_sizes: Sequence[int] | None) -> None:
         raise InputError(f"bag_sizes add up to {sum(bag_sizes)}, not to n = {n}: give every size")
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """Everything a fit can be asked for, as in `ShuffledLinearRegression`."""
-
-    method: Any = "auto"
-    noise: Any = None
-    l1: float = 0.0
-    l2: float = 0.0
-    fit_intercept: bool = True
-    n_starts: int | None = None
-    tol: float = 1e-6
-    n_jobs: int | None = None
-
-
 def fit(
     bags: Iterable[Bag], *, rng: np.random.Generator | int | None = None, **options: Any
 ) -> Solution:
@@ -203,21 +204,13 @@ def fit(
     >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
     [1.0, 2.0, 0.0]
     """
+    bags = list(bags)
     joined = join_bags(bags)
-    check_values(joined.X, joined.y)
-    return solve_bags(joined, FitOptions(**options), np.random.default_rng(rng))[0]
-
-
-def check_values(X: np.ndarray, y: np.ndarray) -> None:
-    """Refuse empty data and anything that is not a finite number."""
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InputError(
-            f"the data are empty: {X.shape[0]} rows and {X.shape[1]} features; "
-            "give at least one of each"
-        )
-    for name, values in (("X", X), ("y", y)):
-        if not np.isfinite(values).all():
-            raise InputError(f"{name} holds NaN or infinity: drop those rows or fill them in")
+    for r, bag in enumerate(bags):
+        check_values(bag.X, bag.y, place=f"bag {r}, ")
+    solution, _ = solve_bags(joined, FitOptions(**options), make_rng(rng))
+    warn_once(solution)
+    return solution
 
 
 def resolve(
@@ -235,10 +228,10 @@ def resolve(
         raise InputError(f"unknown method '{method}': {suggest(method, METHODS)}")
     if METHODS[method].strategy is None:
         sizes = bags.sizes.tolist()
-        if method == "paper" or has_penalty:
+        if method == "paper":
             method = choose_paper_method(bags.n, d, sizes).method
         else:
-            method = choose_method(bags.n, d, sizes, noise).method
+            method = choose_method(bags.n, d, sizes, noise, penalty=has_penalty).method
     strategy = METHODS[method].strategy
     assert strategy is not None
     return method, strategy
@@ -254,8 +247,16 @@ def _name_of(strategy: Strategy) -> str:
     return "order-invariant"
 
 
-def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tuple[Solution, str]:
-    """Solve bags in standard units; return the solution in the user's, and the method used."""
+def solve_bags(
+    bags: Bags,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+) -> tuple[Solution, str]:
+    """Solve bags in standard units; return the solution in the user's, and the method used.
+
+    Remarks call the columns by their `names`, or by number.
+    """
     check_options(options)
     noise = noises.as_noise(options.noise)
     d = bags.d + options.fit_intercept
@@ -263,6 +264,7 @@ def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tup
     name, strategy = resolve(options.method, bags, d, noise, has_penalty)
     loss = strategy if isinstance(strategy, losses.Loss) else losses.Squared()
     keeps_units = loss.degree is None
+    check_range(bags, names)
     standard, scaling = standardise(
         bags, options.fit_intercept, options.fit_intercept and loss.is_shift_invariant
     )
@@ -270,16 +272,17 @@ def solve_bags(bags: Bags, options: FitOptions, rng: np.random.Generator) -> tup
         scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
         standard = standard.with_values(standard.X, bags.y)
     _check_size(bags, d, strategy, options)
-    degree = loss.degree or 0
-    penalty = Penalty(
-        options.l1 * scaling.penalty_factors(1, degree),
-        options.l2 * scaling.penalty_factors(2, degree),
-    )
+    # Log evidence has no unit; bag means and matchings are judged by squares.
+    degree = 0 if isinstance(strategy, Likelihood) else loss.degree or 0
+    check_scaling(scaling, degree)
+    penalty = _scale_penalty(options, scaling, degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
+    remarks = make_remarks(bags, standard, scaling, names)
     problem = Problem(standard, loss, noise, penalty)
+    # The solver sees standard units only; letting go of the rest saves a copy of the data.
+    del bags, standard
     solution = _solve(problem, strategy, rng, options)
-    remarks = make_remarks(bags, standard, scaling)
     solution = replace(solution, stats=dict(solution.stats, remarks=remarks))
     return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
 
@@ -288,7 +291,9 @@ def _solve(
     problem: Problem, strategy: Strategy, rng: np.random.Generator, options: FitOptions
 ) -> Solution:
     """Hand a problem to the solver of its strategy."""
-    effort = Effort(options.n_starts, options.tol, options.n_jobs)
+    n_starts = None if options.n_starts is None else int(options.n_starts)
+    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
+    effort = Effort(n_starts, options.tol, n_jobs)
     if isinstance(strategy, Likelihood):
         has_intercept = options.fit_intercept
         return likelihood.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
@@ -319,17 +324,21 @@ def _solve_moments(
     return multistart.solve(problem, rng, effort)
 
 
-def check_options(options: FitOptions) -> None:
-    """Refuse numbers that make no sense, before any work."""
-    for name in ("l1", "l2"):
-        value = getattr(options, name)
-        if not (isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0):
-            raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
-    if not (isinstance(options.tol, Real) and float(options.tol) >= 0):
-        raise InputError(f"tol must be a number of at least 0, got {options.tol!r}")
-    n_starts = options.n_starts
-    if n_starts is not None and not (n_starts == int(n_starts) and n_starts >= 1):
-        raise InputError(f"n_starts must be None or a whole number from 1, got {n_starts!r}")
+def _scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalty:
+    """Bring the penalties to standard units; one that is not asked for stays zero at any scale."""
+    factors = []
+    for power, name in ((1, "l1"), (2, "l2")):
+        scale = scaling.penalty_factors(power, degree)
+        amount = float(getattr(options, name))
+        with np.errstate(over="ignore"):
+            scaled = amount * scale if amount > 0 else np.zeros_like(scale)
+        if not np.isfinite(scaled).all():
+            raise InputError(
+                f"{name} = {amount:g} overflows in the units of these data: rescale y and the "
+                "columns of X to ordinary sizes"
+            )
+        factors.append(scaled)
+    return Penalty(*factors)
 
 
 def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:
@@ -346,28 +355,6 @@ def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> 
             f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, use "
             "fewer features, or give a penalty l2 > 0"
         )
-
-
-def make_remarks(bags: Bags, standard: Bags, scaling: Scaling) -> tuple[str, ...]:
-    """Collect what was handled but should be known: each one sentence."""
-    remarks = []
-    constant = np.flatnonzero(scaling.is_constant)
-    if len(constant):
-        which = ", ".join(map(str, constant[:5])) + ("…" if len(constant) > 5 else "")
-        remarks.append(f"column {which} is constant and gets weight 0.")
-    useful = standard.X[:, np.append(~scaling.is_constant, True)[: standard.d]]
-    rank = np.linalg.matrix_rank(useful.T @ useful / bags.n, tol=1e-10, hermitian=True)
-    if rank < useful.shape[1]:
-        remarks.append(
-            f"the columns are collinear (rank {rank} of {useful.shape[1]}): the weights shown are "
-            "the smallest among all that predict the same."
-        )
-    if np.ptp(bags.y) == 0:
-        remarks.append("every label is the same, so that the data say nothing about the weights.")
-    n_single = int((bags.sizes == 1).sum())
-    if n_single and bags.n_bags > 1:
-        remarks.append(f"{n_single} bags hold one row: they are used as linked pairs.")
-    return tuple(remarks)
 
 
 _DOUBTFUL = (

@@ -111,7 +111,8 @@ class MomentSphere:
 
     def on_plane(self, u: np.ndarray) -> np.ndarray:
         """Return the weights (…, d) that meet the mean, at coordinates u (…, k)."""
-        return self.centre + u @ self.basis.T
+        # Not a matrix product, whose last bits depend on how many starts share it.
+        return self.centre + np.einsum("...k,dk->...d", u, self.basis)
 
     def on_sphere(self, direction: np.ndarray) -> np.ndarray:
         """Return the weights (…, d) that meet both moments, in the given directions (…, k)."""

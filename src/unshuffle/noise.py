@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, quote, shorten
 
 # Sixteen atoms bring the sorted losses within 1 % of their value for a thousand atoms at noise
 # as large as the signal, at sixteen times the sorting; more gain nothing that sampling error
@@ -30,8 +30,10 @@ class Noise(ABC):
 
     @property
     def sd(self) -> float:
-        """Standard deviation."""
-        return float(np.sqrt(self.moments(2)[1]))
+        """Standard deviation, √(E[e²] − E[e]²)."""
+        mean, square = self.moments(2)
+        # Noise that is a constant may round to just below zero.
+        return float(np.sqrt(max(square - mean**2, 0.0)))
 
     @abstractmethod
     def moments(self, n_moments: int) -> np.ndarray:
@@ -60,11 +62,21 @@ class GaussianNoise(Noise):
         if not (np.isfinite(self.scale) and self.scale >= 0):
             raise InputError(f"noise must be a finite sd of at least 0, got {self.scale}")
 
+    @property
+    def sd(self) -> float:
+        return float(self.scale)
+
     def moments(self, n_moments: int) -> np.ndarray:
-        moments, even = np.zeros(n_moments), 1.0
-        for k in range(2, n_moments + 1, 2):
-            even *= (k - 1) * self.scale**2
-            moments[k - 1] = even
+        moments, even = np.zeros(n_moments), np.float64(1.0)
+        with np.errstate(over="ignore"):
+            for k in range(2, n_moments + 1, 2):
+                even *= (k - 1) * np.float64(self.scale) ** 2
+                moments[k - 1] = even
+        if not np.isfinite(moments).all():
+            raise InputError(
+                f"noise of {self.scale:.3g} times the size of the labels has no finite moments: "
+                "give its sd in the units of y"
+            )
         return moments
 
     def atoms(self, n_atoms: int = N_ATOMS) -> np.ndarray:
@@ -94,7 +106,7 @@ class MomentNoise(Noise):
             raise InputError(
                 f"noise moments must be at least E[e] and E[e²], all finite, got {values}"
             )
-        if values[1] < values[0] ** 2 or any(v < 0 for v in values[1::2]):
+        if values[1] < values[0] * values[0] or any(v < 0 for v in values[1::2]):
             raise InputError(
                 f"no noise has the moments {values}: even moments are never negative, and "
                 "E[e²] is at least E[e]²"
@@ -116,7 +128,12 @@ class MomentNoise(Noise):
         )
 
     def divided_by(self, scale: float) -> Noise:
-        return MomentNoise(tuple(v / scale ** (k + 1) for k, v in enumerate(self.values)))
+        # Step by step: a power of the scale could overflow where the quotient does not.
+        values = list(self.values)
+        for k in range(len(values)):
+            for j in range(k, len(values)):
+                values[j] /= scale
+        return MomentNoise(tuple(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +159,21 @@ class SampleNoise(Noise):
 def noise_from_calibration(labels: Sequence[float]) -> Noise:
     """Measure the noise from labels of identical inputs: whatever they differ by is noise.
 
+    The differences from the mean are widened by √(n/(n − 1)), so that the variance is unbiased.
+
     >>> round(noise_from_calibration([1.0, 2.0, 3.0]).sd, 3)
-    0.816
+    1.0
     """
-    values = np.sort(np.asarray(labels, dtype=float).ravel())
-    if len(values) < 2 or not np.all(np.isfinite(values)):
+    try:
+        values = np.sort(np.asarray(labels, dtype=float).ravel())
+    except (TypeError, ValueError) as exc:
         raise InputError(
-            f"a calibration sample needs at least two finite labels, got {len(values)}"
-        )
-    return SampleNoise(values - values.mean())
+            f"a calibration sample needs numbers, got {quote(labels)}: leave out what is no label"
+        ) from exc
+    n = len(values)
+    if n < 2 or not np.all(np.isfinite(values)):
+        raise InputError(f"a calibration sample needs at least two finite labels, got {n}")
+    return SampleNoise((values - values.mean()) * np.sqrt(n / (n - 1)))
 
 
 NOISES: dict[str, type[Noise]] = {
@@ -167,7 +190,14 @@ def as_noise(noise: object) -> Noise | None:
     if isinstance(noise, Real) and not isinstance(noise, bool):
         return GaussianNoise(float(noise))
     if isinstance(noise, Sequence | np.ndarray) and not isinstance(noise, str):
-        return MomentNoise(tuple(np.ravel(np.asarray(noise, dtype=float))))
+        try:
+            return MomentNoise(tuple(np.ravel(np.asarray(noise, dtype=float)).tolist()))
+        except InputError:
+            raise
+        except (TypeError, ValueError) as exc:
+            raise InputError(
+                f"noise={shorten(noise)} holds what is no number: give moments E[e], E[e²], …"
+            ) from exc
     raise InputError(
         f"noise={noise!r} is not understood: give None, a standard deviation, a sequence of "
         "moments E[e], E[e²], …, or noise_from_calibration(labels)"

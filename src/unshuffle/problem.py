@@ -93,7 +93,7 @@ class Problem:
 
 def _compiled_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
     """Evaluate a sorted loss that has a compiled form."""
-    labels = np.repeat(bags.y, len(atoms))
+    labels = bags.y if len(atoms) == 1 else np.repeat(bags.y, len(atoms))
     extent = loss.extent(int(bags.sizes.min()), bags.d)
 
     def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,14 +115,18 @@ def _compiled_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
 
 
 def _plain_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
-    """Evaluate any sorted loss with NumPy; without a slope, by differences in the weights."""
+    """Evaluate any sorted loss with NumPy; without a slope, by differences in the weights.
+
+    The products are sums (einsum) and not matrix products: the last bits of those depend on how
+    many starts share them, and so on the number of threads.
+    """
 
     def evaluate_block(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         values, gradients = np.zeros(len(weights)), np.zeros(weights.shape)
         has_slope = True
         for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
-            rows, share = bags.X[start:stop], (stop - start) / bags.n
-            spread = (weights @ rows.T)[:, :, None] + atoms
+            columns, share = bags.columns[:, start:stop], (stop - start) / bags.n
+            spread = np.einsum("sd,dn->sn", weights, columns)[:, :, None] + atoms
             spread = spread.reshape(len(weights), -1)
             order = np.argsort(spread, axis=1, kind="stable")
             labels = np.repeat(bags.y[start:stop], len(atoms))
@@ -134,7 +138,7 @@ def _plain_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
             by_row = np.empty_like(spread)
             np.put_along_axis(by_row, order, slope, 1)
             by_row = by_row.reshape(len(weights), stop - start, len(atoms)).sum(-1)
-            gradients += share * by_row @ rows
+            gradients += share * np.einsum("sn,dn->sd", by_row, columns)
         return values, gradients if has_slope else None
 
     def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

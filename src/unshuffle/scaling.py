@@ -64,7 +64,16 @@ class Scaling:
         penalty must shrink with it, so that λ keeps the meaning it has in the user's units.
         The intercept is never penalised.
         """
-        factors = self._factors**power / self.label_scale**degree
+        # Units of the labels that cancel are never raised to a power, which could overflow.
+        shared = min(power, degree)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            factors = np.where(
+                self.is_constant,
+                0.0,
+                self.scale**-shared
+                * self._factors ** (power - shared)
+                / np.float64(self.label_scale) ** (degree - shared),
+            )
         return np.append(factors, 0.0) if self.has_intercept else factors
 
 
@@ -86,6 +95,15 @@ def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[B
         columns[:, -1] = 1.0
     scaling = Scaling(centre, scale, label_centre, label_scale, has_intercept)
     return bags.with_values(columns, (y - label_centre) / label_scale), scaling
+
+
+def column_spreads(X: np.ndarray) -> np.ndarray:
+    """Return the sd of every column, also where its square would overflow or underflow.
+
+    >>> column_spreads(np.array([[1e200], [3e200]])).tolist()
+    [1e+200]
+    """
+    return np.array([_spread(column - column.mean()) for column in X.T])
 
 
 def _spread(values: np.ndarray) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.metrics import make_scorer
 
 from unshuffle.bags import make_bags
@@ -24,16 +25,17 @@ def sorted_error(
     1.0
     """
     predictions = np.asarray(y_pred, dtype=float).reshape(-1, 1)
-    bags = make_bags(predictions, np.asarray(y_true, dtype=float), groups)
+    bags = make_bags(predictions, np.asarray(y_true, dtype=float).ravel(), groups)
     return float(np.mean((bags.X[:, 0] - bags.y) ** 2))
 
 
 def make_shuffled_scorer() -> Any:
     """Return a scorer (higher is better) for `GridSearchCV` and its relatives.
 
-    Under ``sklearn.set_config(enable_metadata_routing=True)`` it asks for `groups`, and every
-    fold is scored group by group. Without routing scikit-learn hands groups to the splitter only:
-    neither the estimator nor this scorer ever sees them, and both treat a fold as one bag.
+    Under ``sklearn.set_config(enable_metadata_routing=True)``, set before or after the scorer is
+    made, it asks for `groups`, and every fold is scored group by group. Without routing
+    scikit-learn hands groups to the splitter only: neither the estimator nor this scorer ever sees
+    them, and both treat a fold as one bag.
 
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(100, 1, noise=0.0, rng=0)
@@ -42,8 +44,6 @@ def make_shuffled_scorer() -> Any:
     0.0
     """
     scorer = make_scorer(sorted_error, greater_is_better=False)
-    from sklearn import get_config
-
-    if get_config()["enable_metadata_routing"]:
-        scorer = scorer.set_score_request(groups=True)
-    return scorer
+    # A request can only be made under routing, but lasts: whoever routes later finds it.
+    with config_context(enable_metadata_routing=True):
+        return scorer.set_score_request(groups=True)

@@ -21,6 +21,11 @@ class Uncertainty(ABC):
     def noise(self) -> float | None:
         """Estimated sd of the noise."""
 
+    @property
+    @abstractmethod
+    def has_interval(self) -> bool:
+        """Whether there are intervals to be had."""
+
     @abstractmethod
     def interval(self, level: float) -> np.ndarray:
         """Return one row (low, high) per weight."""
@@ -60,6 +65,10 @@ class Posterior(Uncertainty):
         return float(self.shares @ self.sigma)
 
     @property
+    def has_interval(self) -> bool:
+        return True
+
+    @property
     def effective_draws(self) -> float:
         """How many equally weighted draws carry the same information."""
         return float(1.0 / (self.shares**2).sum())
@@ -85,8 +94,10 @@ class Posterior(Uncertainty):
         Only the first ``len(scales)`` weights count: the intercept is left out.
         """
         k = len(scales)
-        gap = (self.draws[:, :k] - centre[:k]) * scales
-        limit = radius * np.sqrt(((centre[:k] * scales) ** 2).sum())
+        # In units of the largest part: squares of labels beyond 1e154 would overflow.
+        unit = scales / (np.abs(centre[:k] * scales).max(initial=0.0) or 1.0)
+        gap = (self.draws[:, :k] - centre[:k]) * unit
+        limit = radius * np.sqrt(((centre[:k] * unit) ** 2).sum())
         return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
@@ -106,8 +117,12 @@ class StudentT(Uncertainty):
     def noise(self) -> float | None:
         return self.residual_sd
 
+    @property
+    def has_interval(self) -> bool:
+        return self.dof >= 1
+
     def interval(self, level: float) -> np.ndarray:
-        if self.dof < 1:
+        if not self.has_interval:
             raise InputError(
                 "there are as many weights as bags, so that nothing is left to measure the error: "
                 "add a bag, or use method 'likelihood'"

@@ -8,8 +8,9 @@ depend on how starts are divided among threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -45,17 +46,24 @@ def descend(
 
     `inverse` is the first guess of the inverse Hessian; directions outside its range are never
     taken, which keeps collinear columns at their minimum-norm weights. A start stops when an
-    iteration gains less than `tol`.
+    iteration gains less than `tol`. An error or interrupt in one thread ends them all.
     """
     n_parts = min(effective_n_jobs(n_jobs), len(starts))
+    stop = Event()
 
     def run(part: np.ndarray) -> Ends:
-        return _descend_part(evaluate, part, inverse, l1, tol)
+        return _descend_part(evaluate, part, inverse, l1, tol, stop)
 
     if n_parts <= 1:
         return run(starts)
     with ThreadPoolExecutor(n_parts) as pool:
-        parts = list(pool.map(run, np.array_split(starts, n_parts)))
+        # Leaving the pool waits for its threads, which `stop` lets go after one evaluation each.
+        try:
+            futures = [pool.submit(run, part) for part in np.array_split(starts, n_parts)]
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+        parts = _results(futures)
     return Ends(
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.values for part in parts]),
@@ -64,16 +72,32 @@ def descend(
     )
 
 
+def _results(futures: list[Future[Ends]]) -> list[Ends]:
+    """Return the results of all threads, or raise the first error among them."""
+    for future in futures:
+        if future.done() and (error := future.exception()) is not None:
+            raise error
+    return [future.result() for future in futures]
+
+
 def _descend_part(
-    evaluate: Evaluate, starts: np.ndarray, inverse: np.ndarray, l1: np.ndarray, tol: float
+    evaluate: Evaluate,
+    starts: np.ndarray,
+    inverse: np.ndarray,
+    l1: np.ndarray,
+    tol: float,
+    stop: Event,
 ) -> Ends:
-    """Run the starts of one thread to their ends, dropping those that are done on the way."""
+    """Run the starts of one thread to their ends, dropping those that are done on the way.
+
+    Once `stop` is set, it returns what it has, which nobody will read.
+    """
     n_starts = len(starts)
     weights, values = starts.copy(), np.full(n_starts, np.inf)
     counts = np.zeros((n_starts, 4), dtype=np.int64)
     alive = np.arange(n_starts)
     state = _first_state(starts, inverse)
-    while len(alive):
+    while len(alive) and not stop.is_set():
         trial_values, trial_gradients = evaluate(state.trials)
         running = kernels.advance_descent(
             *state, l1, trial_values, trial_gradients, tol, MAX_ITERATIONS

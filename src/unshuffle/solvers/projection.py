@@ -105,7 +105,7 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
 
     def evaluate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values, gradients = judge.smooth(sphere.on_plane(u))
-        return values, gradients @ sphere.basis
+        return values, _pull_back(sphere, gradients)
 
     def draw(n: int, is_first: bool) -> np.ndarray:
         u = rng.standard_normal((n, n_free))
@@ -133,7 +133,7 @@ def _surface(problem: Problem, rng: np.random.Generator) -> Space:
         size = np.sqrt((p**2).sum(1, keepdims=True))
         unit = p / size
         values, gradients = judge.smooth(sphere.on_sphere(p))
-        pulled = sphere.radius * gradients @ sphere.basis
+        pulled = sphere.radius * _pull_back(sphere, gradients)
         return values, (pulled - unit * (pulled * unit).sum(1, keepdims=True)) / size
 
     def draw(n: int, is_first: bool) -> np.ndarray:
@@ -150,6 +150,11 @@ def _surface(problem: Problem, rng: np.random.Generator) -> Space:
         problem.curvature,
         rng.standard_normal,
     )
+
+
+def _pull_back(sphere: moments.MomentSphere, gradients: np.ndarray) -> np.ndarray:
+    """Return the gradients (S, k) in coordinates of the plane, each by itself as in `on_plane`."""
+    return np.einsum("sd,dk->sk", gradients, sphere.basis)
 
 
 def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,0 +1,109 @@
+"""Whether data can be fitted at all, and what should be known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unshuffle.bags import Bags
+from unshuffle.errors import InputError, quote
+from unshuffle.scaling import Scaling
+
+
+def check_values(
+    X: np.ndarray, y: np.ndarray, names: Sequence[str] | None = None, place: str = ""
+) -> None:
+    """Refuse anything that is not a finite number, and say in which row and column it is.
+
+    `names` are those of the columns, `place` goes before the row ("bag 3, ").
+    """
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise InputError(
+            f"X holds {_describe(X[row, column])} in column {_call(column, names)}, {place}row "
+            f"{row}: drop the row or fill it in"
+        )
+    if not np.isfinite(y).all():
+        row = np.flatnonzero(~np.isfinite(y))[0]
+        raise InputError(
+            f"y holds {_describe(y[row])} in {place}row {row}: drop the label together with one "
+            "row of its bag, or fill it in"
+        )
+
+
+def _call(column: int, names: Sequence[str] | None) -> str:
+    """Call a column by its name, or by its number where it has none."""
+    return str(column) if names is None else quote(names[column])
+
+
+def _describe(value: float) -> str:
+    """Name a number that is none (scikit-learn's checks look for these words)."""
+    return "NaN" if np.isnan(value) else "infinity (inf)"
+
+
+def check_range(bags: Bags, names: Sequence[str] | None) -> None:
+    """Refuse numbers whose sums would overflow."""
+    limit = np.finfo(float).max / (2 * bags.n)
+    for j, size in enumerate(np.abs(bags.X).max(axis=0)):
+        if size > limit:
+            raise InputError(
+                f"column {_call(j, names)} reaches {size:.1e}, whose sums overflow: rescale it, "
+                f"for instance divide it by {size:.0e}"
+            )
+    size = np.abs(bags.y).max()
+    if size > limit:
+        raise InputError(
+            f"the labels reach {size:.1e}, whose sums overflow: rescale y, for instance divide it "
+            f"by {size:.0e}"
+        )
+
+
+def check_scaling(scaling: Scaling, degree: int) -> None:
+    """Refuse units in which the value or the weights overflow, before any work."""
+    size = scaling.label_scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.float64(size) ** degree
+        weights = scaling.to_user(np.ones(len(scaling.scale) + scaling.has_intercept))
+    if not np.isfinite(value):
+        raise InputError(
+            f"the labels have a spread of {size:.1e}, whose power {degree} overflows: rescale y, "
+            f"for instance divide it by {size:.0e}"
+        )
+    if not np.isfinite(weights).all():
+        raise InputError(
+            "the weights of these data overflow: rescale y and the columns of X to ordinary sizes"
+        )
+
+
+def make_remarks(
+    bags: Bags, standard: Bags, scaling: Scaling, names: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Collect what was handled but should be known: each one sentence."""
+    remarks = []
+    constant = np.flatnonzero(scaling.is_constant)
+    if len(constant):
+        which = ", ".join(_call(j, names) for j in constant[:5])
+        which += "…" if len(constant) > 5 else ""
+        remarks.append(
+            f"column {which} is constant and gets weight 0."
+            if len(constant) == 1
+            else f"columns {which} are constant and get weight 0."
+        )
+    useful = standard.X[:, np.append(~scaling.is_constant, True)[: standard.d]]
+    rank = np.linalg.matrix_rank(useful.T @ useful / bags.n, tol=1e-10, hermitian=True)
+    if rank < useful.shape[1]:
+        remarks.append(
+            f"the columns are collinear (rank {rank} of {useful.shape[1]}): the weights shown are "
+            "the smallest among all that predict the same."
+        )
+    if np.ptp(bags.y) == 0:
+        remarks.append("every label is the same, so that the data say nothing about the weights.")
+    n_single = int((bags.sizes == 1).sum())
+    if n_single and bags.n_bags > 1:
+        remarks.append(
+            "1 bag holds one row: it is used as a linked pair."
+            if n_single == 1
+            else f"{n_single} bags hold one row: they are used as linked pairs."
+        )
+    return tuple(remarks)

@@ -1,0 +1,63 @@
+"""What a fit can be asked for, checked before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from unshuffle.errors import InputError, shorten
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Everything a fit can be asked for, as in `ShuffledLinearRegression`."""
+
+    method: Any = "auto"
+    noise: Any = None
+    l1: float = 0.0
+    l2: float = 0.0
+    fit_intercept: bool = True
+    n_starts: int | None = None
+    tol: float = 1e-6
+    n_jobs: int | None = None
+
+
+def check_options(options: FitOptions) -> None:
+    """Refuse numbers that make no sense, before any work."""
+    for name in ("l1", "l2"):
+        value = getattr(options, name)
+        if not (isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0):
+            raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
+    if not (isinstance(options.tol, Real) and float(options.tol) >= 0):
+        raise InputError(f"tol must be a number of at least 0, got {options.tol!r}")
+    n_starts = options.n_starts
+    if n_starts is not None and not (_is_whole(n_starts) and n_starts >= 1):
+        raise InputError(f"n_starts must be None or a whole number from 1, got {n_starts!r}")
+    n_jobs = options.n_jobs
+    if n_jobs is not None and not (_is_whole(n_jobs) and n_jobs != 0):
+        raise InputError(
+            f"n_jobs must be None or a whole number other than 0 (-1: all cores), got {n_jobs!r}"
+        )
+
+
+def _is_whole(value: object) -> bool:
+    """Return whether a value is a whole number, also one written as 3.0."""
+    if isinstance(value, Integral):
+        return True
+    return isinstance(value, Real) and float(value).is_integer()
+
+
+def make_rng(seed: Any) -> np.random.Generator:
+    """Turn a seed, scikit-learn's random_state included, into a generator."""
+    if isinstance(seed, np.random.RandomState):
+        return np.random.default_rng(seed.randint(2**32, dtype=np.uint64))
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as exc:
+        raise InputError(
+            f"random_state and rng must be None, a whole number from 0 or a generator, "
+            f"got {shorten(repr(seed))}"
+        ) from exc

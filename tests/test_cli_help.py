@@ -1,0 +1,58 @@
+"""Laws of the command line's help: at once, with an example, and known to the shell."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from command_line import start
+from unshuffle.cli.app import COMMANDS, app, run
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from unshuffle.cli.app import run; run(['--help']); "
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'numba', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_answers_at_once():
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        process = start(["--help"])
+        process.communicate()
+        times.append(time.perf_counter() - begin)
+        assert process.returncode == 0
+    # The limit is 0.3 s; the best of five, because the machine may be busy with other things.
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize("name", [n for n, place in COMMANDS.items() if ".cli." in place])
+def test_every_command_has_help_with_an_example(name, capsys):
+    assert run([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example" in text and f"unshuffle {name}" in text
+
+
+def test_version_is_printed(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("unshuffle ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(shell, capsys):
+    assert run(["completion", shell]) == 0
+    assert "_UNSHUFFLE_COMPLETE" in capsys.readouterr().out
+
+
+def test_the_shell_completes_commands_and_methods():
+    from click.shell_completion import ShellComplete
+
+    complete = ShellComplete(app, {}, "unshuffle", "_UNSHUFFLE_COMPLETE")
+    assert [each.value for each in complete.get_completions([], "sim")] == ["simulate"]
+    offered = complete.get_completions(["fit", "--method"], "p")
+    assert {"p1", "p2", "paper"} <= {each.value for each in offered}

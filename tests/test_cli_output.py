@@ -1,0 +1,293 @@
+"""Laws of what the command line prints: one object for --json, and nothing hidden."""
+
+import csv
+import dataclasses
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import FIT, assert_one_line, write_data
+from unshuffle import make_shuffled
+from unshuffle.cli.app import app, run
+from unshuffle.cli.fitting import fit_data
+
+# Every command that offers --json, with arguments that make it succeed on data.csv.
+JSON_COMMANDS = {
+    "fit": ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
+    "compare": ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"],
+    "match": ["match", "data.csv", "--label", "y", "--bag", "bag"],
+    "simulate": ["simulate", "-n", "20"],
+    "datasets": ["datasets"],
+    "demo": ["demo"],
+}
+HOSTILE_NAMES = ["[red]a[/red]", '<b>"x"</b>', "</script>", "$a_1$", "=1+1", "ä,ö", "[/]", "n" * 80]
+
+
+@pytest.mark.parametrize("name", JSON_COMMANDS)
+def test_json_is_one_object_and_nothing_else(name, folder, capsys):
+    assert run([*JSON_COMMANDS[name], "--json"]) == 0
+    streams = capsys.readouterr()
+    assert isinstance(json.loads(streams.out, parse_constant=pytest.fail), dict)
+    assert streams.out.startswith("{") and streams.out.endswith("}\n")
+
+
+def test_every_command_with_json_is_tested():
+    names = app.list_commands(None)
+    offering = {
+        name
+        for name in names
+        if any("--json" in option.opts for option in app.get_command(None, name).params)
+    }
+    assert offering - {"reproduce"} == set(JSON_COMMANDS)
+
+
+def test_fit_prints_the_object_of_the_contract(folder, capsys):
+    assert run([*FIT, "--method", "ls", "--json", "--seed", "7"]) == 0
+    fit = json.loads(capsys.readouterr().out)
+    assert list(fit["coefficients"]) == ["x1", "x2"]
+    assert set(fit["coefficients"]["x1"]) == set(fit["intercept"]) == {"estimate", "low", "high"}
+    assert (fit["n"], fit["d"], fit["bags"], fit["method"]) == (120, 2, 4, "ls")
+    assert {"noise", "identified", "status"} <= set(fit)
+    assert {"weights", "value"} <= set(fit["candidates"][0])
+    origin = fit["provenance"]
+    assert origin["seed"] == 7 and len(origin["data_sha256"]) == 64
+    assert origin["command"].startswith("unshuffle fit data.csv --label y")
+
+
+def test_hostile_names_come_back_unchanged_in_json(folder, capsys):
+    write_data("data.csv", d=len(HOSTILE_NAMES), names=HOSTILE_NAMES)
+    assert run([*FIT, "--method", "means", "--json"]) in (0, 2)
+    streams = capsys.readouterr()
+    assert run([*FIT, "--method", "ls", "--json", "--starts", "3"]) == 0
+    streams = capsys.readouterr()
+    assert list(json.loads(streams.out)["coefficients"]) == HOSTILE_NAMES
+
+
+def test_hostile_names_are_shown_as_they_are(folder, capsys):
+    write_data("data.csv", d=len(HOSTILE_NAMES), names=HOSTILE_NAMES)
+    assert run([*FIT, "--method", "ls", "--starts", "3"]) == 0
+    streams = capsys.readouterr()
+    for name in HOSTILE_NAMES[:-1]:
+        assert name in streams.out
+        assert name in streams.err
+    assert "\x1b" not in streams.out + streams.err
+
+
+def test_quoted_names_with_commas_can_be_chosen(folder, capsys):
+    write_data("data.csv", names=["a,b", "c"])
+    assert run([*FIT, "--features", '"a,b",c', "--method", "ls", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["coefficients"]) == ["a,b", "c"]
+
+
+def test_the_same_seed_gives_the_same_bytes(folder, capsys):
+    outputs = []
+    for _ in range(2):
+        run([*FIT, "--json", "--seed", "3"])
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
+def test_the_order_of_the_rows_does_not_matter(folder, capsys):
+    head, *lines = Path("data.csv").read_text().splitlines()
+    run([*FIT, "--method", "ls", "--json"])
+    first = json.loads(capsys.readouterr().out)
+    Path("data.csv").write_text("\n".join([head, *lines[::-1]]))
+    run([*FIT, "--method", "ls", "--json"])
+    other = json.loads(capsys.readouterr().out)
+    assert first["coefficients"] == other["coefficients"]
+
+
+def test_standard_input_and_two_files_give_the_same_fit(folder, capsys, monkeypatch):
+    with open("data.csv", newline="") as file:
+        records = list(csv.DictReader(file))
+    for name, columns in {"rows.csv": ["x1", "x2", "bag"], "labels.csv": ["bag", "y"]}.items():
+        with open(name, "w", newline="") as file:
+            writer = csv.DictWriter(file, columns, extrasaction="ignore")
+            writer.writeheader()
+            # Another order of the labels: it carries no meaning.
+            writer.writerows(records if name == "rows.csv" else records[::-1])
+    content = Path("data.csv").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    two = ["fit", "--rows", "rows.csv", "--labels", "labels.csv", "--bag", "bag"]
+    fits = []
+    for args in (FIT, ["fit", "-", "--label", "y", "--bag", "bag"], two):
+        assert run([*args, "--method", "ls", "--json", "-q"]) == 0
+        fits.append(json.loads(capsys.readouterr().out)["coefficients"])
+    assert fits[0] == fits[1] == fits[2]
+
+
+def test_a_name_of_ten_thousand_characters_is_whole_in_json_and_short_on_screen(folder, capsys):
+    name = "n" * 10_000
+    write_data("data.csv", names=[name, "b"])
+    args = [*FIT, "--method", "ls", "--report", "r.html"]
+    assert run(args) == 0
+    streams = capsys.readouterr()
+    assert max(map(len, streams.out.splitlines())) < 500
+    assert max(map(len, streams.err.splitlines())) < 500
+    assert name not in Path("r.html").read_text()
+    assert run([*args, "--json"]) == 0
+    assert name in json.loads(capsys.readouterr().out)["coefficients"]
+
+
+def test_parquet_and_fcs_give_the_same_fit_as_text(folder, capsys):
+    pa, flowio = pytest.importorskip("pyarrow"), pytest.importorskip("flowio")
+    from pyarrow import parquet
+
+    # FCS holds single precision, so that the text is written from it.
+    data = make_shuffled(100, 2, rng=0)
+    values = np.column_stack([data.X, data.y]).astype(np.float32).astype(float)
+    np.savetxt("t.csv", values, delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    parquet.write_table(pa.table(dict(zip("aby", values.T, strict=True))), "t.parquet")
+    with open("t.fcs", "wb") as file:
+        flowio.create_fcs(file, values.ravel().tolist(), channel_names=["a", "b", "y"])
+    fits = []
+    for name in ("t.csv", "t.parquet", "t.fcs"):
+        assert run(["fit", name, "--label", "y", "--method", "ls", "--json"]) == 0
+        fits.append(json.loads(capsys.readouterr().out)["coefficients"])
+    assert fits[0] == fits[1] == fits[2]
+
+
+def test_several_files_are_a_bag_each(folder, capsys):
+    write_data("one.csv", bags=1, rng=1)
+    write_data("two.csv", bags=1, rng=1)
+    args = ["fit", "one.csv", "two.csv", "--label", "y", "--features", "x1,x2", "--method", "ls"]
+    assert run([*args, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bags"] == 2
+
+
+def test_dropped_rows_are_counted(folder, capsys):
+    with open("data.csv", "a") as file:
+        file.write("NA,1,pool 0,2\n1,NA,pool 1,2\n")
+    assert run([*FIT, "--method", "ls", "--json", "--missing", "drop"]) == 0
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["data"]["rows_dropped"] == 2
+    assert "dropped 2 of 122 rows" in streams.err
+
+
+def test_categories_become_columns_with_a_named_base(folder, capsys):
+    text = Path("data.csv").read_text().splitlines()
+    lines = [f"{line},{'kind' if i == 0 else 'uvw'[i % 3]}" for i, line in enumerate(text)]
+    Path("data.csv").write_text("\n".join(lines))
+    assert run([*FIT, "--method", "ls", "--json"]) == 0
+    fit = json.loads(capsys.readouterr().out)
+    assert {"kind=v", "kind=w"} <= set(fit["coefficients"])
+    assert fit["data"]["base_levels"] == {"kind": "u"}
+
+
+def test_the_logarithm_of_labels_can_be_fitted(folder, capsys):
+    with open("data.csv", newline="") as file:
+        records = list(csv.DictReader(file))
+    for record in records:
+        record["y"] = repr(10 ** float(record["y"]))
+    records.append({"x1": "1", "x2": "1", "bag": "pool 0", "y": "-5"})
+    with open("power.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    assert run([*FIT, "--method", "ls", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)["coefficients"]
+    args = ["fit", "power.csv", *FIT[2:], "--method", "ls", "--log10", "--json"]
+    assert run(args) == 2
+    assert "row 121: column 'y' is missing" in capsys.readouterr().err
+    assert run([*args, "--missing", "drop"]) == 0
+    logs = json.loads(capsys.readouterr().out)["coefficients"]
+    for name in plain:
+        assert logs[name]["estimate"] == pytest.approx(plain[name]["estimate"], abs=1e-6)
+
+
+def test_the_noise_can_be_measured_in_a_calibration_run(folder, capsys):
+    values = np.random.default_rng(0).normal(3.0, 0.05, 200)
+    Path("single.csv").write_text("y\n" + "\n".join(f"{v:.5f}" for v in values))
+    assert run([*FIT, "--calibration", "single.csv", "--method", "ls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "ls"
+
+
+def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
+    args = [*FIT, "--method", "ls"]
+    assert run([*args, "--strict"]) == 0
+
+    def fit_badly(data, options):
+        return dataclasses.replace(fit_data(data, options), is_converged=False)
+
+    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_badly)
+    assert run(args) == 0
+    assert run([*args, "--strict"]) == 3
+
+
+def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(folder, capsys):
+    # Two features of the same law in one bag: exchanging their weights changes nothing.
+    args = ["simulate", "-n", "150", "-d", "2", "--weights", "1,-0.4", "--law", "normal"]
+    assert run([*args, "--noise", "0.2", "--out", "sim.csv"]) == 0
+    capsys.readouterr()
+    fit = ["fit", "sim.csv", "--label", "y", "--features", "x1,x2", "--strict"]
+    assert run([*fit, "--json", "--report", "r.html"]) == 3
+    result = json.loads(capsys.readouterr().out)
+    assert result["identified"] is False
+    assert "Not identified" in Path("r.html").read_text()
+    assert run([*fit, "-q"]) == 3
+    assert capsys.readouterr().out.startswith("The data do not identify the weights")
+
+
+def test_compare_measures_the_error_when_the_truth_is_known(folder, capsys):
+    assert run(["simulate", "-n", "400", "--bags", "8", "--linked", "--out", "sim.csv"]) == 0
+    args = ["compare", "sim.csv", "--label", "y", "--bag", "bag", "--truth", "linked"]
+    capsys.readouterr()
+    assert run([*args, "--methods", "ls,means", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["methods"]
+    assert [row["method"] for row in rows] == ["ls", "means"]
+    assert "linked" not in rows[0]["coefficients"]
+    assert rows[0]["error"] < 0.2 and rows[0]["r2"] > 0.9
+
+
+def test_compare_shows_every_method(folder, capsys):
+    assert run(["compare", "data.csv", "--label", "y", "--bag", "bag"]) == 0
+    text = capsys.readouterr().out
+    for name in ("ls", "sm", "p1", "p2", "emd", "ks", "small-d", "means"):
+        assert f"\n{name} " in text
+
+
+def test_match_prints_a_csv_of_row_label_and_probability(folder, capsys):
+    assert run(["match", "data.csv", "--label", "y", "--bag", "bag", "-q"]) == 0
+    records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert list(records[0]) == ["row", "label", "probability"]
+    assert [int(r["row"]) for r in records] == list(range(1, 121))
+    assert all(0 <= float(r["probability"]) <= 1 for r in records)
+
+
+def test_simulated_data_fit_to_their_truth(folder, capsys):
+    assert run(["simulate", "-n", "500", "--bags", "5", "--out", "sim.csv", "--json"]) == 0
+    truth = json.loads(capsys.readouterr().out)["truth"]["weights"]
+    assert run(["fit", "sim.csv", "--label", "y", "--bag", "bag", "--method", "ls", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["coefficients"]
+    for name, value in truth.items():
+        assert found[name]["estimate"] == pytest.approx(value, abs=0.1)
+
+
+def test_datasets_are_listed_without_any_file(folder, capsys, monkeypatch):
+    monkeypatch.delenv("UNSHUFFLE_DATA", raising=False)
+    monkeypatch.setenv("UNSHUFFLE_CACHE", str(folder / "none"))
+    assert run(["datasets"]) == 0
+    text = capsys.readouterr().out
+    assert "power_plant" in text and "not here" in text
+
+
+def test_demo_finds_the_truth_and_writes_a_report(folder, capsys):
+    assert run(["demo", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    found = [each["estimate"] for each in result["coefficients"].values()]
+    np.testing.assert_allclose(found, result["truth"][:3], atol=0.1)
+    assert Path("unshuffle-demo.html").stat().st_size < 1_000_000
+
+
+def test_a_missing_extra_is_named_before_any_work(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    code = run([*FIT, "--report", "r.html", "-q"])
+    assert_one_line(code, capsys.readouterr(), ["jinja2", "pip install 'unshuffle[report]'"])
+    assert run(["demo"]) == 0
+    streams = capsys.readouterr()
+    assert "no report" in streams.err and "truth" in streams.out
+    assert not Path("unshuffle-demo.html").exists()

@@ -1,0 +1,111 @@
+"""Laws of the command line in the wild: pipes, colours, interrupts and full disks."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from command_line import FIT, SRC, start, write_data
+from unshuffle.cli.app import run
+
+
+def test_no_colour_in_a_pipe_even_when_colour_is_forced(folder, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    out, err = start([*FIT, "--method", "ls"]).communicate(timeout=60)
+    assert b"\x1b" not in out + err and b"x1" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_no_colour_in_a_terminal_where_none_is_wanted(no_colour, folder, monkeypatch):
+    import pty
+
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    main_end, other_end = pty.openpty()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
+    command = [sys.executable, "-m", "unshuffle", *FIT, "--method", "ls", "-q"]
+    subprocess.run(command, stdout=other_end, stderr=other_end, env=env, check=True, timeout=60)
+    os.close(other_end)
+    text = b""
+    try:
+        while chunk := os.read(main_end, 65536):
+            text += chunk
+    except OSError:  # the terminal has been closed
+        pass
+    os.close(main_end)
+    assert b"x1" in text
+    assert (b"\x1b[" in text) == (not no_colour)
+
+
+def test_a_closed_pipe_ends_quietly(folder):
+    process = start(["simulate", "-n", "20000"])
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_full_disks_are_one_line(folder, capsys):
+    with open("/dev/full", "w") as full:
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
+        command = [sys.executable, "-m", "unshuffle", "simulate", "-n", "9"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=env, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1 and b"space" in done.stderr
+    assert run(["simulate", "-n", "9", "--out", "/dev/full"]) == 2
+    assert "/dev/full" in capsys.readouterr().err
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(folder, capsys, monkeypatch):
+    Path("old.csv").write_text("old")
+    before = sorted(os.listdir())
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert run(["simulate", "-n", "9", "--out", "old.csv"]) == 2
+    assert "old.csv: cannot be written (No space left" in capsys.readouterr().err
+    assert sorted(os.listdir()) == before and Path("old.csv").read_text() == "old"
+
+
+def test_an_interrupt_while_writing_leaves_nothing(folder, capsys, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    before = sorted(os.listdir())
+    assert run(["simulate", "-n", "9", "--out", "new.csv"]) == 130
+    assert capsys.readouterr().err.endswith("unshuffle: interrupted\n")
+    assert sorted(os.listdir()) == before
+
+
+def test_an_interrupt_that_pyarrow_takes_is_handed_on(folder, capsys, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+
+    def cancel(*args, **how):
+        raise pa.ArrowCancelled("SIGINT")
+
+    monkeypatch.setattr("pyarrow.csv.read_csv", cancel)
+    assert run(FIT) == 130
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.parametrize("delay", [0.3, 0.8, 1.5, 2.5])
+def test_an_interrupt_at_any_moment_is_exit_130(delay, folder):
+    write_data("data.csv", n=3000, d=6, bags=3)
+    process = start([*FIT, "--method", "emd", "--starts", "2000", "--report", "r.html"])
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert sorted(os.listdir()) == ["data.csv"]

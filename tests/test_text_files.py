@@ -1,0 +1,150 @@
+"""Laws of reading text: one table reads the same however it is written."""
+
+import gzip
+import hashlib
+import io
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unshuffle.files import (
+    delimited,
+    make_design,
+    read_table,
+)
+from unshuffle.files.dialect import sniff_dialect
+
+WRITTEN = {
+    "comma": "a,b,name\n1,2.5,u\n-3,4e2,v\n",
+    "semicolon": "a;b;name\n1;2.5;u\n-3;4e2;v\n",
+    "tab": "a\tb\tname\n1\t2.5\tu\n-3\t4e2\tv\n",
+    "bar": "a|b|name\n1|2.5|u\n-3|4e2|v\n",
+    "blanks": " a   b name\n1  2.5\tu \n-3 4e2   v\n",
+    "quoted blanks": '"a" "b" "name"\n1 2.5 "u"\n-3 4e2 "v"\n',
+    "decimal comma": "a;b;name\n1;2,5;u\n-3;400,0;v\n",
+    "quotes": '"a","b","name"\n"1","2.5","u"\n"-3","4e2","v"\n',
+    "windows ends": "a,b,name\r\n1,2.5,u\r\n-3,4e2,v\r\n",
+    "old ends": "a,b,name\r1,2.5,u\r-3,4e2,v",
+    "no last end": "a,b,name\n1,2.5,u\n-3,4e2,v",
+    "blank lines": "\n\na,b,name\n\n1,2.5,u\n  \n-3,4e2,v\n\n\n",
+    "padded": "a , b, name\n 1 , 2.5, u\n -3, 4e2, v \n",
+    "plus sign": "a,b,name\n+1,+2.5,u\n-3,4e2,v\n",
+    "row numbers": ",a,b,name\n0,1,2.5,u\n1,-3,4e2,v\n",
+    "trailing mark": "a,b,name,\n1,2.5,u,\n-3,4e2,v,\n",
+}
+
+
+@pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
+def test_one_table_reads_the_same_however_it_is_written(content, write, reader):
+    table = read_table(write(content))
+    assert table.names == ("a", "b", "name") and table.n_rows == 2
+    assert table.columns["a"].tolist() == [1, -3]
+    assert table.columns["b"].tolist() == [2.5, 400]
+    assert table.columns["name"].tolist() == ["u", "v"]
+    assert table.sha256 == hashlib.sha256(content.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_one_table_reads_the_same_in_every_encoding(encoding, write, reader):
+    table = read_table(write("größe,y\n1,2\n3,4\n".encode(encoding)))
+    assert table.names == ("größe", "y")
+    assert ("encoding" in " ".join(table.notes)) == (encoding != "utf-8")
+
+
+def test_a_given_encoding_is_taken(write):
+    content = "größe,y\n1,2\n".encode("latin-1")
+    assert read_table(write(content), encoding="latin-1").names == ("größe", "y")
+
+
+cells = st.one_of(
+    st.floats(allow_nan=False).map(repr),
+    st.integers().map(str),
+    st.sampled_from(["", "NA", "x", " y ", "1_0", "0x1", "nan", "-", "1,5", 'q"q', "a\nb", "ü"]),
+)
+
+
+@given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=8), st.sampled_from(".,"))
+def test_both_text_readers_agree(rows, decimal):
+    pytest.importorskip("pyarrow")
+    quoted = [[f'"{cell.replace(chr(34), 2 * chr(34))}"' for cell in row] for row in rows]
+    body = "".join(";".join(row) + "\n" for row in quoted).encode()
+    dialect = sniff_dialect(b"a;b;c\n" + body, ";", decimal, True, "data")
+    fast, plain = delimited.read_fast(body, dialect), delimited.read_plain(body, dialect, "data")
+    assert fast is not None
+    for one, other in zip(fast, plain, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_text_after_many_numbers_makes_a_text_column(write, reader, monkeypatch):
+    monkeypatch.setattr(delimited, "_CHUNK", 3)
+    table = read_table(write("a,b\n" + "1,2\n" * 7 + "x,3\n"))
+    assert table.columns["a"].tolist() == ["1"] * 7 + ["x"]
+    assert table.columns["b"].tolist() == [2] * 7 + [3]
+
+
+HEADERS = {
+    "numbers only": ("1,2\n3,4\n", False),
+    "names over numbers": ("a,b\n3,4\n", True),
+    "category without header": ("u,1\nv,2\n", False),
+    "category with header": ("kind,y\nu,1\nv,2\n", True),
+    "years as names": ("id,2019\n1,5\n2,6\n", True),
+    "text throughout": ("name,kind\nu,v\nw,x\n", True),
+    "first cell missing": (",1\n2,3\n", False),
+}
+
+
+@pytest.mark.parametrize(("content", "header"), HEADERS.values(), ids=HEADERS)
+def test_a_header_is_text_above_numbers(content, header, write):
+    table = read_table(write(content))
+    assert table.n_rows == content.count("\n") - header
+    assert ("no header line" in table.notes) == (not header)
+
+
+def test_a_given_header_is_taken(write):
+    assert read_table(write("1,2\n3,4\n"), header=True).names == ("1", "2")
+    assert read_table(write("a,b\n3,4\n"), header=False).names == ("column1", "column2")
+
+
+def test_one_column_needs_no_delimiter(write, reader):
+    table = read_table(write("y\n1.5\n2.5\n"))
+    assert table.names == ("y",) and table.columns["y"].tolist() == [1.5, 2.5]
+    commas = read_table(write("y\n1,5\n2,5\n"))
+    assert commas.columns["y"].tolist() == [1.5, 2.5] and "decimal comma (guessed)" in commas.notes
+
+
+def test_guesses_are_noted_and_given_options_are_not(write):
+    path = write("a;b\n1,5;2\n")
+    assert read_table(path).notes == ("delimiter semicolon (guessed)", "decimal comma (guessed)")
+    assert read_table(path, delimiter=";", decimal=",").notes == ()
+
+
+def test_missing_cells_are_nan_in_numbers_and_none_in_text(write, reader):
+    table = read_table(write("a,b\n1,u\nNA,\n,v\n3,N/A\n"))
+    np.testing.assert_array_equal(table.columns["a"], [1, np.nan, np.nan, 3])
+    assert table.columns["b"].tolist() == ["u", None, "v", None]
+
+
+def test_nameless_columns_that_only_count_are_left_out_and_noted(write):
+    table = read_table(write(WRITTEN["row numbers"]))
+    assert "column 1 has no name and only counts rows: left out" in table.notes
+    assert read_table(write(",y\n5,1\n3,2\n")).names == ("column 1", "y")
+
+
+def test_ten_thousand_columns_are_read(write, reader):
+    names = [f"x{j}" for j in range(10_000)]
+    rows = [",".join(str(i + j) for j in range(10_000)) for i in range(3)]
+    table = read_table(write("\n".join([",".join(names), *rows])))
+    assert len(table.names) == 10_000 and table.columns["x9999"].tolist() == [9999, 10000, 10001]
+    assert make_design(table, label="x0").X.shape == (3, 9999)
+
+
+def test_standard_input_and_gzip_are_read_alike(write, monkeypatch):
+    content = WRITTEN["comma"].encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    piped, packed = read_table("-"), read_table(write(gzip.compress(content), "data.csv.gz"))
+    assert piped.source == "standard input" and piped.names == packed.names
+    assert piped.columns["a"].tolist() == packed.columns["a"].tolist()

@@ -1,0 +1,118 @@
+"""Threads change nothing but the time: the same bits for any number, and an end when told."""
+
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from unshuffle import OrderInvariant, Projection, ShuffledLinearRegression, make_shuffled
+from unshuffle.bags import make_bags
+from unshuffle.penalties import no_penalty
+from unshuffle.problem import Problem
+from unshuffle.solvers import projection
+
+N_STARTS = 13
+
+
+def cube(z):
+    return z**3
+
+
+def pull_cube(z, slope):
+    return 3 * z**2 * slope
+
+
+METHODS = {
+    "ls": "ls",
+    "p1": "p1",
+    "p2": "p2",
+    "p3": Projection(3),
+    "emd": "emd",
+    "ks": "ks",
+    "sm": "sm",
+    "order-invariant": OrderInvariant(cube, 2.0),
+    "order-invariant with pull": OrderInvariant(cube, 2.0, pull_cube),
+}
+
+
+def fit(method, data, n_jobs, seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ShuffledLinearRegression(
+            method=method, n_starts=N_STARTS, n_jobs=n_jobs, random_state=seed
+        )
+        return model.fit(data.X, data.y)
+
+
+def bits(model):
+    candidates = model.solution_.candidates
+    parts = [model.coef_, np.atleast_1d(model.intercept_)]
+    parts += [c.weights for c in candidates] + [np.array([c.value for c in candidates])]
+    return [part.tobytes() for part in parts]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_candidate_has_the_same_bits_for_any_number_of_threads(method, seed):
+    # Sizes that divide into unequal parts, where matrix products round differently.
+    data = make_shuffled(101, 5, noise=0.2, rng=seed)
+    expected = bits(fit(method, data, 1, seed))
+    for n_jobs in (2, 3):
+        assert bits(fit(method, data, n_jobs, seed)) == expected
+
+
+def evaluators(problem):
+    rng = np.random.default_rng(0)
+    return {
+        "weights": (problem.smooth, problem.bags.d),
+        "plane": (projection._plane(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+        "sphere": (projection._surface(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+    }
+
+
+@pytest.mark.parametrize("place", ["weights", "plane", "sphere"])
+@pytest.mark.parametrize("d", [2, 3, 5, 16, 33])
+@pytest.mark.parametrize("n", [40, 101, 1000])
+def test_a_start_does_not_feel_the_others_of_its_batch(n, d, place):
+    data = make_shuffled(n, d, noise=0.2, bags=2, rng=d)
+    bags = make_bags(np.column_stack([data.X, np.ones(n)]), data.y, data.groups)
+    loss = OrderInvariant(cube, 2.0, pull_cube)
+    evaluate, k = evaluators(Problem(bags, loss, None, no_penalty(d + 1)))[place]
+    points = np.random.default_rng(n).standard_normal((29, k))
+    values, gradients = evaluate(points)
+    for size in (1, 2, 3, 4, 7, 8, 13):
+        for first in range(0, len(points), size):
+            part = slice(first, first + size)
+            some_values, some_gradients = evaluate(points[part])
+            assert some_values.tobytes() == values[part].tobytes()
+            assert some_gradients.tobytes() == np.ascontiguousarray(gradients[part]).tobytes()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_error_in_one_thread_ends_the_others_at_once(error):
+    # Without the stop the other thread would go on for hundreds of evaluations of 20 ms each.
+    main, both, known, calls_after = threading.get_ident(), threading.Barrier(2), set(), []
+
+    def g(z):
+        me = threading.get_ident()
+        if me != main and me not in known:
+            known.add(me)
+            if both.wait(timeout=10) == 0:
+                raise error
+        elif me != main:
+            calls_after.append(me)
+            time.sleep(0.02)
+        return z**3
+
+    data = make_shuffled(60, 3, rng=0)
+    model = ShuffledLinearRegression(
+        method=OrderInvariant(g, 2.0, pull_cube), n_starts=N_STARTS, n_jobs=2, random_state=0
+    )
+    begin = time.perf_counter()
+    with pytest.raises(error):
+        model.fit(data.X, data.y)
+    # One evaluation calls g twice for the one bag; the other thread may be in one and begin one.
+    assert len(calls_after) <= 8
+    assert time.perf_counter() - begin < 5
