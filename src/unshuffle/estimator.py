@@ -136,7 +136,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j). Taken from
         # the canonical rows, since a sum depends on its order in the last bit.
-        with np.errstate(over="ignore"):  # columns out of range are refused by the solver
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
             self._scales = column_spreads(bags.X)
         self._sizes = (bags.n, bags.n_bags)
         data = [bags]
