@@ -130,9 +130,7 @@ def make_bags(
     >>> bags.sizes.tolist(), bags.y.tolist(), bags.X.ravel().tolist()
     ([1, 2], [9.0, 4.0, 5.0], [3.0, 1.0, 2.0])
     """
-    # Adding zero turns -0.0 into 0.0: equal values must have equal bits to be ordered by content.
-    X = np.asarray(X, dtype=float) + 0.0
-    y = np.asarray(y, dtype=float) + 0.0
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     n = len(y)
     if len(X) != n:
         raise InputError(f"there are {len(X)} rows but {n} labels: give as many labels as rows")
@@ -142,27 +140,29 @@ def make_bags(
         )
     if groups is None:
         row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
-        return Bags(
-            np.asfortranarray(X[row_order]),
-            y[label_order],
-            np.array([0, n]),
-            row_order,
-            label_order,
-        )
+        offsets = np.array([0, n])
+        return Bags(_gather(X, row_order), y[label_order] + 0.0, offsets, row_order, label_order)
     codes = _encode(groups)
     row_order, label_order = _order_rows(X, codes), np.lexsort((y, codes))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-    X, y = X[row_order], y[label_order]
+    X, y = _gather(X, row_order), y[label_order] + 0.0
     bag_order = _order_bags(X, y, offsets)
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bag_order])
     sizes = np.diff(offsets)[bag_order]
-    return Bags(
-        np.asfortranarray(X[take]),
-        y[take],
-        np.concatenate([[0], np.cumsum(sizes)]),
-        row_order[take],
-        label_order[take],
-    )
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Bags(_gather(X, take), y[take], offsets, row_order[take], label_order[take])
+
+
+def _gather(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return rows in a new order, stored by columns, one column at a time to save memory.
+
+    Adding zero turns -0.0 into 0.0: equal values must have equal bits to be ordered by content.
+    """
+    out = np.empty((len(rows), X.shape[1]), order="F")
+    for j in range(X.shape[1]):
+        out[:, j] = X[rows, j]
+        out[:, j] += 0.0
+    return out
 
 
 def join_bags(bags: Iterable[Bag]) -> Bags:

@@ -90,11 +90,12 @@ def make_remarks(
             if len(constant) == 1
             else f"columns {which} are constant and get weight 0."
         )
-    useful = standard.X[:, np.append(~scaling.is_constant, True)[: standard.d]]
-    rank = np.linalg.matrix_rank(useful.T @ useful / bags.n, tol=1e-10, hermitian=True)
-    if rank < useful.shape[1]:
+    useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
+    gram = (standard.X.T @ standard.X)[np.ix_(useful, useful)] / bags.n
+    rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
+    if rank < len(useful):
         remarks.append(
-            f"the columns are collinear (rank {rank} of {useful.shape[1]}): the weights shown are "
+            f"the columns are collinear (rank {rank} of {len(useful)}): the weights shown are "
             "the smallest among all that predict the same."
         )
     if np.ptp(bags.y) == 0:

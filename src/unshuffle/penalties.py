@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,11 @@ class Penalty:
     def is_active(self) -> bool:
         """Whether any weight is penalised."""
         return bool(self.l1.any() or self.l2.any())
+
+    @cached_property
+    def is_smooth_active(self) -> bool:
+        """Whether the part without kinks is more than zero."""
+        return bool(self.l2.any())
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return value and gradient of the part without kinks, for weights (…, d)."""

@@ -60,6 +60,8 @@ class Problem:
     def smooth(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values (S,) and gradients (S, d) at weights (S, d), without the L1 part."""
         values, gradients = self._evaluate(weights)
+        if not self.penalty.is_smooth_active:
+            return values, gradients
         extra, slope = self.penalty.smooth(weights)
         return values + extra, gradients + slope
 

@@ -137,10 +137,12 @@ def merge_starts(
     order = [s for s in np.argsort(values, kind="stable") if np.isfinite(values[s])]
     centres: list[int] = []
     counts: list[int] = []
+    # In coordinates where the curvature is the identity, distances are plain.
+    values_of_axes, axes = np.linalg.eigh(curvature)
+    flat = np.einsum("ij,jk->ik", weights, axes * np.sqrt(np.maximum(values_of_axes, 0.0)))
     for s in order:
         if centres:
-            gap = weights[centres] - weights[s]
-            close = np.einsum("ij,jk,ik->i", gap, curvature, gap) < distance**2
+            close = ((flat[centres] - flat[s]) ** 2).sum(axis=1) < distance**2
             if close.any():
                 counts[int(np.argmax(close))] += arrivals[s]
                 continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
@@ -229,6 +230,10 @@ class _SmoothedL1(Penalty):
 
     kink_factors: np.ndarray
     signs: np.ndarray | None = None
+
+    @cached_property
+    def is_smooth_active(self) -> bool:
+        return True
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = super().smooth(w)
