@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from unshuffle.solvers.likelihood.modes import Mode, climb, keep_distinct
@@ -43,11 +44,15 @@ class Mixture:
         constant = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * log(dof * np.pi)
         parts = np.empty((len(self.shares), len(x)))
         for k, factor in enumerate(self.factors):
-            gaps = np.linalg.solve(factor, (x - self.means[k]).T)
+            gaps = solve_triangular(factor, (x - self.means[k]).T, lower=True, check_finite=False)
             size = np.log(np.abs(np.diag(factor))).sum()
             parts[k] = constant - size - 0.5 * (dof + d) * np.log1p((gaps**2).sum(axis=0) / dof)
             parts[k] += log(max(self.shares[k], 1e-300))
         return parts
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        """Return the log density of the mixture at every point."""
+        return np.asarray(logsumexp(self.log_parts(x), axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,15 +190,19 @@ def limit_tilt(log_plain: np.ndarray, log_tilted: np.ndarray, limit: float) -> n
 def sample_posterior(target: Target, mixture: Mixture, rng: np.random.Generator) -> Sample:
     """Draw in rounds, adapting the mixture; all rounds count by their joint mixture density."""
     o = target.options
-    draws, parts, used = [], [], []
+    x, seen, total = np.empty((0, target.dim)), np.empty((0, 3)), np.empty(0)
+    used: list[Mixture] = []
     for n_rounds in range(1, o.max_rounds + 1):
-        used.append(mixture)
         new = mixture.draw(o.n_draws, rng)
-        draws.append(new)
-        parts.append(np.array([target.parts(theta) for theta in new]))
-        x, seen = np.concatenate(draws), np.concatenate(parts)
-        densities = [logsumexp(each.log_parts(x), axis=0) for each in used]
-        proposal = logsumexp(densities, axis=0) - log(len(used))
+        # The old draws under the new mixture, the new draws under every one.
+        if used:
+            total = np.logaddexp(total, mixture.log_density(x))
+        used.append(mixture)
+        fresh = logsumexp([each.log_density(new) for each in used], axis=0)
+        total = np.append(total, fresh)
+        x = np.vstack([x, new])
+        seen = np.vstack([seen, [target.parts(theta) for theta in new]])
+        proposal = total - log(n_rounds)
         plain = seen[:, 0] + seen[:, 1] - proposal
         tilted = seen[:, 0] + seen[:, 2] - proposal
         worth = min(normalise(plain)[1], normalise(tilted)[1])
