@@ -147,3 +147,27 @@ def enumerate_posterior(target, log_likelihood):
     mass /= mass.sum()
     mean = mass @ weights
     return mean, np.sqrt(mass @ (weights - mean) ** 2)
+
+
+def couple_densely(z, y, variance, n_passes=5000):
+    """Return Sinkhorn's coupling B of two samples and the value −Σ log aᵢ − Σ log bⱼ of its dual.
+
+    All in logarithms, on the whole matrix, with far more passes than are needed.
+    """
+    log_kernel = -((y[None, :] - z[:, None]) ** 2) / (2 * variance)
+    log_a, log_b = np.zeros(len(z)), np.zeros(len(y))
+    for _ in range(n_passes):
+        rows = log_kernel + log_b
+        log_a = -(rows.max(axis=1) + np.log(np.exp(rows - rows.max(axis=1)[:, None]).sum(axis=1)))
+        columns = log_kernel + log_a[:, None]
+        log_b = -(columns.max(axis=0) + np.log(np.exp(columns - columns.max(axis=0)).sum(axis=0)))
+    return np.exp(log_a[:, None] + log_kernel + log_b), -log_a.sum() - log_b.sum()
+
+
+def least_mean_distance(x, shares):
+    """Return the mean distance of weighted points to the best of many points, by brute force.
+
+    Candidates are the points themselves and a fine grid of their pairwise mixtures.
+    """
+    ends = [a + t * (b - a) for a in x for b in x for t in np.linspace(0, 1, 21)]
+    return min(float(shares @ np.sqrt(((x - end) ** 2).sum(axis=1))) for end in ends)

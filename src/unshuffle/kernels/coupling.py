@@ -347,30 +347,37 @@ def _bag_terms(z, y, s2, grad):
 
 
 @njit(**OPTIONS)
-def log_likelihood(within, labels, offsets, bag_x, bag_y, w, log_sigma, dof):
+def log_likelihood(within, labels, offsets, bag_x, bag_y, w, log_sigma, dof, power, means_power):
     """Return the log-likelihood and its slopes in w and log sigma.
 
     Of the correction's slope in w only the part along the spread of z is kept: the rest is small
     and costs as much as everything else. Bag means leave the permanent exactly (the sum over a bag
     does not depend on the permutation), so that ``within`` and ``labels`` are centred in each bag
-    and the means enter as ordinary Gaussian residuals.
+    and the means enter as ordinary Gaussian residuals. The two parts count with a power each; of
+    the ``dof`` factors 1/sigma, all but one per bag belong to the first.
     """
     n, p = within.shape
+    n_bags = offsets.size - 1
     s2 = exp(2.0 * log_sigma)
     z = within @ w
     grad_z = np.empty(n)
     grad_w = np.zeros(p)
-    value, squares, slope = -dof * log_sigma, 0.0, 0.0
-    for r in range(offsets.size - 1):
+    value, squares, slope, missed = 0.0, 0.0, 0.0, 0.0
+    for r in range(n_bags):
         lo, hi = offsets[r], offsets[r + 1]
         v, sq, sl = _bag_terms(z[lo:hi], labels[lo:hi], s2, grad_z[lo:hi])
         miss = bag_y[r]
         for k in range(p):
             miss -= bag_x[r, k] * w[k]
         for k in range(p):
-            grad_w[k] += (hi - lo) * miss * bag_x[r, k] / s2
-        value += v - 0.5 * (hi - lo) * miss * miss / s2
-        squares += sq + (hi - lo) * miss * miss
+            grad_w[k] += means_power * (hi - lo) * miss * bag_x[r, k] / s2
+        value += v
+        squares += sq
         slope += sl
-    grad_w += within.T @ grad_z
-    return value, grad_w, squares / s2 - dof + slope
+        missed += (hi - lo) * miss * miss
+    grad_w += power * (within.T @ grad_z)
+    inner, outer = n - n_bags, dof - (n - n_bags)
+    value = power * (value - inner * log_sigma)
+    value += means_power * (-0.5 * missed / s2 - outer * log_sigma)
+    slope = power * (squares / s2 - inner + slope) + means_power * (missed / s2 - outer)
+    return value, grad_w, slope

@@ -40,8 +40,14 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     return max(0.0, ratio - 0.5 * (n_cells - 1) - 2.0 * sqrt(0.5 * (n_cells - 1)))
 
 
-def choose_power(target: Target, modes: list[Mode]) -> float:
-    """Return the power of the likelihood: near one for a good fit, coarse_size/n for a misfit."""
+def choose_powers(target: Target, modes: list[Mode]) -> tuple[float, float]:
+    """Return the powers of the likelihood's two parts, deviations and means.
+
+    The first is near one for a good fit and coarse_size/n for a misfit. What the means of bags say
+    holds for any mean and any noise, so that a misfit costs it little: the weights that minimise
+    squares leave residuals without correlation to the features, and only their variance, larger
+    than that of the best fit, is in doubt.
+    """
     o = target.options
     sizes = np.diff(target.offsets)
     approximate = float(sizes[sizes > EXACT_ROWS].sum()) / target.n
@@ -50,4 +56,6 @@ def choose_power(target: Target, modes: list[Mode]) -> float:
     judged = [theta for _, theta in modes[:_N_JUDGED]]
     judged += [climb(target, theta, 0.0)[1] for theta in judged]
     misfit = min(measure_misfit(target, theta) for theta in judged)
-    return trust / (1.0 + target.n / o.coarse_size * misfit / (misfit + o.coarse_gate))
+    doubt = misfit / (misfit + o.coarse_gate)
+    power = trust / (1.0 + target.n / o.coarse_size * doubt)
+    return power, max(power, 1.0 / (1.0 + (o.coarse_means - 1.0) * doubt))

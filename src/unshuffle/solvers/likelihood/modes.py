@@ -103,9 +103,12 @@ def _first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature if half of the information survived the shuffling."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])
-    information = 0.5 * target.power * target.n * target.covariance / share
+    rows = target.bag_rows * np.diff(target.offsets)[:, None]
+    information = 0.5 * target.power * target.n * target.covariance
+    information += target.means_power * (rows.T @ target.bag_rows)
+    ridge = np.eye(p) / target.options.weight_scale**2
     metric = np.zeros((d, d))
-    metric[:p, :p] = np.linalg.inv(information + np.eye(p) / target.options.weight_scale**2)
+    metric[:p, :p] = np.linalg.inv(information / share + ridge)
     if d > p:
         metric[p, p] = 4.0 / (target.power * target.n + 4.0)
     return metric

@@ -30,7 +30,8 @@ class Target:
 
     The bag means leave the permanent exactly, since the sum over a bag does not depend on the
     permutation: `within` and `labels` are centred in each bag, and the means `bag_rows`,
-    `bag_labels` enter as ordinary Gaussian residuals. `power` below one weakens the likelihood.
+    `bag_labels` enter as ordinary Gaussian residuals. `power` below one weakens what the deviations
+    say, `means_power` what the means say.
     """
 
     within: np.ndarray
@@ -43,6 +44,7 @@ class Target:
     log_sigma: float | None
     options: Likelihood
     power: float = 1.0
+    means_power: float = 1.0
     evaluations: Counter = field(default_factory=Counter)
 
     @property
@@ -73,11 +75,11 @@ class Target:
         return w, float(min(max(theta[self.p], LOG_SIGMA_MIN), LOG_SIGMA_MAX))
 
     def likelihood(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood and its slopes in the weights and in log sigma."""
+        """Return the log likelihood at its powers, and its slopes in weights and log sigma."""
         self.evaluations.n += 1
         return kernels.log_likelihood(
             self.within, self.labels, self.offsets, self.bag_rows, self.bag_labels, w, log_sigma,
-            self.dof,
+            self.dof, self.power, self.means_power,
         )  # fmt: skip
 
     def prior(
@@ -117,24 +119,24 @@ class Target:
             return 0.0
         w, level = self.split(theta)
         up, down = (self.likelihood(w, level + step)[0] for step in (_STEP, -_STEP))
-        return self.power * ((up - down) / (2 * _STEP) - self.likelihood(w, level)[2])
+        return (up - down) / (2 * _STEP) - self.likelihood(w, level)[2]
 
     def __call__(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient in the free coordinates."""
         w, log_sigma = self.split(theta)
         value, gradient, slope = self.likelihood(w, log_sigma)
         prior, prior_gradient, prior_slope = self.prior(w, log_sigma, tilt)
-        gradient = self.power * gradient + prior_gradient
+        gradient = gradient + prior_gradient
         if self.log_sigma is None:
-            gradient = np.append(gradient, self.power * slope + prior_slope)
-        return self.power * value + prior, gradient
+            gradient = np.append(gradient, slope + prior_slope)
+        return value + prior, gradient
 
     def parts(self, theta: np.ndarray) -> tuple[float, float, float]:
-        """Return log likelihood (with its power), log prior, and log prior with the full tilt."""
+        """Return log likelihood (at its powers), log prior, and log prior with the full tilt."""
         if self.log_sigma is None and not LOG_SIGMA_MIN <= theta[self.p] <= LOG_SIGMA_MAX:
             return -1e300, 0.0, 0.0  # outside the prior's support
         w, log_sigma = self.split(theta)
-        value = self.power * self.likelihood(w, log_sigma)[0]
+        value = self.likelihood(w, log_sigma)[0]
         if not np.isfinite(value):
             return -1e300, 0.0, 0.0
         return value, self.prior(w, log_sigma, 0.0)[0], self.prior(w, log_sigma, 1.0)[0]
