@@ -13,7 +13,7 @@ intervals and evidence at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, log, sqrt
 
 import numpy as np
@@ -38,6 +38,7 @@ from unshuffle.solvers.likelihood.misfit import choose_powers
 from unshuffle.solvers.likelihood.modes import Mode, climb, find_modes, keep_distinct
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
 from unshuffle.solvers.likelihood.target import Target, make_target
+from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
 from unshuffle.uncertainty import Posterior
 
 __all__ = ["Likelihood", "solve"]
@@ -53,8 +54,6 @@ _WEAKENING = 0.3
 _SAME_ANSWER = 0.01
 # Below this power of the likelihood the misfit is worth a warning.
 _MISFIT_POWER = 0.4
-# Enough to show a prior's quantiles.
-_N_PRIOR_DRAWS = 2000
 # One in a thousand is not a competitor.
 _LEAST_SHARE = 1e-3
 
@@ -73,12 +72,9 @@ def solve(
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
     if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
-        return _nothing_to_learn(bags, has_intercept, noise, options, rng)
-    known, shift = None, 0.0
-    if noise is not None:
-        known = max(log(max(noise.sd, 1e-300)), LOG_SIGMA_MIN)
-        # Noise with a mean moves every label: the intercept takes it, or the labels lose it.
-        shift = float(noise.moments(1)[0])
+        priors = options.priors(None)
+        return nothing_to_learn(bags, has_intercept, noise, options.weight_scale, priors, rng)
+    known, shift = split_noise(noise, LOG_SIGMA_MIN)
     if not has_intercept:
         bags = bags.with_values(bags.X, bags.y - shift)
     features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
@@ -91,7 +87,7 @@ def solve(
     if is_thin:
         target, sample = _sample_at(target, modes, (_WEAKENING * powers[0], powers[1]), rng)
     estimate = _tilted_centre(sample, target.p, options)
-    columns = _Columns(is_kept, has_intercept, shift)
+    columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, sample, estimate, columns, is_thin, rng)
 
 
@@ -131,29 +127,11 @@ def _fit_least_squares(
     return [(c.weights[:p][is_kept], c.value) for c in found.candidates[:_N_FITTED]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """Which columns the sampled weights belong to, and what the intercept is without them."""
-
-    is_kept: np.ndarray
-    has_intercept: bool
-    shift: float
-
-    def widen(self, x: np.ndarray) -> np.ndarray:
-        """Put zeros where constant columns were, and the intercept (the labels are centred)."""
-        p = len(self.is_kept)
-        full = np.zeros((len(x), p + self.has_intercept))
-        full[:, :p][:, self.is_kept] = x[:, : int(self.is_kept.sum())]
-        if self.has_intercept:
-            full[:, -1] = -self.shift
-        return full
-
-
 def _assemble(
     target: Target,
     sample: Sample,
     estimate: np.ndarray,
-    columns: _Columns,
+    columns: Columns,
     is_thin: bool,
     rng: np.random.Generator,
 ) -> Solution:
@@ -196,7 +174,7 @@ def _competing_answers(
     target: Target,
     sample: Sample,
     shares: np.ndarray,
-    columns: _Columns,
+    columns: Columns,
 ) -> tuple[Candidate, ...]:
     """Return the answers with a share of the posterior, largest first; overlapping ones are one."""
     parts = sample.mixture.log_parts(sample.x)
@@ -227,26 +205,3 @@ def _competing_answers(
             )
         )
     return tuple(sorted(candidates, key=lambda c: c.value))
-
-
-def _nothing_to_learn(
-    bags: Bags,
-    has_intercept: bool,
-    noise: Noise | None,
-    options: Likelihood,
-    rng: np.random.Generator,
-) -> Solution:
-    """Return the prior where no column or no label varies: nothing is known about the weights."""
-    p = bags.d - has_intercept
-    draws = np.zeros((_N_PRIOR_DRAWS, bags.d))
-    draws[:, :p] = options.weight_scale * rng.standard_normal((_N_PRIOR_DRAWS, p))
-    weights = np.zeros(bags.d)
-    if has_intercept:
-        weights[-1] = draws[:, -1] = bags.y.mean()
-    sd = float(np.std(bags.y)) if noise is None else noise.sd
-    posterior = Posterior(draws, np.ones(len(draws)), np.full(len(draws), sd), True)
-    candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=sd)
-    stats = {"n_starts": 0, "n_evaluations": 0, "priors": options.priors(None)}
-    return Solution(
-        (candidate,), Status.NOTHING_VARIES, stats, estimate=weights, uncertainty=posterior
-    )
