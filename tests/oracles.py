@@ -3,7 +3,7 @@
 Nothing here imports a kernel, so that no mistake can be shared.
 """
 
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations_with_replacement, pairwise, permutations, product
 from math import prod
 
 import numpy as np
@@ -171,3 +171,77 @@ def least_mean_distance(x, shares):
     """
     ends = [a + t * (b - a) for a in x for b in x for t in np.linspace(0, 1, 21)]
     return min(float(shares @ np.sqrt(((x - end) ** 2).sum(axis=1))) for end in ends)
+
+
+def share_prior(covariance, weight_scale, share_low, share_high, w, log_sigma):
+    """Return the log prior of many weights (m, p) at one noise level, from its definition.
+
+    N(0, scale²) for the weights, Beta(share_low, share_high) for the noise's share of the total
+    variance and a uniform direction; a thousandth of the total keeps the signal above zero.
+    """
+    noise = np.exp(2 * log_sigma)
+    signal = np.einsum("mi,ij,mj->m", w, covariance, w)
+    total = signal + noise
+    value = -(w**2).sum(axis=1) / (2 * weight_scale**2)
+    value += (share_high - w.shape[1] / 2) * np.log(signal + 1e-3 * total)
+    return value + 2 * share_low * log_sigma - (share_low + share_high) * np.log(total)
+
+
+def enumerate_model(X, y, offsets, dof, log_sigmas, scales=(1.0, 0.5, 1.0), n_nodes=60):
+    """Return the exact posterior of the shuffled model by every matching, in standard units.
+
+    Given a matching and the noise, exp(−|y − Xw|²/2σ²) is Gaussian in w; with a wide Gaussian prior
+    for reference, Gauss and Hermite's rule integrates the rest. The answer is mean and sd of the
+    weights, log evidence (matchings equally likely a priori) and the probability of each match,
+    rows × labels, label l being y[l].
+    """
+    n, p = X.shape
+    places = [permutations(range(start, stop)) for start, stop in pairwise(offsets)]
+    orders = [sum(parts, ()) for parts in product(*places)]
+    points, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    nodes = np.array(list(product(points, repeat=p)))
+    node_weights = np.log([prod(part) for part in product(weights, repeat=p)])
+    step = log_sigmas[1] - log_sigmas[0] if len(log_sigmas) > 1 else 1.0
+    covariance, labels, terms = X.T @ X / n, y[np.array(orders)], []
+    for log_sigma in log_sigmas:
+        variance = np.exp(2 * log_sigma)
+        precision = X.T @ X / variance + np.eye(p) / scales[0] ** 2
+        root = np.linalg.inv(np.linalg.cholesky(precision)).T
+        centres = np.linalg.solve(precision, X.T @ labels.T / variance).T
+        w = centres[:, None] + nodes @ root.T
+        value = -((labels[:, None] - w @ X.T) ** 2).sum(axis=2) / (2 * variance)
+        prior = share_prior(covariance, *scales, w.reshape(-1, p), log_sigma)
+        value += prior.reshape(value.shape) + node_weights + 0.5 * (nodes**2).sum(axis=1)
+        value += np.linalg.slogdet(root)[1] + np.log(step) - dof * log_sigma - np.log(len(orders))
+        mass = np.exp(value - value.max())
+        first, second = (np.einsum("om,omp->p", mass, w**k) for k in (1, 2))
+        terms.append((value.max(), mass.sum(axis=1), first, second))
+    highest = max(term[0] for term in terms)
+    scale = [np.exp(term[0] - highest) for term in terms]
+    shares, first, second = (
+        sum(s * term[k] for s, term in zip(scale, terms, strict=True)) for k in (1, 2, 3)
+    )
+    total = shares.sum()
+    mean = first / total
+    table = np.zeros((n, n))
+    for order, share in zip(orders, shares, strict=True):
+        table[np.arange(n), list(order)] += share / total
+    return mean, np.sqrt(second / total - mean**2), np.log(total) + highest, table
+
+
+def swap_pass(rows, labels, offsets, holder, gains, spans, order_of_steps, uniforms):
+    """Return the holders after one pass of swaps, each judged by the whole density."""
+    holder = list(holder)
+
+    def density():
+        pull = sum(label * rows[row] for label, row in zip(labels, holder, strict=True))
+        return 0.5 * sum(gains * pull**2)
+
+    for start, stop, span in zip(offsets[:-1], offsets[1:], spans, strict=True):
+        for at in order_of_steps(start, stop):
+            other = min(at + 1 + int(uniforms[at, 0] * span), stop - 1)
+            before = density()
+            holder[at], holder[other] = holder[other], holder[at]
+            if uniforms[at, 1] >= np.exp(min(density() - before, 0.0)):
+                holder[at], holder[other] = holder[other], holder[at]
+    return holder

@@ -14,6 +14,7 @@ _NAMES = {
     "Means": "methods",
     "choose_paper_method": "methods",
     "Likelihood": "solvers.likelihood",
+    "Sampler": "solvers.sampler",
     "Exact": "methods",
     "Projection": "solvers.projection",
     "Bag": "bags",

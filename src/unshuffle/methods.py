@@ -20,10 +20,11 @@ from unshuffle.penalties import Penalty
 from unshuffle.problem import Problem
 from unshuffle.scaling import Scaling, standardise
 from unshuffle.solution import Solution, Status
-from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection
+from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection, sampler
 from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.solvers.multistart import Effort
 from unshuffle.solvers.projection import Projection
+from unshuffle.solvers.sampler import Sampler
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Exact:
     """
 
 
-Strategy = losses.Loss | Projection | Means | Exact | Likelihood
+Strategy = losses.Loss | Projection | Means | Exact | Likelihood | Sampler
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ METHODS: dict[str, Method] = {
             "likelihood",
             "the posterior of the shuffled model: estimate, intervals, competing answers",
             Likelihood(),
+        ),
+        Method(
+            "sampler",
+            "the exact model sampled: matchings, weights and noise, for up to a few hundred rows",
+            Sampler(),
         ),
         Method("paper", "the paper's rule: 'sm' if d <= 2 or bags >= 3d, else 'p1'"),
         Method(
@@ -273,7 +279,7 @@ def solve_bags(
         standard = standard.with_values(standard.X, bags.y)
     _check_size(bags, d, strategy, options)
     # Log evidence has no unit; bag means and matchings are judged by squares.
-    degree = 0 if isinstance(strategy, Likelihood) else loss.degree or 0
+    degree = 0 if isinstance(strategy, Likelihood | Sampler) else loss.degree or 0
     check_scaling(scaling, degree)
     penalty = _scale_penalty(options, scaling, degree)
     if noise is not None:
@@ -297,6 +303,9 @@ def _solve(
     if isinstance(strategy, Likelihood):
         has_intercept = options.fit_intercept
         return likelihood.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
+    if isinstance(strategy, Sampler):
+        has_intercept = options.fit_intercept
+        return sampler.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
     if isinstance(strategy, Means):
         return closed_form.solve_means(problem.bags)
     if isinstance(strategy, Exact):
@@ -343,7 +352,12 @@ def _scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalt
 
 def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:
     """Refuse data too small for the method, and options that it does not have."""
-    if isinstance(strategy, Means | Exact | Likelihood):
+    if isinstance(strategy, Sampler) and bags.n > sampler.MAX_ROWS:
+        raise InputError(
+            f"n_samples = {bags.n} are over {sampler.MAX_ROWS}, where method 'sampler' would take "
+            "minutes and not mix: use method 'likelihood', which has the same posterior"
+        )
+    if isinstance(strategy, Means | Exact | Likelihood | Sampler):
         if options.l1 or options.l2:
             raise InputError(
                 f"method '{_name_of(strategy)}' has no penalties: leave l1 and l2 at 0, or use "

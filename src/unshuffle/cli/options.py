@@ -141,7 +141,7 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="M",
         shell_complete=complete_methods,
-        help="auto, likelihood, ls, sm, p1, p2, emd, ks, small-d, means or paper.",
+        help="auto, likelihood, sampler, ls, sm, p1, p2, emd, ks, small-d, means or paper.",
     )(command)
 
 

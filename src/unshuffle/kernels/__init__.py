@@ -26,6 +26,7 @@ from unshuffle.kernels.sorted_losses import (
 )
 from unshuffle.kernels.sorting import sort_rows
 from unshuffle.kernels.swapping import swap_counts
+from unshuffle.kernels.tempering import advance_replicas
 
 __all__ = [
     "ABSOLUTE",
@@ -34,6 +35,7 @@ __all__ = [
     "SQUARED",
     "accumulate_tensors",
     "advance_descent",
+    "advance_replicas",
     "compare_sorted",
     "evaluate_moments",
     "evaluate_sorted",

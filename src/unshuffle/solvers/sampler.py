@@ -1,0 +1,288 @@
+"""The exact model, sampled: matchings, weights and noise together, by replica exchange.
+
+Nothing is approximated but by chance: swaps of labels walk over the matchings themselves, so that
+this is the independent check of the likelihood's permanents, for data small enough that the ladder
+of noise levels mixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from math import ceil, log, sqrt
+from threading import Event
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist, squareform
+
+from unshuffle.bags import Bags
+from unshuffle.errors import InputError
+from unshuffle.noise import Noise
+from unshuffle.solution import Candidate, Solution, Status
+from unshuffle.solvers.chains import effective_draws, split_rhat
+from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
+from unshuffle.solvers.likelihood.target import Target, make_target
+from unshuffle.solvers.multistart import Effort
+from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
+from unshuffle.solvers.tempering import Run, run_ladder
+from unshuffle.uncertainty import Posterior
+
+__all__ = ["MAX_ROWS", "Sampler", "solve"]
+
+# Levels and rows both grow: a thousand rows take most of a minute and seldom mix.
+MAX_ROWS = 1000
+# Fluctuations of the squared residuals grow like sqrt(n), and so does the number of levels that
+# exchange a third to a half of the time (measured at n = 7 to 300, 15 to 20 dB).
+_LEVELS, _LEVELS_PER_ROOT = 8.0, 2.2
+# Where the ladder did not mix, the noise's density counts with this power: more noise, wider draws.
+_WEAKENING = 0.1
+# Draws in the answer: more than the effective ones of any run, few enough to map and plot.
+_N_DRAWS = 4000
+# A share of the posterior at the cold end of the ladder that shows that it ended too soon.
+_CUT_SHARE = 0.01
+# Draws that are grouped into competing answers, and the least gap between two answers' predictions
+# (in label spreads): where draws lie apart by less, they are one answer.
+_N_GROUPED, _GAP = 400, 0.3
+# One in a hundred is the least that so many draws can tell.
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """The exact posterior of the shuffled model by replica exchange, for up to 1000 rows.
+
+    Parameters
+    ----------
+    prior : Likelihood, default=Likelihood()
+        Its `weight_scale`, `share_low` and `share_high` are the prior; its other fields are not
+        used: the likelihood counts in full.
+    n_runs : int, default=4
+        Independent ladders. They must agree, or the fit says that it is thin.
+    n_sweeps : int, default=800
+        Recorded sweeps of each run. Raise it where the fit says that it is thin.
+    n_levels : int or None, default=None
+        Noise levels, from no likelihood to the least noise; None takes 8 + 2.2 √n.
+
+    >>> from unshuffle import Bag, fit
+    >>> bag = Bag([[0.0], [1.0], [3.0], [7.0]], [15.1, 3.0, 1.0, 7.1])
+    >>> fit([bag], method=Sampler(n_sweeps=400), noise=0.1, rng=0).weights.round(1).tolist()
+    [2.0, 1.0]
+    """
+
+    prior: Likelihood = field(default_factory=Likelihood)
+    n_runs: int = 4
+    n_sweeps: int = 800
+    n_levels: int | None = None
+    # The runs agree when spread between them adds less than this to the spread inside: 1.1 means
+    # that a mean may be off by 0.46 of its sd.
+    most_rhat: float = 1.1
+    # As for the likelihood: fewer effective draws cannot show an interval.
+    least_draws: float = 100.0
+    # A pair of levels that exchanges less often than this cuts the ladder in two.
+    least_exchange: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_runs", 1), ("n_sweeps", 10), ("n_levels", 3)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"Sampler needs {name} of at least {least}, got {value}")
+
+    def priors(self, log_sigma: float | None) -> tuple[str, ...]:
+        """Say in sentences what was assumed; `log_sigma` is the known noise in standard units."""
+        sentences = self.prior.priors(log_sigma, 1.0)
+        # The likelihood's second sentence is on its estimate where the noise is not known.
+        kept = sentences[:1] if log_sigma is None else sentences
+        return (
+            *kept,
+            "The estimate is the plain posterior mean, and the likelihood counts in full.",
+        )
+
+
+def solve(
+    bags: Bags,
+    has_intercept: bool,
+    noise: Noise | None,
+    options: Sampler,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Sample the posterior of standardised bags (with an intercept their last column is ones)."""
+    p = bags.d - has_intercept
+    is_kept = np.asarray(bags.X[:, :p].any(axis=0))
+    if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
+        scale, priors = options.prior.weight_scale, options.priors(None)
+        return nothing_to_learn(bags, has_intercept, noise, scale, priors, rng)
+    known, shift = split_noise(noise, LOG_SIGMA_MIN)
+    if not has_intercept:
+        bags = bags.with_values(bags.X, bags.y - shift)
+    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
+    target = make_target(features, bags, bags.n - float(has_intercept), known, options.prior)
+    n_levels = options.n_levels or ceil(_LEVELS + _LEVELS_PER_ROOT * sqrt(bags.n))
+
+    def run(seed: np.random.Generator, stop: Event) -> Run:
+        return run_ladder(target, n_levels, options.n_sweeps, seed, stop)
+
+    runs = _run_all(run, rng.spawn(options.n_runs), effort.n_jobs)
+    columns = Columns(is_kept, has_intercept, shift)
+    return _assemble(target, runs, options, columns, rng)
+
+
+def _run_all(
+    run: Callable[[np.random.Generator, Event], Run],
+    seeds: list[np.random.Generator],
+    n_jobs: int | None,
+) -> list[Run]:
+    """Do all runs, in threads where asked; an error or interrupt in one ends them all."""
+    stop = Event()
+    n_threads = min(effective_n_jobs(n_jobs), len(seeds))
+    if n_threads <= 1:
+        return [run(seed, stop) for seed in seeds]
+    with ThreadPoolExecutor(n_threads) as pool:
+        # Leaving the pool waits for its threads, which `stop` lets go after a few sweeps.
+        try:
+            futures = [pool.submit(run, seed, stop) for seed in seeds]
+            # The first error is raised here: once `stop` is set, the other runs end unfinished and
+            # may fail on what they have.
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+        finally:
+            stop.set()
+    return [future.result() for future in futures]
+
+
+def measure_mixing(runs: list[Run]) -> dict[str, float]:
+    """Return the worst split R̂, effective draws, exchange rate and share at the cold end."""
+    shares = np.array([run.shares() for run in runs])
+    noise = np.array([run.levels[:, 1] for run in runs])
+    draws = np.stack([run.draws for run in runs])
+    # The mean over all levels after each sweep, and the posterior's variance in each run.
+    series = np.einsum("rk,rtkp->rtp", shares, draws)
+    squares = np.einsum("rk,rtkp->rtp", shares, draws**2)
+    variances = (squares.mean(axis=1) - series.mean(axis=1) ** 2).mean(axis=0).tolist()
+    level = (shares * noise).sum(axis=1)
+    spread = float(((shares * noise**2).sum(axis=1) - level**2).mean())
+    rhats = [split_rhat(series[:, :, j], v) for j, v in enumerate(variances)]
+    # Known noise and the least noise are ends of the model, not of the ladder.
+    is_cut = [len(r.grid) > 1 and r.levels[-1, 1] > LOG_SIGMA_MIN for r in runs]
+    return {
+        "split_rhat": max(*rhats, split_rhat(np.repeat(level[:, None], 2, axis=1), spread)),
+        # A mean over many levels can be surer than the draws that are handed on.
+        "effective_draws": min(
+            _N_DRAWS, *(effective_draws(series[:, :, j], v) for j, v in enumerate(variances))
+        ),
+        "least_exchange": min(float(run.exchange_rates.min()) for run in runs),
+        "cut_share": float((shares[:, -1] * is_cut).max()),
+    }
+
+
+def match_tables(target: Target, runs: list[Run]) -> tuple[np.ndarray, ...]:
+    """Return for each bag the probabilities (rows × labels, both in canonical order) of matches."""
+    tables = []
+    for start, stop in zip(target.offsets[:-1], target.offsets[1:], strict=True):
+        size = int(stop - start)
+        table = np.zeros(size * size)
+        for run in runs:
+            shares = run.shares() / (len(runs) * len(run.holders))
+            for k in np.flatnonzero(shares):
+                held = run.holders[:, k, start:stop].astype(np.int64) - start
+                cells = held * size + np.arange(size)
+                table += shares[k] * np.bincount(cells.ravel(), minlength=size * size)
+        tables.append(table.reshape(size, size))
+    return tuple(tables)
+
+
+def _assemble(
+    target: Target,
+    runs: list[Run],
+    options: Sampler,
+    columns: Columns,
+    rng: np.random.Generator,
+) -> Solution:
+    """Turn the runs into draws of all weights, the posterior mean and competing answers."""
+    mixing = measure_mixing(runs)
+    is_thin = (
+        mixing["split_rhat"] > options.most_rhat
+        or mixing["effective_draws"] < options.least_draws
+        or mixing["least_exchange"] < options.least_exchange
+        or mixing["cut_share"] > _CUT_SHARE
+    )
+    means = [np.einsum("k,tkp->p", run.shares(), run.draws) / len(run.draws) for run in runs]
+    evidences = np.array([run.log_evidence for run in runs])
+    evidence = float(evidences.mean())
+    stats: dict[str, Any] = {
+        "n_starts": len(runs),
+        "n_levels": len(runs[0].levels),
+        "n_sweeps": options.n_sweeps,
+        **mixing,
+        "exchange_rates": np.mean([run.exchange_rates for run in runs], axis=0),
+        "n_trips": sum(run.n_trips for run in runs),
+        "log_evidence": evidence,
+        "log_evidence_error": float(evidences.std() / sqrt(max(len(runs) - 1, 1))),
+        "match_probabilities": match_tables(target, runs),
+        "priors": options.priors(target.log_sigma),
+    }
+    posterior = _make_posterior(target, runs, columns, is_thin, rng)
+    return Solution(
+        candidates=_competing_answers(target, posterior, evidence, columns),
+        status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
+        stats=stats,
+        estimate=columns.widen(np.mean(means, axis=0)[None])[0],
+        uncertainty=posterior,
+    )
+
+
+def _make_posterior(
+    target: Target, runs: list[Run], columns: Columns, is_thin: bool, rng: np.random.Generator
+) -> Posterior:
+    """Draw from all levels by their shares; where the ladder did not mix, weakened ones, which err
+    on the side of doubt.
+    """
+    weights, log_sigma = [], []
+    n_each = _N_DRAWS // len(runs)
+    for run in runs:
+        shares = run.shares(_WEAKENING if is_thin else 1.0)
+        # Evenly through the levels' shares and through the sweeps, so that chance adds little.
+        place = (np.arange(n_each) + rng.random()) / n_each
+        level = np.searchsorted(np.cumsum(shares), place * (1.0 - 1e-12))
+        level = np.minimum(level, len(shares) - 1)
+        sweep = rng.permutation(np.arange(n_each) % len(run.draws))
+        weights.append(run.draws[sweep, level])
+        log_sigma.append(run.levels[level, 1])
+    sigma = np.exp(np.concatenate(log_sigma))
+    draws = columns.widen(np.concatenate(weights))
+    if columns.has_intercept:
+        # Given the weights the intercept is exactly Gaussian about its centred value.
+        draws[:, -1] += sigma / sqrt(target.n) * rng.standard_normal(len(draws))
+    return Posterior(draws, np.ones(len(draws)), sigma, is_thin)
+
+
+def _competing_answers(
+    target: Target, posterior: Posterior, evidence: float, columns: Columns
+) -> tuple[Candidate, ...]:
+    """Return the groups of draws that lie apart from each other, largest first.
+
+    A group ends where no draw is within the gap (single linkage); many columns thin the draws out,
+    so that the gap is at least twice the usual distance to the next draw.
+    """
+    n_all = len(posterior.draws)
+    some = np.linspace(0, n_all - 1, min(n_all, _N_GROUPED)).astype(int)
+    kept = posterior.draws[some][:, : len(columns.is_kept)][:, columns.is_kept]
+    values, axes = np.linalg.eigh(target.covariance)
+    distances = pdist(kept @ (axes * np.sqrt(np.maximum(values, 0.0))))
+    nearest = (squareform(distances) + 1e300 * np.eye(len(kept))).min(axis=1)
+    gap = max(_GAP, 2.0 * float(np.quantile(nearest, 0.9)))
+    group = fcluster(linkage(distances, "single"), gap, "distance")
+    shares = np.bincount(group)[1:] / len(kept)
+    candidates = []
+    for k, share in enumerate(shares.tolist(), start=1):
+        if share < min(_LEAST_SHARE, shares.max()):
+            continue
+        weights = columns.widen(kept[group == k].mean(axis=0)[None])[0]
+        sd = float(posterior.sigma[some][group == k].mean())
+        part = evidence + log(share)
+        candidates.append(Candidate(weights, -part, 1, part, share, sd))
+    return tuple(sorted(candidates, key=lambda c: c.value))
