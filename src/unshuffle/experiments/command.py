@@ -20,8 +20,19 @@ if TYPE_CHECKING:
 
 STEPS = ("run", "draw", "page")
 
+_EPILOG = """\b
+Examples:
+  unshuffle reproduce --list
+  unshuffle reproduce table2 figure4 --quick
+  unshuffle reproduce all --jobs 2 --out results
 
-@click.command()
+\b
+Fit on one machine, draw on another that has the same folder:
+  unshuffle reproduce all --jobs 16 --step run --out results
+  unshuffle reproduce all --out results"""
+
+
+@click.command(epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="NAME… | all")
 @click.option("--quick", is_flag=True, help="Fewer trials and coarser grids: minutes, not hours.")
 @click.option(
