@@ -108,6 +108,15 @@ def test_every_experiment_says_where_it_stands_and_what_was_chosen(name):
     assert "trial" in experiment.keys
 
 
+@pytest.mark.parametrize("name", sorted({*EXPERIMENTS} - {"figure1", "table1", "table3"}))
+def test_the_verdict_is_read_off_the_table(name):
+    """Where every method errs alike everywhere, nothing that the paper found is there."""
+    pytest.importorskip("matplotlib")
+    tasks = runner.plan_tasks([name], Scope(quick=True))
+    table = Table(tuple({**t.settings, "error": 1.0} for t in tasks))
+    assert load_experiment(name).draw(table).verdict.startswith(("Agrees in part", "Does not"))
+
+
 # ---- rows ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from unshuffle.experiments.drawing import (
@@ -81,17 +83,27 @@ def draw(table: Table) -> Drawing:
 
 
 def _verdict(table: Table) -> str:
-    few, many = min(table.unique("bags")), max(table.unique("bags"))
-    levels = table.unique("nsr")
-    first = {nsr: table.mean(method="sm", nsr=nsr, bags=few) for nsr in levels}
-    last = {nsr: table.mean(method="sm", nsr=nsr, bags=many) for nsr in levels}
-    falling = [nsr for nsr in levels if last[nsr] < first[nsr]]
-    pairs = ", ".join(f"{first[nsr]:.2f} → {last[nsr]:.2f} at {nsr} dB" for nsr in levels)
-    word = "Agrees" if len(falling) == len(levels) else "Agrees in part"
-    return (
-        f"{word}: from {few} to {many} bags the error of SM goes {pairs}; the fall is steady only "
-        "once R exceeds d, where bag means alone fix the weights."
+    bags, levels = table.unique("bags"), table.unique("nsr")
+    error = {(nsr, r): table.mean(method="sm", nsr=nsr, bags=r) for nsr in levels for r in bags}
+    n_falling = sum(error[nsr, bags[-1]] < error[nsr, bags[0]] for nsr in levels)
+    pairs = ", ".join(
+        f"{error[nsr, bags[0]]:.2f} → {error[nsr, bags[-1]]:.2f} at {nsr} dB" for nsr in levels
     )
+    word = "Agrees" if n_falling == len(levels) else "Agrees in part"
+    return (
+        f"{word}: from {bags[0]} to {bags[-1]} bags the error of SM goes {pairs}; "
+        f"{_steady(error, bags, levels)}."
+    )
+
+
+def _steady(error: dict[tuple[int, int], float], bags: list[int], levels: list[int]) -> str:
+    """Say from which number of bags on every further step lowers the error at every level."""
+    falls = [all(error[nsr, b] < error[nsr, a] for nsr in levels) for a, b in pairwise(bags)]
+    n_last = next((k for k, is_falling in enumerate(reversed(falls)) if not is_falling), len(falls))
+    if n_last == 0:
+        return "the last step does not lower it at every level"
+    # With more bags than weights, bag means alone would fix the weights.
+    return f"at every level each step from R = {bags[-1 - n_last]} on lowers it (d is 4)"
 
 
 EXPERIMENT = Experiment(

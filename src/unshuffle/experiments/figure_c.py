@@ -76,8 +76,8 @@ def _verdict(table: Table) -> str:
     return (
         f"{'Agrees' if no_gain and worst == 'small-d' else 'Agrees in part'}, for w₀ = [1, 3]: "
         f"over all n the errors are {listed}; EMD and KS "
-        f"{'gain nothing on' if no_gain else 'improve on'} LS and SM, and {worst} is the worst. "
-        f"The weights matter more than the estimator: with w₀ = [1, 1] all five are {spread} off."
+        f"{'gain nothing on' if no_gain else 'improve on'} LS and SM, and {worst} is the worst of "
+        f"the five. With w₀ = [1, 1] the five are {spread} off."
     )
 
 

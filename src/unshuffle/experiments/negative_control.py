@@ -46,17 +46,18 @@ def draw(table: Table) -> Drawing:
 
 
 def _verdict(table: Table) -> str:
-    pairs = [
-        (PRINTED[name][k], table.mean(data=name, bags=r))
-        for name in table.unique("data")
-        for k, r in enumerate(BAGS)
-    ]
-    near = sum(abs(ours - printed) <= 0.15 * printed for printed, ours in pairs)
-    low = min(ours for _, ours in pairs)
+    ours = {name: [table.mean(data=name, bags=r) for r in BAGS] for name in table.unique("data")}
+    gaps = {name: np.abs(np.divide(errors, PRINTED[name]) - 1) for name, errors in ours.items()}
+    near = sum(int(np.sum(gap <= 0.15)) for gap in gaps.values())
+    n_cells, low = len(ours) * len(BAGS), min(min(errors) for errors in ours.values())
+    # The paper's point is that the errors stay up; it calls an estimate good below 0.3.
+    is_high = low >= 0.3
+    word = "Agrees" if is_high and near > 0.75 * n_cells else "Agrees in part"
+    furthest = sorted(gaps, key=lambda name: -gaps[name].mean())[:3]
     return (
-        f"{'Agrees' if near > 0.75 * len(pairs) else 'Agrees in part'}: {near} of {len(pairs)} "
-        f"cells lie within 15 % of print and none falls below {low:.2f}, so that the bags alone do "
-        "not give the links away; the small data sets (lsat, acetylene, yacht) scatter most."
+        f"{word}: {near} of {n_cells} cells lie within 15 % of print, and the lowest error is "
+        f"{low:.2f}, so that the bags alone {'do not' if is_high else 'do'} give the links away; "
+        f"furthest from print, in the mean of a row, are {', '.join(furthest)}."
     )
 
 
