@@ -15,6 +15,7 @@ from unshuffle.errors import InputError, MissingDataError
 from unshuffle.experiments import EXPERIMENTS, load_experiment, runner
 from unshuffle.experiments.command import choose_names
 from unshuffle.experiments.drawing import error_cell, save_drawing
+from unshuffle.experiments.origin import reached_from, row_version
 from unshuffle.experiments.rows import RowWriter, Table, from_text, read_rows, to_text
 from unshuffle.experiments.runner import Scope, Task
 from unshuffle.experiments.table2 import DATA, split
@@ -37,6 +38,7 @@ TINY = {
     "figureC": {"n": [30]},
     "negative-control": {"data": ["lsat", "synthetic1"]},
 }
+FIGURE_4 = ("unshuffle.experiments.figure4", "run_one")
 NEEDS_FILES = {"table1", "table2", "negative-control"}
 
 
@@ -238,9 +240,26 @@ def test_rows_of_another_version_are_refused(tmp_path):
     tasks = quick_tasks(1)
     compute(tmp_path, tasks)
     path = runner.rows_path(tmp_path, "figure2b")
-    path.write_text(path.read_text().replace(runner.code_version(), "0.0.1", 1))
+    version = row_version(load_experiment("figure2b"))
+    path.write_text(path.read_text().replace(version, "0.0.1", 1))
     with pytest.raises(InputError, match="never mixed"):
         runner.missing_tasks(tmp_path, tasks, 0)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_version_of_a_row_covers_what_computes_it_and_not_what_shows_it(name):
+    run_one = load_experiment(name).run_one
+    reached = reached_from((run_one.__module__, run_one.__name__))
+    assert (run_one.__module__, run_one.__name__) in reached
+    shown = {"draw", "_verdict", "EXPERIMENT", "grid", "cells", "AXES"}
+    assert not shown & {definition for _, definition in reached}
+    assert not any(module.endswith(".drawing") for module, _ in reached)
+
+
+def test_constants_of_an_experiment_and_what_it_shares_are_in_its_version():
+    names = {f"{m.rpartition('.')[2]}.{name}" for m, name in reached_from(FIGURE_4)}
+    assert {"figure4.WEIGHTS", "figure3.noise_at_nsr", "simulations.fit_simulated"} <= names
+    assert "figure4.LEVELS" not in names
 
 
 def test_a_folder_of_another_kind_is_refused(tmp_path):

@@ -11,8 +11,9 @@ from typing import Any
 
 from unshuffle.errors import import_extra
 from unshuffle.experiments.drawing import Drawing, save_figure
+from unshuffle.experiments.origin import library_version
 from unshuffle.experiments.rows import Table
-from unshuffle.experiments.runner import Experiment, code_version
+from unshuffle.experiments.runner import Experiment
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def write_page(
         items=[_describe(item) for item in items],
         seed=seed,
         quick=quick,
-        version=code_version(),
+        version=library_version(),
         left_out=left_out,
     )
     path.write_text(page, encoding="utf-8")

@@ -15,45 +15,21 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import unshuffle
-from unshuffle import __version__
 from unshuffle.datasets import dataset_path
 from unshuffle.errors import InputError, MissingDataError, shorten
 from unshuffle.experiments import load_experiment
 from unshuffle.experiments.drawing import Drawing
+from unshuffle.experiments.origin import library_version, row_version
 from unshuffle.experiments.rows import Row, RowWriter, Settings, Table, read_rows, row_key
 
 KIND = "unshuffle reproduction"
 MARKER = "reproduction.json"
-
-
-# What shows results but does not make them: a change here leaves rows as good as they were.
-_SHOWING = ("cli", "experiments", "plots.py", "report.py", "templates")
-
-
-@lru_cache(maxsize=1)
-def code_version() -> str:
-    """Return the version; between releases with a digest of the code that computes.
-
-    The number of an unreleased version stays while its code changes, and rows of two codes must
-    not be mixed any more than rows of two releases.
-    """
-    if ".dev" not in __version__:
-        return __version__
-    source = Path(unshuffle.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(source.rglob("*.py")):
-        name = path.relative_to(source)
-        if name.parts[0] not in _SHOWING:
-            digest.update(str(name.as_posix()).encode() + path.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -122,7 +98,8 @@ def compute_row(task: Task, seed: int) -> Row:
         warnings.simplefilter("ignore")
         result = experiment.run_one({**task.settings, "seed": seed}, rng)
     seconds = round(time.perf_counter() - started, 4)
-    return {**task.settings, "seed": seed, **result, "seconds": seconds, "version": code_version()}
+    version = row_version(experiment)
+    return {**task.settings, "seed": seed, **result, "seconds": seconds, "version": version}
 
 
 def plan_tasks(names: Iterable[str], scope: Scope) -> list[Task]:
@@ -170,7 +147,7 @@ def prepare_folder(out: Path, seed: int) -> None:
         found = dict(json.loads(text))
     except (TypeError, ValueError) as exc:
         raise InputError(f"{out / MARKER} is damaged: name another --out") from exc
-    for what, ours in (("seed", seed), ("version", code_version())):
+    for what, ours in (("seed", seed), ("version", library_version())):
         if found.get(what) != ours:
             raise InputError(
                 f"--out {shorten(out, 120)} holds results of {what} {found.get(what)}, and this is "
@@ -186,7 +163,7 @@ def _mark(out: Path, seed: int) -> None:
         raise InputError(
             f"--out {shorten(out, 120)} holds files of another kind: name a new or empty folder"
         )
-    partial.write_text(json.dumps({"kind": KIND, "seed": seed, "version": code_version()}))
+    partial.write_text(json.dumps({"kind": KIND, "seed": seed, "version": library_version()}))
     partial.replace(out / MARKER)
 
 
@@ -216,7 +193,7 @@ def missing_tasks(out: Path, tasks: Iterable[Task], seed: int) -> list[Task]:
         name = task.experiment
         if name not in done:
             done[name] = _rows_by_key(out, name)
-            _check_origin(rows_path(out, name), done[name].values(), seed)
+            _check_origin(rows_path(out, name), done[name].values(), load_experiment(name), seed)
         if row_key(task.settings, load_experiment(name).keys) not in done[name]:
             lacking.append(task)
     return lacking
@@ -228,13 +205,14 @@ def _rows_by_key(out: Path, name: str) -> dict[tuple[str, ...], Row]:
     return {row_key(row, experiment.keys): row for row in rows}
 
 
-def _check_origin(path: Path, rows: Iterable[Row], seed: int) -> None:
+def _check_origin(path: Path, rows: Iterable[Row], experiment: Experiment, seed: int) -> None:
+    version = row_version(experiment)
     for row in rows:
-        if (row["seed"], str(row["version"])) != (seed, code_version()):
+        if (row["seed"], str(row["version"])) != (seed, version):
             raise InputError(
                 f"{path} holds a row of seed {row['seed']} and version {row['version']}, and this "
-                f"is seed {seed} and version {code_version()}: results are never mixed; name "
-                "another --out"
+                f"is seed {seed} and version {version}: results are never mixed; name another "
+                "--out, or delete that file to compute it again"
             )
 
 
