@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unshuffle.errors import InputError
-from unshuffle.experiments import motifs, runner
+from unshuffle.experiments import load_experiment, motifs, runner
+from unshuffle.experiments.rows import row_key
 from unshuffle.experiments.runner import Scope
 
 
@@ -70,5 +71,10 @@ def test_a_users_file_joins_table_3(tmp_path):
     mine = [t for t in tasks if t.settings["data"] == "file" and t.settings["method"] == "control"]
     row = runner.compute_row(mine[0], 0)
     assert len(row["ranked"].split()) == 20
+    moved = path.rename(tmp_path / "renamed.csv")
+    again = runner.plan_tasks(["table3"], Scope(quick=True, sequences=str(moved)))
+    keys = load_experiment("table3").keys
+    # The content tells its rows, not the name or the place of the file.
+    assert [row_key(t.settings, keys) for t in again] == [row_key(t.settings, keys) for t in tasks]
     with pytest.raises(InputError, match="cannot be read"):
         runner.plan_tasks(["table3"], Scope(sequences=str(tmp_path / "none.csv")))

@@ -31,28 +31,32 @@ TITLES = {"pbm": "pbm (stand-in)", "array": "simulated array", "file": "your fil
 def grid(scope: Scope) -> list[Settings]:
     """List the rows: the stand-in, the simulated array, and the user's file if there is one."""
     array = f"effect {scope.array_effect:g} noise {scope.array_noise:g}"
-    sources = [("pbm", "-", 0), ("array", array, 1)]
+    sources = [("pbm", "-", "", 0), ("array", array, "", 1)]
     if scope.sequences is not None:
-        path = Path(scope.sequences)
+        file = Path(scope.sequences)
         try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
         except OSError as exc:
             raise InputError(
-                f"--sequences {shorten(path, 120)} cannot be read: {shorten(exc, 100)}"
+                f"--sequences {shorten(file, 120)} cannot be read: {shorten(exc, 100)}"
             ) from exc
-        read_sequence_file(path)
-        sources.append(("file", f"{digest} {path.resolve()}", 1))
+        read_sequence_file(file)
+        # The content tells rows apart; the path only says where it lies today.
+        sources.append(("file", f"sha256 {digest}", str(file.resolve()), 1))
     return [
-        {"data": data, "detail": detail, "made": made, "bags": n_bags, "method": m, "trial": t}
-        for data, detail, made in sources
+        {
+            **{"data": data, "detail": detail, "path": path, "made": made},
+            **{"bags": n_bags, "method": method, "trial": trial},
+        }
+        for data, detail, path, made in sources
         for n_bags in BAGS
-        for m in METHODS
-        for t in range(1 if scope.quick else 10)
+        for method in METHODS
+        for trial in range(1 if scope.quick else 10)
     ]
 
 
 @lru_cache(maxsize=4)
-def load_motifs(data: str, detail: str, seed: int) -> tuple[Motifs, np.ndarray]:
+def load_motifs(data: str, detail: str, path: str, seed: int) -> tuple[Motifs, np.ndarray]:
     """Return the chosen motifs with their counts, and the weights that are the reference.
 
     For the simulated array the second is the truth: the weights that fit the affinities without
@@ -63,7 +67,7 @@ def load_motifs(data: str, detail: str, seed: int) -> tuple[Motifs, np.ndarray]:
         effects = {motif: float(effect) * size for motif, size in EFFECTS.items()}
         sequences, affinity, signal = make_microarray(effects=effects, noise=float(noise), rng=seed)
     else:
-        source = load_dataset("pbm") if data == "pbm" else read_sequence_file(detail[13:])
+        source = load_dataset("pbm") if data == "pbm" else read_sequence_file(path)
         sequences, affinity = source
         signal = affinity
     motifs = choose_motifs(sequences, affinity)
@@ -76,7 +80,7 @@ def _ols(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def run_one(settings: Settings, rng: np.random.Generator) -> Row:
     """Shuffle inside bags, fit, and compare the ranks of the weights with those of OLS."""
-    motifs, truth = load_motifs(settings["data"], settings["detail"], settings["seed"])
+    motifs, truth = load_motifs(*(settings[key] for key in ("data", "detail", "path", "seed")))
     linked = _ols(motifs.X, motifs.y)
     groups = random_bags(len(motifs.y), settings["bags"], rng)
     y = shuffle_labels(motifs.y, groups, rng)
@@ -179,8 +183,8 @@ def _verdict(table: Table) -> str:
             f"{ls_many} and {auto_many} at R = {many}"
         )
     return (
-        "Cannot be checked on the paper's own array, whose file is not to be had (print says "
-        f"+0.893 at R = 5): {'; '.join(parts)}."
+        "Cannot be checked: the paper's own array is not to be had (print says +0.893 at R = 5); "
+        f"{'; '.join(parts)}."
     )
 
 
