@@ -1,68 +1,31 @@
-"""Laws of the reproduction: rows are whole, runs resume, nothing is mixed, drawing only draws."""
+"""Laws of the experiments: rows are whole and repeatable, never mixed, and drawn as they are."""
 
 import json
 import os
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from experiment_rows import compute, quick_tasks, without_time
+from experiment_rows import compute, quick_tasks, tiny_tasks, without_time
 from unshuffle import datasets
-from unshuffle.cli.app import run
-from unshuffle.errors import InputError, MissingDataError
+from unshuffle.errors import InputError
 from unshuffle.experiments import EXPERIMENTS, load_experiment, runner
-from unshuffle.experiments.command import choose_names
 from unshuffle.experiments.drawing import error_cell, save_drawing
 from unshuffle.experiments.origin import reached_from, row_version
 from unshuffle.experiments.rows import RowWriter, Table, from_text, read_rows, to_text
 from unshuffle.experiments.runner import Scope, Task
 from unshuffle.experiments.table2 import DATA, split
+from unshuffle.experiments.timing import expected_seconds, load_factors, measure_factors
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("UNSHUFFLE_DATA"), reason="UNSHUFFLE_DATA names no folder of data files"
 )
-# What is kept of every quick grid: enough to draw from, little enough to fit in seconds.
-TINY = {
-    "figure2": {"n": [10, 100]},
-    "figure2b": {"n": [10, 100]},
-    "regimes-n-d": {"n": [50], "d": [1, 3]},
-    "figure3": {"bags": [4, 64], "nsr": [-20]},
-    "regimes-d-r": {"bags": [4], "d": [2, 4]},
-    "figure4": {"nsr": [-20]},
-    "regularization": {"zeros": [0, 2]},
-    "table2": {"data": ["lsat"]},
-    "table3": {"data": ["array"], "bags": [60]},
-    "regimes-ls-p1": {"n": [50], "d": [1, 2]},
-    "figureC": {"n": [30]},
-    "negative-control": {"data": ["lsat", "synthetic1"]},
-}
 FIGURE_4 = ("unshuffle.experiments.figure4", "run_one")
 NEEDS_FILES = {"table1", "table2", "negative-control"}
 
 
-def tiny_tasks(name):
-    kept = {"trial": [0], **TINY.get(name, {})}
-    tasks = runner.plan_tasks([name], Scope(quick=True))
-    return [t for t in tasks if all(t.settings[k] in values for k, values in kept.items())]
-
-
 # ---- every experiment ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cheap_auto(monkeypatch):
-    """Rows of "auto" computed by a method that takes milliseconds; all else is as it is."""
-    genuine = runner.compute_row
-
-    def compute_cheaply(task, seed):
-        settings = dict(task.settings)
-        if settings.get("method") == "auto":
-            settings["method"] = "control" if task.experiment == "table3" else "ls"
-        return {**genuine(Task(task.experiment, settings), seed), **task.settings}
-
-    monkeypatch.setattr(runner, "compute_row", compute_cheaply)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -98,7 +61,7 @@ def test_quick_rows_are_rows_of_the_full_run_or_marked_as_smaller(name):
 @pytest.mark.parametrize(("quick", "limit"), [(True, 600), (False, 7200)])
 def test_the_plan_fits_into_its_time_on_two_cores(quick, limit):
     tasks = runner.plan_tasks(EXPERIMENTS, Scope(quick=quick))
-    assert runner.expected_seconds(tasks) / 2 < limit
+    assert expected_seconds(tasks) / 2 < limit
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -271,86 +234,6 @@ def test_a_folder_of_another_kind_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-# ---- the command --------------------------------------------------------------------------------
-
-
-def test_an_unknown_name_suggests_the_nearest(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert run(["reproduce", "tabel2"]) == 2
-    captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
-    assert "did you mean 'table2'?" in captured.err
-    assert run(["reproduce"]) == 2
-    assert "--list" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_names_come_once_in_the_order_of_the_paper():
-    assert choose_names(["table1", "figure2", "table1"]) == ["figure2", "table1"]
-    assert choose_names(["all"]) == list(EXPERIMENTS)
-
-
-def test_the_list_shows_every_name_with_its_time(capsys):
-    assert run(["reproduce", "--list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [*EXPERIMENTS, "all"]
-
-
-@pytest.fixture
-def small_figure2(monkeypatch):
-    """The command on one experiment of a few cheap rows."""
-    experiment = load_experiment("figure2")
-    tasks = [t.settings for t in tiny_tasks("figure2")]
-    small = replace(experiment, grid=lambda scope: tasks)
-    monkeypatch.setattr("unshuffle.experiments.figure2.EXPERIMENT", small)
-    return small
-
-
-def test_the_command_writes_one_offline_page(tmp_path, small_figure2, cheap_auto, capsys):
-    out = tmp_path / "out"
-    assert run(["reproduce", "figure2", "figure1", "--quick", "--out", str(out)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == f"{out / 'index.html'}\n"
-    assert "figure2: " in captured.err
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
-    assert small_figure2.caption[:40] in page
-    assert not re.search(r'(src|href)="(?!#)', page)
-    assert not re.search(r"<script|@import|url\(http", page)
-
-
-def test_drawing_reads_the_table_only(tmp_path, small_figure2, cheap_auto, monkeypatch, capsys):
-    args = ["reproduce", "figure2", "--out", str(tmp_path), "--step"]
-    assert run([*args, "draw"]) == 2
-    assert "lacks 8 of 8 rows" in capsys.readouterr().err
-    assert run([*args, "run"]) == 0
-    assert not (tmp_path / "figures").exists()
-    monkeypatch.setattr(runner, "compute_row", None)
-    assert run([*args, "draw"]) == 0
-    assert (tmp_path / "figures" / "figure2.svg").exists()
-    assert not (tmp_path / "index.html").exists()
-    assert run([*args, "page"]) == 0
-    assert (tmp_path / "index.html").exists()
-
-
-def test_missing_data_leave_out_their_rows_and_nothing_else(tmp_path, monkeypatch, capsys):
-    (tmp_path / "empty").mkdir()
-    monkeypatch.setenv("UNSHUFFLE_DATA", str(tmp_path / "empty"))
-    monkeypatch.setenv("UNSHUFFLE_CACHE", str(tmp_path / "empty"))
-
-    def refuse(dataset):
-        raise MissingDataError(f"'{dataset.name}' could not be fetched")
-
-    monkeypatch.setattr(datasets, "_download", refuse)
-    out = tmp_path / "out"
-    assert run(["reproduce", "table1", "figure1", "--out", str(out)]) == 2
-    errors = capsys.readouterr().err
-    assert "left out: table1 without lsat: 'lsat' could not be fetched" in errors
-    page = (out / "index.html").read_text(encoding="utf-8")
-    assert "could not be fetched" in page
-    assert page.count("<section") == 1
-
-
 # ---- small things -------------------------------------------------------------------------------
 
 
@@ -364,6 +247,20 @@ def test_table_1_is_the_printed_one():
         .verdict
     )
     assert verdict.startswith("Agrees:") and "13 of 13" in verdict
+
+
+def test_every_experiment_and_method_has_a_measured_time():
+    tasks = runner.plan_tasks(EXPERIMENTS, Scope())
+    planned = {(t.experiment, str(t.settings.get("method", "-"))) for t in tasks}
+    assert set(load_factors()) == planned
+
+
+def test_measured_times_lead_to_the_expected_ones():
+    tasks = runner.plan_tasks(["figure4"], Scope(quick=True))
+    rows = [{**t.settings, "seconds": 2 * expected_seconds([t])} for t in tasks]
+    factors = measure_factors("figure4", rows)
+    for method, factor in factors.items():
+        assert factor == pytest.approx(2 * load_factors()["figure4", method])
 
 
 def test_auto_is_fitted_where_the_paper_has_its_rule():

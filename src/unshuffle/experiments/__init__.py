@@ -10,8 +10,8 @@ from unshuffle.errors import InputError, quote, suggest
 if TYPE_CHECKING:
     from unshuffle.experiments.runner import Experiment
 
-# Name on the command line (its label in the source of the paper) → module, in the order of print;
-# the number in print is the `place` of each.
+# Name on the command line (its label in the source of the paper) → module, in the order of print
+# but for the negative control, which belongs beside its table; the number in print is the `place`.
 EXPERIMENTS = {
     "figure1": "figure1",
     "figure2": "figure2",
@@ -23,10 +23,10 @@ EXPERIMENTS = {
     "regularization": "regularization",
     "table1": "table1",
     "table2": "table2",
+    "negative-control": "negative_control",
     "table3": "table3",
     "regimes-ls-p1": "regimes_ls_p1",
     "figureC": "figure_c",
-    "negative-control": "negative_control",
 }
 
 

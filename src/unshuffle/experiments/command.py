@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ Fit on one machine, draw on another that has the same folder:
 @click.option(
     "--step",
     type=click.Choice(STEPS),
-    help="Stop after fitting ('run'), or only draw ('draw') or write the page ('page') from rows.",
+    help="Only fit ('run', which needs no drawing library), only draw rows that are here ('draw'), "
+    "or only write the page of what is drawn ('page').",
 )
 @click.option(
     "--sequences", metavar="FILE", help="Your own file of sequence and affinity, for table3."
@@ -80,8 +82,7 @@ def reproduce(
         show_list(scope)
         return
     chosen = choose_names(names)
-    if step != "run":
-        check_extras()
+    check_extras(step)
     left_out = reproduce_all(chosen, scope, Path(out), seed, jobs, step)
     for line in left_out:
         click.echo(f"left out: {line}", err=True)
@@ -99,89 +100,120 @@ def choose_names(names: Sequence[str]) -> list[str]:
     return [name for name in EXPERIMENTS if "all" in names or name in names]
 
 
-def check_extras() -> None:
+def check_extras(step: str | None) -> None:
     """Find out before hours of fitting whether the results can be drawn."""
-    import_extra("matplotlib", "report", "drawing the figures (or use --step run)")
-    import_extra("jinja2", "report", "the page (or use --step run)")
+    if step in (None, "draw"):
+        import_extra("matplotlib", "report", "drawing the figures (or use --step run)")
+    if step in (None, "page"):
+        import_extra("jinja2", "report", "the page (or use --step run)")
 
 
 def reproduce_all(
     names: Sequence[str], scope: Scope, out: Path, seed: int, jobs: int, step: str | None
 ) -> list[str]:
-    """Run, draw and write the page; return what was left out, one line each."""
+    """Do one step, or all three; return what was left out, one line each."""
     from unshuffle.experiments import runner
+    from unshuffle.experiments.page import write_page
 
     planned = runner.plan_tasks(names, scope)
-    tasks, missing = runner.split_by_data(planned)
     runner.prepare_folder(out, seed)
-    left_out = describe_missing(planned, missing)
-    todo = runner.missing_tasks(out, tasks, seed)
+    todo = runner.missing_tasks(out, planned, seed)
+    reasons: dict[str, str] = {}
     if step in (None, "run"):
-        run_with_progress(out, todo, len(tasks), seed, jobs)
-    if step == "run":
-        return left_out
-    items = draw_all(names, planned, tasks, out)
-    if step != "draw":
-        from unshuffle.experiments.page import write_page
-
-        write_page(out / "index.html", items, seed, scope.quick, left_out)
-        click.echo(str(out / "index.html"))
+        # Only rows still to come need their data: what is here is drawn from the rows alone.
+        todo, reasons = runner.split_by_data(todo)
+        run_with_progress(out, todo, planned, seed, jobs)
+        show_times(out, names, planned)
+    still = [] if step == "page" else runner.missing_tasks(out, planned, seed)
+    lacking = find_lacking(still, reasons)
+    left_out = [
+        f"{name} without {data}: {reason}"
+        for name, group in lacking.items()
+        for data, reason in group.items()
+    ]
+    if step in (None, "draw"):
+        draw_all(names, scope, out, lacking)
+    if step in (None, "page"):
+        click.echo(str(write_page(out, seed, left_out)))
     else:
         click.echo(str(out))
     return left_out
 
 
-def describe_missing(planned: Sequence[Task], missing: dict[str, str]) -> list[str]:
-    """Say which experiments lack which data set, and why."""
-    lines = []
-    for data, reason in missing.items():
-        users = dict.fromkeys(t.experiment for t in planned if t.settings.get("data") == data)
-        lines.append(f"{', '.join(users)} without {data}: {reason}")
-    return lines
+def find_lacking(tasks: Sequence[Task], reasons: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return the data sets of which rows are lacking, by experiment, each with the reason."""
+    lacking: dict[str, dict[str, str]] = {}
+    for task in tasks:
+        if "data" in task.settings:
+            data = task.settings["data"]
+            group = lacking.setdefault(task.experiment, {})
+            group[data] = reasons.get(data, "it has no rows here")
+    return lacking
 
 
 def draw_all(
-    names: Sequence[str], planned: Sequence[Task], tasks: Sequence[Task], out: Path
-) -> list[Any]:
+    names: Sequence[str], scope: Scope, out: Path, lacking: dict[str, dict[str, str]]
+) -> None:
     """Draw every experiment that has rows, or needs none, and save what was drawn."""
     from unshuffle.experiments import runner
-    from unshuffle.experiments.drawing import figure_style, save_drawing
-    from unshuffle.experiments.page import Item
+    from unshuffle.experiments.drawing import figure_style
+    from unshuffle.experiments.page import save_drawn
 
-    items = []
     for name in names:
-        table = runner.read_table(out, name, tasks)
-        if not len(table) and any(task.experiment == name for task in planned):
+        planned = runner.plan_tasks([name], scope)
+        table = runner.read_table(out, name, planned)
+        if planned and not len(table):
             continue
-        experiment = load_experiment(name)
         with figure_style():
-            drawing = experiment.draw(table)
+            drawing = load_experiment(name).draw(table)
+        facts = {
+            # Some experiments are the same in a quick run.
+            "is_quick": planned != runner.plan_tasks([name], replace(scope, quick=False)),
+            "left_out": [f"{data}: {reason}" for data, reason in lacking.get(name, {}).items()],
+        }
         try:
-            save_drawing(drawing, name, out)
+            save_drawn(out, name, drawing, table.rows, **facts)
         except OSError as exc:
             raise InputError(f"--out {out} cannot be written: {shorten(exc, 100)}") from exc
         click.echo(f"{name}: {drawing.verdict}", err=True)
-        items.append(Item(experiment, table, drawing))
-    return items
 
 
-def run_with_progress(out: Path, todo: list[Task], n_planned: int, seed: int, jobs: int) -> None:
+def show_times(out: Path, names: Sequence[str], planned: Sequence[Task]) -> None:
+    """Say how long the rows took, those of earlier runs too: the sum of their own seconds."""
+    from unshuffle.experiments import runner
+    from unshuffle.experiments.page import show_duration
+
+    click.echo(f"{'name':<17}{'fits':>7}{'computing':>12}", err=True)
+    n_fits, total = 0, 0.0
+    for name in names:
+        seconds = [float(row["seconds"]) for row in runner.find_rows(out, name, planned)]
+        n_fits, total = n_fits + len(seconds), total + sum(seconds)
+        if seconds:
+            click.echo(f"{name:<17}{len(seconds):>7}{sum(seconds):>10.1f} s", err=True)
+    half = show_duration(total / 2)
+    click.echo(f"{'all':<17}{n_fits:>7}{total:>10.1f} s: about {half} on two cores", err=True)
+
+
+def run_with_progress(
+    out: Path, todo: list[Task], planned: Sequence[Task], seed: int, jobs: int
+) -> None:
     """Compute what is missing under a progress bar that knows the whole plan."""
     from unshuffle.experiments import runner
+    from unshuffle.experiments.timing import expected_seconds
 
-    done = n_planned - len(todo)
-    if done:
-        click.echo(f"{done} of {n_planned} rows are here already", err=True)
+    n_here = sum(len(runner.find_rows(out, name, planned)) for name in EXPERIMENTS)
+    if n_here:
+        click.echo(f"{n_here} of {len(planned)} rows are here already", err=True)
     if not todo:
         return
     n_failed = 0
     try:
-        with progress_bar(runner.expected_seconds(todo), len(todo)) as advance:
+        with progress_bar(expected_seconds(todo), len(todo)) as advance:
 
             def on_row(task: Task, row: dict[str, Any]) -> None:
                 nonlocal n_failed
                 n_failed += str(row["status"]).startswith("failed")
-                advance(task.experiment, runner.expected_seconds([task]))
+                advance(task.experiment, expected_seconds([task]))
 
             runner.run_tasks(out, todo, seed, jobs, on_row)
     except KeyboardInterrupt:
@@ -229,18 +261,17 @@ def progress_bar(total: float, n_rows: int) -> Iterator[Callable[[str, float], N
 
 def show_list(scope: Scope) -> None:
     """List the experiments with the number of fits and the expected time on two cores."""
-    from dataclasses import replace
-
     from unshuffle.experiments import runner
     from unshuffle.experiments.page import show_duration
+    from unshuffle.experiments.timing import expected_seconds
 
     totals = {True: 0.0, False: 0.0}
-    click.echo(f"{'name':<17}{'quick':>9}{'full':>9}   what (times: estimates on two cores)")
+    click.echo(f"{'name':<17}{'quick':>9}{'full':>9}   what (times: on two cores, as measured)")
     for name in EXPERIMENTS:
         shown = []
         for quick in totals:
             tasks = runner.plan_tasks([name], replace(scope, quick=quick))
-            seconds = runner.expected_seconds(tasks) / 2
+            seconds = expected_seconds(tasks) / 2
             totals[quick] += seconds
             shown.append(show_duration(seconds))
         experiment = load_experiment(name)

@@ -32,6 +32,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "paper": ("the paper's rule", "#0072B2", "^"),
     "control": ("negative control", "#7F7F7F", "X"),
 }
+FAILED = "failed"
 # The paper's shades, and a mark that survives where there are no shades.
 COLOURS = {"green": ("#d9f2d9", "🟩"), "yellow": ("#fff6c2", "🟨"), "red": ("#fbd9d9", "🟥")}
 
@@ -71,10 +72,20 @@ class Sheet:
 
     def to_html(self) -> str:
         """Return the sheet as a piece of HTML that carries its own colours."""
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.header)
+        # Words stand to the left, numbers to the right; a fit that failed is a number that is not.
+        is_text = [
+            any(cells[k].text[:1].isalpha() and cells[k].text != FAILED for cells in self.rows)
+            for k in range(len(self.header))
+        ]
+        head = "".join(
+            f'<th scope="col"{_side(left)}>{html.escape(name)}</th>'
+            for name, left in zip(self.header, is_text, strict=True)
+        )
         body = "".join(
-            "<tr>" + "".join(_cell_html(cell, i == 0) for i, cell in enumerate(row)) + "</tr>\n"
-            for row in self.rows
+            "<tr>"
+            + "".join(_cell_html(cell, k, is_text[k]) for k, cell in enumerate(cells))
+            + "</tr>\n"
+            for cells in self.rows
         )
         return (
             f"<table><caption>{html.escape(self.title)}</caption>\n"
@@ -91,10 +102,17 @@ class Drawing:
     figure: Any = None
 
 
-def _cell_html(cell: Cell, is_heading: bool) -> str:
-    style = f' style="background:{COLOURS[cell.colour][0]}"' if cell.colour else ""
-    tag = 'th scope="row"' if is_heading else "td"
-    return f"<{tag}{style}>{html.escape(cell.text)}</{tag.split()[0]}>"
+def _side(is_text: bool, more: str = "") -> str:
+    style = ("text-align:left;" if is_text else "") + more
+    return f' style="{style}"' if style else ""
+
+
+def _cell_html(cell: Cell, column: int, is_text: bool) -> str:
+    # The ink comes with the shade: a page around it may be dark.
+    shade = f"background:{COLOURS[cell.colour][0]};color:#1a1c1e" if cell.colour else ""
+    tag = "td" if column else "th"
+    scope = "" if column else ' scope="row"'
+    return f"<{tag}{scope}{_side(is_text, shade)}>{html.escape(cell.text)}</{tag}>"
 
 
 def error_cell(error: float, digits: int = 2) -> Cell:
@@ -104,7 +122,7 @@ def error_cell(error: float, digits: int = 2) -> Cell:
     ('green', 'yellow', 'red')
     """
     if not math.isfinite(error):
-        return Cell("failed")
+        return Cell(FAILED)
     colour = "green" if error < 0.3 else "yellow" if error <= 1 else "red"
     return Cell(f"{error:.{digits}f}", colour)
 

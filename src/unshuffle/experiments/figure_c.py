@@ -74,7 +74,7 @@ def _verdict(table: Table) -> str:
     listed = ", ".join(f"{m} {apart[m]:.2f}" for m in sorted(apart, key=apart.__getitem__))
     spread = f"{min(alike[m] for m in five):.2f} to {max(alike[m] for m in five):.2f}"
     return (
-        f"{'Agrees' if no_gain and worst == 'small-d' else 'Agrees in part'}, for w₀ = [1, 3]: "
+        f"{'Agrees' if no_gain and worst == 'small-d' else 'Agrees in part'}: for w₀ = [1, 3] "
         f"over all n the errors are {listed}; EMD and KS "
         f"{'gain nothing on' if no_gain else 'improve on'} LS and SM, and {worst} is the worst of "
         f"the five. With w₀ = [1, 1] the five are {spread} off."

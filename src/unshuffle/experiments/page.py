@@ -1,71 +1,127 @@
-"""One offline page with every figure and table that was drawn."""
+"""One offline page with every figure and table that was drawn in a folder.
+
+Between drawing and the page lies a file for each experiment, `drawn/NAME.json`: the verdict, what
+it was drawn from and the files that were written. The page reads these files and nothing else, so
+that it shows whatever the folder holds, not only what the last command asked for.
+"""
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from unshuffle.errors import import_extra
-from unshuffle.experiments.drawing import Drawing, save_figure
+from unshuffle.errors import InputError, import_extra
+from unshuffle.experiments import EXPERIMENTS, load_experiment
+from unshuffle.experiments.drawing import Drawing, save_drawing
 from unshuffle.experiments.origin import library_version
-from unshuffle.experiments.rows import Table
-from unshuffle.experiments.runner import Experiment
+from unshuffle.experiments.runner import rows_path
+from unshuffle.files.writing import write_whole
 
 
 @dataclass(frozen=True)
-class Item:
-    """One experiment with its rows and what was drawn from them."""
+class Drawn:
+    """What the page has to know of one drawing; `files` are relative to the folder."""
 
-    experiment: Experiment
-    table: Table
-    drawing: Drawing
+    verdict: str
+    is_quick: bool
+    n_rows: int
+    seconds: float
+    left_out: list[str]
+    files: list[str]
 
 
-def write_page(
-    path: Path, items: Sequence[Item], seed: int, quick: bool, left_out: Sequence[str]
-) -> None:
-    """Write the page; everything it needs is inside it."""
+def save_drawn(out: Path, name: str, drawing: Drawing, rows: Sequence[Any], **facts: Any) -> None:
+    """Write figure and sheets, remove those of an earlier drawing, and then say what is there."""
+    before = load_drawn(out, name)
+    written = [path.relative_to(out).as_posix() for path in save_drawing(drawing, name, out)]
+    for old in set(before.files if before else ()) - set(written):
+        (out / old).unlink(missing_ok=True)
+    (out / "drawn").mkdir(exist_ok=True)
+    seconds = sum(float(row["seconds"]) for row in rows)
+    drawn = Drawn(drawing.verdict, n_rows=len(rows), seconds=seconds, files=written, **facts)
+    write_whole(_drawn_path(out, name), json.dumps(asdict(drawn), indent=1, ensure_ascii=False))
+
+
+def load_drawn(out: Path, name: str) -> Drawn | None:
+    """Return what was drawn of an experiment, or None."""
+    path = _drawn_path(out, name)
+    try:
+        return Drawn(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, TypeError, ValueError) as exc:
+        raise InputError(f"{path} is damaged: delete it and run again with --step draw") from exc
+
+
+def _drawn_path(out: Path, name: str) -> Path:
+    return out / "drawn" / f"{name}.json"
+
+
+def write_page(out: Path, seed: int, left_out: Sequence[str] = ()) -> Path:
+    """Write the page of everything drawn in a folder; all that it needs is inside it."""
+    found = {name: load_drawn(out, name) for name in EXPERIMENTS}
+    items = [_describe(out, name, drawn) for name, drawn in found.items() if drawn is not None]
+    if not items:
+        raise InputError(
+            f"nothing is drawn in {out}: run without --step, or with --step draw first"
+        )
     jinja2 = import_extra("jinja2", "report", "the page")
     text = files("unshuffle.experiments").joinpath("page.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     page = environment.from_string(text).render(
-        items=[_describe(item) for item in items],
+        items=items,
         seed=seed,
-        quick=quick,
         version=library_version(),
         left_out=left_out,
+        undrawn=[_describe_undrawn(out, name) for name in EXPERIMENTS if found[name] is None],
+        total=show_duration(sum(item["seconds"] for item in items)),
+        n_rows=sum(item["n_rows"] for item in items),
     )
-    path.write_text(page, encoding="utf-8")
+    return write_whole(out / "index.html", page)
 
 
-def _describe(item: Item) -> dict[str, Any]:
-    experiment, drawing = item.experiment, item.drawing
+def _describe(out: Path, name: str, drawn: Drawn) -> dict[str, Any]:
+    experiment = load_experiment(name)
+    word, _, rest = drawn.verdict.partition(":")
+    try:
+        texts = {each: (out / each).read_text("utf-8") for each in drawn.files if _is_shown(each)}
+    except OSError as exc:
+        raise InputError(f"{exc.filename} is gone: run again with --step draw") from exc
+    svg = next((text for each, text in texts.items() if each.endswith(".svg")), "")
     return {
-        "name": experiment.name,
+        "name": name,
         "title": experiment.title,
         "place": experiment.place,
         "caption": experiment.caption,
         "choices": experiment.choices,
-        "verdict": drawing.verdict,
-        "svg": _inline_svg(drawing.figure, experiment.name),
-        "sheets": [sheet.to_html() for sheet in drawing.sheets],
-        "n_rows": len(item.table),
-        "minutes": show_duration(sum(row["seconds"] for row in item.table)),
+        "word": word,
+        "rest": rest,
+        "agrees": word == "Agrees",
+        "is_quick": drawn.is_quick,
+        # The XML head of an SVG file has no place inside HTML.
+        "svg": svg[svg.index("<svg") :] if svg else "",
+        "sheets": [text for each, text in texts.items() if each.endswith(".html")],
+        "left_out": drawn.left_out,
+        "n_rows": drawn.n_rows,
+        "seconds": drawn.seconds,
+        "minutes": show_duration(drawn.seconds),
     }
 
 
-def _inline_svg(figure: Any, name: str) -> str:
-    """Return a figure as SVG without its XML head, which has no place inside HTML."""
-    if figure is None:
-        return ""
-    buffer = io.StringIO()
-    save_figure(figure, name, buffer)
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+def _is_shown(name: str) -> bool:
+    return name.endswith((".svg", ".html"))
+
+
+def _describe_undrawn(out: Path, name: str) -> dict[str, str]:
+    is_run = rows_path(out, name).exists()
+    reason = "has rows, but is not drawn" if is_run else "has not been run"
+    return {"name": name, "place": load_experiment(name).place, "reason": reason}
 
 
 def show_duration(seconds: float) -> str:

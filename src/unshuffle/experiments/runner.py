@@ -90,14 +90,18 @@ def make_rng(seed: int, experiment: Experiment, settings: Settings) -> np.random
 
 
 def compute_row(task: Task, seed: int) -> Row:
-    """Compute one row; what the fit has to say is in its `status`, so warnings are not repeated."""
+    """Compute one row; what the fit has to say is in its `status`, so warnings are not repeated.
+
+    Its seconds are those of the processor: a row computes in one thread and waits for nothing, and
+    what else the machine was doing is not to be counted.
+    """
     experiment = load_experiment(task.experiment)
     rng = make_rng(seed, experiment, task.settings)
-    started = time.perf_counter()
+    started = time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         result = experiment.run_one({**task.settings, "seed": seed}, rng)
-    seconds = round(time.perf_counter() - started, 4)
+    seconds = round(time.process_time() - started, 4)
     version = row_version(experiment)
     return {**task.settings, "seed": seed, **result, "seconds": seconds, "version": version}
 
@@ -107,23 +111,20 @@ def plan_tasks(names: Iterable[str], scope: Scope) -> list[Task]:
     return [Task(name, s) for name in names for s in load_experiment(name).grid(scope)]
 
 
-def expected_seconds(tasks: Iterable[Task]) -> float:
-    """Estimate the time of these rows on one core."""
-    return sum(load_experiment(task.experiment).seconds(task.settings) for task in tasks)
-
-
 def split_by_data(tasks: Iterable[Task]) -> tuple[list[Task], dict[str, str]]:
     """Part the tasks that can run from the data sets that are missing, with the reason."""
-    kept, missing, here = [], {}, set()
+    kept: list[Task] = []
+    missing: dict[str, str] = {}
+    here = set()
     for task in tasks:
         name = task.settings.get("data")
         if name in missing:
             continue
-        if name is not None and name not in here and not task.settings.get("made"):
+        if _is_from_file(task.settings) and name not in here:
             try:
-                dataset_path(name)
+                dataset_path(str(name))
             except MissingDataError as exc:
-                missing[name] = str(exc)
+                missing[str(name)] = str(exc)
                 continue
             here.add(name)
         kept.append(task)
@@ -172,17 +173,32 @@ def rows_path(out: Path, name: str) -> Path:
     return out / "rows" / f"{name}.csv"
 
 
+def find_rows(out: Path, name: str, tasks: Iterable[Task]) -> list[Row]:
+    """Return the rows of these tasks that are there, in the order of the tasks."""
+    by_key, keys = _rows_by_key(out, name), load_experiment(name).keys
+    wanted = [row_key(t.settings, keys) for t in tasks if t.experiment == name]
+    return [by_key[key] for key in wanted if key in by_key]
+
+
 def read_table(out: Path, name: str, tasks: Iterable[Task]) -> Table:
-    """Read the rows of these tasks, in their order; rows beyond them are left alone."""
-    by_key = _rows_by_key(out, name)
-    keys = [row_key(t.settings, load_experiment(name).keys) for t in tasks if t.experiment == name]
-    lacking = sum(key not in by_key for key in keys)
-    if lacking:
+    """Read the rows of these tasks; rows beyond them are left alone.
+
+    A data set may be missing altogether, since it cannot always be had; nothing else may.
+    """
+    mine = [task for task in tasks if task.experiment == name]
+    rows = find_rows(out, name, mine)
+    begun = {row.get("data") for row in rows}
+    needed = [t for t in mine if t.settings.get("data") in begun or not _is_from_file(t.settings)]
+    if len(rows) < len(needed):
         raise InputError(
-            f"{rows_path(out, name)} lacks {lacking} of {len(keys)} rows: run 'unshuffle reproduce "
-            f"{name}' with the same --out first"
+            f"{rows_path(out, name)} lacks {len(needed) - len(rows)} of {len(needed)} rows: run "
+            f"'unshuffle reproduce {name}' with the same --out first"
         )
-    return Table(tuple(by_key[key] for key in keys))
+    return Table(tuple(rows))
+
+
+def _is_from_file(settings: Settings) -> bool:
+    return "data" in settings and not settings.get("made")
 
 
 def missing_tasks(out: Path, tasks: Iterable[Task], seed: int) -> list[Task]:
