@@ -134,7 +134,8 @@ def test_the_time_of_all_rows_is_summed(tmp_path, small_figure2, cheap_auto, cap
     first = capsys.readouterr().err.splitlines()
     assert run(args) == 0
     second = capsys.readouterr().err.splitlines()
-    assert second == ["8 of 8 rows are here already", *first]
+    assert first[0] == "figure2 is computed"
+    assert second == ["8 of 8 rows are here already", *first[1:]]
     assert re.fullmatch(r"all +8 +\d+\.\d s: about \d+ s on two cores", first[-1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -123,7 +124,8 @@ def reproduce_all(
         # Only rows still to come need their data: what is here is drawn from the rows alone.
         todo, reasons = runner.split_by_data(todo)
         run_with_progress(out, todo, planned, seed, jobs)
-        show_times(out, names, planned)
+        if planned:
+            show_times(out, names, planned)
     still = [] if step == "page" else runner.missing_tasks(out, planned, seed)
     lacking = find_lacking(still, reasons)
     left_out = [
@@ -206,13 +208,17 @@ def run_with_progress(
         click.echo(f"{n_here} of {len(planned)} rows are here already", err=True)
     if not todo:
         return
-    n_failed = 0
+    n_failed, n_left = 0, Counter(task.experiment for task in todo)
     try:
         with progress_bar(expected_seconds(todo), len(todo)) as advance:
 
             def on_row(task: Task, row: dict[str, Any]) -> None:
                 nonlocal n_failed
                 n_failed += str(row["status"]).startswith("failed")
+                n_left[task.experiment] -= 1
+                if not n_left[task.experiment] and not sys.stderr.isatty():
+                    # A log has no bar, and a run of an hour should not be silent.
+                    click.echo(f"{task.experiment} is computed", err=True)
                 advance(task.experiment, expected_seconds([task]))
 
             runner.run_tasks(out, todo, seed, jobs, on_row)
