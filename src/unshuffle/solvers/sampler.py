@@ -93,7 +93,7 @@ class Sampler:
 
     def priors(self, log_sigma: float | None) -> tuple[str, ...]:
         """Say in sentences what was assumed; `log_sigma` is the known noise in standard units."""
-        sentences = self.prior.priors(log_sigma, 1.0)
+        sentences = self.prior.priors(log_sigma)
         # The likelihood's second sentence is on its estimate where the noise is not known.
         kept = sentences[:1] if log_sigma is None else sentences
         return (

@@ -19,7 +19,7 @@ from unshuffle.kernels import tempering as kernels
 from unshuffle.solvers.chains import bridge_levels, log_prior_mass
 from unshuffle.solvers.likelihood.modes import draw_starts
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN
-from unshuffle.solvers.likelihood.target import _SIGNAL_FLOOR, Target
+from unshuffle.solvers.likelihood.target import SIGNAL_FLOOR, Target
 
 # At first the ladder grows from the hot end to the least noise in so many rounds of so many sweeps:
 # replicas must come down slowly, or they freeze in the first matching they meet. Then the ends
@@ -108,7 +108,7 @@ def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
         gram=target.n * spreads,
         spreads=spreads,
         reach=np.array(reach),
-        prior=np.array([o.weight_scale, o.share_low + o.share_high, excess, _SIGNAL_FLOOR]),
+        prior=np.array([o.weight_scale, o.share_low + o.share_high, excess, SIGNAL_FLOOR]),
         squares=float(labels @ labels),
     )
     return model, axes

@@ -12,7 +12,7 @@ from unshuffle.bags import Bags
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Likelihood
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
-_SIGNAL_FLOOR = 1e-3
+SIGNAL_FLOOR = 1e-3
 # Step of differences in log sigma: far above the Sinkhorn tolerance, far below the width of modes.
 _STEP = 0.01
 
@@ -95,16 +95,16 @@ class Target:
         pull = self.covariance @ w
         power = float(w @ pull)
         total = power + noise
-        signal = power + _SIGNAL_FLOOR * total
+        signal = power + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
         ratio = noise / o.tilt_share
         half = 0.5 * tilt * o.tilt_weight
         value = -0.5 * float(w @ w) / o.weight_scale**2 + k * log(signal) - both * log(total)
         value += 2.0 * o.share_low * log_sigma - half * np.log1p(ratio)
-        along = k * 2.0 * (1.0 + _SIGNAL_FLOOR) / signal - 2.0 * both / total
+        along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
         gradient = -w / o.weight_scale**2 + along * pull
-        slope = 2.0 * o.share_low + (k * 2.0 * _SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
+        slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         slope -= 2.0 * half * ratio / (1.0 + ratio)
         return value, gradient, slope
 
