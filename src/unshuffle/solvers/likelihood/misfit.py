@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from scipy.special import ndtr
@@ -40,13 +40,29 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     return max(0.0, ratio - 0.5 * (n_cells - 1) - 2.0 * sqrt(0.5 * (n_cells - 1)))
 
 
+def measure_scatter(target: Target, theta: np.ndarray) -> tuple[float, float]:
+    """Return by how much bag means scatter beyond the noise, and on how many degrees of freedom.
+
+    Residual squares of the regression of bag means, in units of the fitted noise: one where bags
+    are random samples, more where they share something that the model leaves out.
+    """
+    root = np.sqrt(np.diff(target.offsets))
+    rows, labels = target.bag_rows * root[:, None], target.bag_labels * root
+    w, _, rank, _ = np.linalg.lstsq(rows, labels, rcond=None)
+    dof = target.dof - target.n + len(root) - float(rank)
+    if dof < 1.0:
+        return 1.0, 0.0
+    squares = float(((labels - rows @ w) ** 2).sum())
+    return squares / dof / exp(2.0 * target.split(theta)[1]), dof
+
+
 def choose_powers(target: Target, modes: list[Mode]) -> tuple[float, float]:
     """Return the powers of the likelihood's two parts, deviations and means.
 
-    The first is near one for a good fit and coarse_size/n for a misfit. What the means of bags say
-    holds for any mean and any noise, so that a misfit costs it little: the weights that minimise
-    squares leave residuals without correlation to the features, and only their variance, larger
-    than that of the best fit, is in doubt.
+    The first is near one for a good fit and coarse_size/n for a misfit. What the means of random
+    bags say holds for any curve and any noise, since least squares leaves residuals that do not
+    correlate with the features. So the means lose as much only until their own scatter shows, with
+    more bags than weights, how far they can be trusted.
     """
     o = target.options
     sizes = np.diff(target.offsets)
@@ -55,7 +71,10 @@ def choose_powers(target: Target, modes: list[Mode]) -> tuple[float, float]:
     # Modes were found under the low-noise tilt, which moves them off the best fit: judge both.
     judged = [theta for _, theta in modes[:_N_JUDGED]]
     judged += [climb(target, theta, 0.0)[1] for theta in judged]
-    misfit = min(measure_misfit(target, theta) for theta in judged)
+    misfits = [measure_misfit(target, theta) for theta in judged]
+    misfit, best = min(misfits), judged[int(np.argmin(misfits))]
     doubt = misfit / (misfit + o.coarse_gate)
-    power = trust / (1.0 + target.n / o.coarse_size * doubt)
-    return power, max(power, 1.0 / (1.0 + (o.coarse_means - 1.0) * doubt))
+    coarsening = 1.0 + target.n / o.coarse_size * doubt
+    scatter, dof = measure_scatter(target, best)
+    known = doubt * dof * log(max(scatter, 1.0)) + o.coarse_bags * log(coarsening)
+    return trust / coarsening, exp(-known / (dof + o.coarse_bags))

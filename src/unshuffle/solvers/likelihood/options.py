@@ -54,9 +54,9 @@ class Likelihood:
     coarse_size: float = 150.0
     # Nats of misfit at which half of the coarsening applies.
     coarse_gate: float = 10.0
-    # The same misfit makes the variance of bag means up to this many times that of the model: 1 and
-    # 2 gain a little more with eight bags, but lose where two bags must decide between modes.
-    coarse_means: float = 4.0
+    # The same coarsening holds for bag means until their own scatter is known; it counts as this
+    # many degrees of freedom against it.
+    coarse_bags: float = 4.0
     # Starts screened, refined and kept: more than 60 modes never mattered with several bags; with
     # one bag they average out.
     n_starts: int = 240
