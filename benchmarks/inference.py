@@ -4,17 +4,20 @@
     python benchmarks/inference.py table
 
 `run` adds one line per simulation to results/inference.csv and skips what is there already;
-`table` prints and writes results/inference.md. Seed 0 is for reporting; tuning uses seeds from
-1000.
+`table` prints every case and the commits that its rows come from, and writes results/inference.md.
+With --fresh the rows of other commits are dropped first. Seed 0 is for reporting; tuning uses
+seeds from 1000.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -30,7 +33,7 @@ RESULTS = Path(__file__).parent / "results"
 ROWS = RESULTS / "inference.csv"
 FIELDS = (
     "seed", "case", "known", "trial", "covered", "identified", "error", "seconds", "draws", "width",
-    "score", "oracle", "reliability",
+    "score", "oracle", "reliability", "commit",
 )  # fmt: skip
 
 # n, d, bags, law of the features, SNR in dB, and what is asked of the case.
@@ -109,20 +112,30 @@ def read_rows() -> list[dict]:
     return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
-def run(n_trials: int, n_jobs: int, seed: int) -> None:
+def head_commit() -> str:
+    """Return the short name of the commit of this checkout, "-" where there is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() or "-"
+
+
+def run(n_trials: int, n_jobs: int, seed: int, is_fresh: bool) -> None:
     """Compute the rows that are missing."""
-    rows = read_rows()
+    commit = head_commit()
+    rows = [row for row in read_rows() if not is_fresh or row["commit"] == commit]
     done = {(int(r["case"]), bool(int(r["known"])), int(r["trial"]), int(r["seed"])) for r in rows}
     kinds = [(case, False) for case in range(len(CASES))] + [(case, True) for case in KNOWN]
     plan = [(case, known, t, seed) for t in range(n_trials) for case, known in kinds]
     missing = [job for job in plan if job not in done]
     RESULTS.mkdir(exist_ok=True)
-    if not rows:
-        ROWS.write_text(",".join(FIELDS) + "\n")
+    lines = [",".join(FIELDS), *(",".join(row[field] for field in FIELDS) for row in rows)]
+    ROWS.write_text("\n".join(lines) + "\n")
     with Progress() as progress, ProcessPoolExecutor(n_jobs) as pool, ROWS.open("a") as file:
         task = progress.add_task("simulations", total=len(missing))
         for future in as_completed([pool.submit(run_one, job) for job in missing]):
-            row = future.result()
+            row = future.result() | {"commit": commit}
             file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
             progress.advance(task)
@@ -157,6 +170,9 @@ def table(seed: int) -> str:
             lines.append(f"\nError with noise given / unknown at {CASES[case][4]} dB: {ratio:.3f}.")
     if (MATCHING, False) in cells:
         lines.append(matching_line(cells[MATCHING, False]))
+    commits = Counter(row["commit"] for rows in cells.values() for row in rows)
+    shown = ", ".join(f"{name} ({count})" for name, count in commits.most_common())
+    lines.append(f"\nCommit (rows): {shown}.")
     return "\n".join(lines) + "\n"
 
 
@@ -183,9 +199,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fresh", action="store_true", help="drop the rows of other commits")
     args = parser.parse_args()
     if args.command == "run":
-        run(args.trials, args.jobs, args.seed)
+        run(args.trials, args.jobs, args.seed, args.fresh)
     text = table(args.seed)
     (RESULTS / "inference.md").write_text(f"Simulations of seed {args.seed}.\n\n" + text)
     sys.stdout.write(text)
