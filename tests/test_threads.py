@@ -12,6 +12,7 @@ from unshuffle.bags import make_bags
 from unshuffle.penalties import no_penalty
 from unshuffle.problem import Problem
 from unshuffle.solvers import projection
+from unshuffle.solvers.threads import map_all
 
 N_STARTS = 13
 
@@ -32,6 +33,7 @@ METHODS = {
     "emd": "emd",
     "ks": "ks",
     "sm": "sm",
+    "likelihood": "likelihood",
     "order-invariant": OrderInvariant(cube, 2.0),
     "order-invariant with pull": OrderInvariant(cube, 2.0, pull_cube),
 }
@@ -116,3 +118,25 @@ def test_an_error_in_one_thread_ends_the_others_at_once(error):
     # One evaluation calls g twice for the one bag; the other thread may be in one and begin one.
     assert len(calls_after) <= 8
     assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
+@pytest.mark.parametrize("n", [0, 1, 7, 100])
+def test_mapping_keeps_the_order_of_items(n, n_jobs):
+    assert map_all(lambda item: item * item, list(range(n)), n_jobs) == [k * k for k in range(n)]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_in_one_item_ends_all_and_is_the_one_raised(error):
+    seen = []
+
+    def work(item):
+        if item == 3:
+            raise error("item 3")
+        time.sleep(0.002)
+        seen.append(item)
+
+    with pytest.raises(error, match="item 3"):
+        map_all(work, list(range(2000)), 2)
+    # Two threads would take 2 s for all; each ends within one item of the error.
+    assert len(seen) < 500

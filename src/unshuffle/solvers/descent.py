@@ -8,7 +8,6 @@ depend on how starts are divided among threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import Event
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.problem import Evaluate
+from unshuffle.solvers.threads import run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
 MAX_ITERATIONS = 1000
@@ -48,36 +48,18 @@ def descend(
     taken, which keeps collinear columns at their minimum-norm weights. A start stops when an
     iteration gains less than `tol`. An error or interrupt in one thread ends them all.
     """
-    n_parts = min(effective_n_jobs(n_jobs), len(starts))
-    stop = Event()
 
-    def run(part: np.ndarray) -> Ends:
+    def run(part: np.ndarray, stop: Event) -> Ends:
         return _descend_part(evaluate, part, inverse, l1, tol, stop)
 
-    if n_parts <= 1:
-        return run(starts)
-    with ThreadPoolExecutor(n_parts) as pool:
-        # Leaving the pool waits for its threads, which `stop` lets go after one evaluation each.
-        try:
-            futures = [pool.submit(run, part) for part in np.array_split(starts, n_parts)]
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            stop.set()
-        parts = _results(futures)
+    n_parts = max(1, min(effective_n_jobs(n_jobs), len(starts)))
+    parts = run_all(run, np.array_split(starts, n_parts), n_jobs)
     return Ends(
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.values for part in parts]),
         np.concatenate([part.is_converged for part in parts]),
         sum(part.n_evaluations for part in parts),
     )
-
-
-def _results(futures: list[Future[Ends]]) -> list[Ends]:
-    """Return the results of all threads, or raise the first error among them."""
-    for future in futures:
-        if future.done() and (error := future.exception()) is not None:
-            raise error
-    return [future.result() for future in futures]
 
 
 def _descend_part(

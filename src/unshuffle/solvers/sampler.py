@@ -7,15 +7,12 @@ of noise levels mixes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from math import ceil, log, sqrt
 from threading import Event
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
 
@@ -29,6 +26,7 @@ from unshuffle.solvers.likelihood.target import Target, make_target
 from unshuffle.solvers.multistart import Effort
 from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
 from unshuffle.solvers.tempering import Run, run_ladder
+from unshuffle.solvers.threads import run_all
 from unshuffle.uncertainty import Posterior
 
 __all__ = ["MAX_ROWS", "Sampler", "solve"]
@@ -126,32 +124,9 @@ def solve(
     def run(seed: np.random.Generator, stop: Event) -> Run:
         return run_ladder(target, n_levels, options.n_sweeps, seed, stop)
 
-    runs = _run_all(run, rng.spawn(options.n_runs), effort.n_jobs)
+    runs = run_all(run, rng.spawn(options.n_runs), effort.n_jobs)
     columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, runs, options, columns, rng)
-
-
-def _run_all(
-    run: Callable[[np.random.Generator, Event], Run],
-    seeds: list[np.random.Generator],
-    n_jobs: int | None,
-) -> list[Run]:
-    """Do all runs, in threads where asked; an error or interrupt in one ends them all."""
-    stop = Event()
-    n_threads = min(effective_n_jobs(n_jobs), len(seeds))
-    if n_threads <= 1:
-        return [run(seed, stop) for seed in seeds]
-    with ThreadPoolExecutor(n_threads) as pool:
-        # Leaving the pool waits for its threads, which `stop` lets go after a few sweeps.
-        try:
-            futures = [pool.submit(run, seed, stop) for seed in seeds]
-            # The first error is raised here: once `stop` is set, the other runs end unfinished and
-            # may fail on what they have.
-            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                future.result()
-        finally:
-            stop.set()
-    return [future.result() for future in futures]
 
 
 def measure_mixing(runs: list[Run]) -> dict[str, float]:

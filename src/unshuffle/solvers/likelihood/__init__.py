@@ -35,7 +35,7 @@ from unshuffle.solvers.likelihood.importance import (
     sample_posterior,
 )
 from unshuffle.solvers.likelihood.misfit import choose_powers
-from unshuffle.solvers.likelihood.modes import Mode, climb, find_modes, keep_distinct
+from unshuffle.solvers.likelihood.modes import Mode, climb_all, find_modes, keep_distinct
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
 from unshuffle.solvers.likelihood.target import Target, make_target
 from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
@@ -78,7 +78,8 @@ def solve(
     if not has_intercept:
         bags = bags.with_values(bags.X, bags.y - shift)
     features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    target = make_target(features, bags, bags.n - float(has_intercept), known, options)
+    dof = bags.n - float(has_intercept)
+    target = make_target(features, bags, dof, known, options, effort.n_jobs)
     fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
     modes = find_modes(target, fitted, rng)
     powers = choose_powers(target, modes)
@@ -107,7 +108,7 @@ def _sample_at(
     """Sample the posterior with the likelihood at its powers, from the modes that remain there."""
     if min(powers) < 1.0:
         target = replace(target, power=powers[0], means_power=powers[1])
-        climbed = [climb(target, theta, 1.0) for _, theta in modes]
+        climbed = climb_all(target, [theta for _, theta in modes], 1.0)
         modes = keep_distinct(target, climbed, target.options.n_components)
     modes = [mode for mode in modes if mode[0] > modes[0][0] - _REACH]
     return target, sample_posterior(target, make_mixture(target, modes), rng)

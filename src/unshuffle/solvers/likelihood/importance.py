@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
-from unshuffle.solvers.likelihood.modes import Mode, climb, keep_distinct
+from unshuffle.solvers.likelihood.modes import Mode, climb_all, keep_distinct
 from unshuffle.solvers.likelihood.target import Target
+from unshuffle.solvers.threads import map_all
 
 # The untilted posterior has fewer, broader modes: those reached from the best ten suffice.
 _N_PLAIN = 10
@@ -79,10 +80,11 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode of the tilted and of the plain posterior."""
     plain: list[Mode] = []
     if target.log_sigma is None:
-        climbed = [climb(target, theta, 0.0) for _, theta in modes[:_N_PLAIN]]
+        climbed = climb_all(target, [theta for _, theta in modes[:_N_PLAIN]], 0.0)
         plain = keep_distinct(target, climbed, _N_PLAIN)
     every = modes + plain
-    factors = np.array([np.linalg.cholesky(_laplace(target, theta)) for _, theta in every])
+    spreads = map_all(lambda mode: _laplace(target, mode[1]), every, target.n_jobs)
+    factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = _evidence_shares(modes, factors[: len(modes)])
     if plain:
         others = _evidence_shares(plain, factors[len(modes) :])
@@ -223,7 +225,7 @@ def sample_posterior(target: Target, mixture: Mixture, rng: np.random.Generator)
         fresh = logsumexp([each.log_density(new) for each in used], axis=0)
         total = np.append(total, fresh)
         x = np.vstack([x, new])
-        seen = np.vstack([seen, [target.parts(theta) for theta in new]])
+        seen = np.vstack([seen, map_all(target.parts, list(new), target.n_jobs)])
         proposal = total - log(n_rounds)
         plain = seen[:, 0] + seen[:, 1] - proposal
         tilted = seen[:, 0] + seen[:, 2] - proposal

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from unshuffle.kernels.coupling import EXACT_ROWS
-from unshuffle.solvers.likelihood.modes import Mode, climb
+from unshuffle.solvers.likelihood.modes import Mode, climb_all
 from unshuffle.solvers.likelihood.target import Target
 
 # Atoms that represent a bag's predictions far below the noise width.
@@ -70,7 +70,7 @@ def choose_powers(target: Target, modes: list[Mode]) -> tuple[float, float]:
     trust = 1.0 - (1.0 - o.trust) * approximate
     # Modes were found under the low-noise tilt, which moves them off the best fit: judge both.
     judged = [theta for _, theta in modes[:_N_JUDGED]]
-    judged += [climb(target, theta, 0.0)[1] for theta in judged]
+    judged += [theta for _, theta in climb_all(target, judged, 0.0)]
     misfits = [measure_misfit(target, theta) for theta in judged]
     misfit, best = min(misfits), judged[int(np.argmin(misfits))]
     doubt = misfit / (misfit + o.coarse_gate)

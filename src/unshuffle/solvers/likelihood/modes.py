@@ -7,6 +7,7 @@ from math import exp, log, sqrt
 import numpy as np
 
 from unshuffle.solvers.likelihood.target import Target
+from unshuffle.solvers.threads import map_all
 
 # Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
 # modes are ranked.
@@ -63,6 +64,11 @@ def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
             offset[target.p] = target.noise_offset(theta)
         value, theta = _climb(target, theta, tilt, offset)
     return value, theta
+
+
+def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mode]:
+    """Climb from every point."""
+    return map_all(lambda theta: climb(target, theta, tilt), thetas, target.n_jobs)
 
 
 def _climb(target: Target, theta: np.ndarray, tilt: float, offset: np.ndarray) -> Mode:
@@ -140,10 +146,11 @@ def find_modes(
     solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
     # One column has two directions only; more starts would repeat them.
     n_starts = o.n_starts if target.p > 1 else 12
-    ends = [_anneal(target, w, solvers) for w in draw_starts(target, n_starts, rng)]
+    drawn = list(draw_starts(target, n_starts, rng))
+    ends = map_all(lambda w: _anneal(target, w, solvers), drawn, target.n_jobs)
     starts = [
         np.append(w, 0.5 * log(ANNEALING[-1])) for _, w in keep_distinct(target, ends, o.n_refined)
     ]
     starts += [np.append(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
-    refined = [climb(target, start[: target.dim], 1.0) for start in starts]
+    refined = climb_all(target, [start[: target.dim] for start in starts], 1.0)
     return keep_distinct(target, refined, o.n_components)

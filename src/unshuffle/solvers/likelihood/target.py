@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, log
+from threading import Lock
 
 import numpy as np
 
@@ -19,9 +20,15 @@ _STEP = 0.01
 
 @dataclass
 class Counter:
-    """How often the likelihood was evaluated."""
+    """How often the likelihood was evaluated, by all threads."""
 
     n: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def add(self) -> None:
+        """Count one."""
+        with self.lock:
+            self.n += 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +38,8 @@ class Target:
     The bag means leave the permanent exactly, since the sum over a bag does not depend on the
     permutation: `within` and `labels` are centred in each bag, and the means `bag_rows`,
     `bag_labels` enter as ordinary Gaussian residuals. `power` below one weakens what the deviations
-    say, `means_power` what the means say.
+    say, `means_power` what the means say. Evaluations that do not wait for one another go to
+    `n_jobs` threads.
     """
 
     within: np.ndarray
@@ -45,6 +53,7 @@ class Target:
     options: Likelihood
     power: float = 1.0
     means_power: float = 1.0
+    n_jobs: int | None = None
     evaluations: Counter = field(default_factory=Counter)
 
     @property
@@ -76,7 +85,7 @@ class Target:
 
     def likelihood(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood at its powers, and its slopes in weights and log sigma."""
-        self.evaluations.n += 1
+        self.evaluations.add()
         return kernels.log_likelihood(
             self.within, self.labels, self.offsets, self.bag_rows, self.bag_labels, w, log_sigma,
             self.dof, self.power, self.means_power,
@@ -148,7 +157,12 @@ class Target:
 
 
 def make_target(
-    features: np.ndarray, bags: Bags, dof: float, log_sigma: float | None, options: Likelihood
+    features: np.ndarray,
+    bags: Bags,
+    dof: float,
+    log_sigma: float | None,
+    options: Likelihood,
+    n_jobs: int | None = None,
 ) -> Target:
     """Split standardised data into bag means and deviations from them."""
     sizes, y = bags.sizes, bags.y
@@ -165,4 +179,5 @@ def make_target(
         dof=dof,
         log_sigma=log_sigma,
         options=options,
+        n_jobs=n_jobs,
     )

@@ -1,0 +1,58 @@
+"""Independent pieces of work in threads: the same results for any number, and one end for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event
+from typing import TypeVar
+
+from joblib import effective_n_jobs
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Pieces a thread: enough that the last ones end together, few enough that handing out is free.
+_PIECES = 4
+
+
+def run_all(
+    run: Callable[[Item, Event], Result], items: Sequence[Item], n_jobs: int | None
+) -> list[Result]:
+    """Run every item, in threads where asked; an error or interrupt in one ends them all.
+
+    `run` is given an event: once it is set nobody waits for the result, which may be anything.
+    """
+    stop = Event()
+    n_threads = min(effective_n_jobs(n_jobs), len(items))
+    if n_threads <= 1:
+        return [run(item, stop) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        # Leaving the pool waits for its threads, which `stop` lets go.
+        try:
+            futures = [pool.submit(run, item, stop) for item in items]
+            # The first error is raised here: once `stop` is set, the other runs end unfinished and
+            # may fail on what they have.
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+        finally:
+            stop.set()
+            for future in futures:
+                future.cancel()
+    return [future.result() for future in futures]
+
+
+def map_all(
+    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
+) -> list[Result]:
+    """Return the function of every item, in order; a thread gets many items at a time."""
+
+    def run(piece: Sequence[Item], stop: Event) -> list[Result]:
+        return [function(item) for item in piece if not stop.is_set()]
+
+    n_threads = effective_n_jobs(n_jobs)
+    if n_threads <= 1 or len(items) <= 1:
+        return [function(item) for item in items]
+    size = -(-len(items) // (_PIECES * n_threads))
+    pieces = [items[k : k + size] for k in range(0, len(items), size)]
+    return [result for piece in run_all(run, pieces, n_jobs) for result in piece]
