@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import argparse
 import csv
-import subprocess
 import sys
 import time
 import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from rich.progress import Progress
+from rows import head_commit, run_jobs, write_rows
 
 from unshuffle import (
     Likelihood,
@@ -139,15 +137,6 @@ def run_one(job: tuple[str, int, int, str, int]) -> dict:
     )  # fmt: skip
 
 
-def head_commit() -> str:
-    """Return the short name of the commit of this checkout, "-" where there is none."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout.strip() or "-"
-
-
 def read_rows(path: Path = ROWS) -> list[dict]:
     """Read the whole rows; a last line without its end was cut off and does not count.
 
@@ -178,18 +167,12 @@ def run(methods: list[str], n_trials: int, n_jobs: int, seed: int, is_fresh: boo
         for trial in range(n_trials)
     ]
     missing = [job for job in plan if job not in done]
-    RESULTS.mkdir(exist_ok=True)
-    lines = [",".join(FIELDS), *(",".join(row[field] for field in FIELDS) for row in rows)]
-    ROWS.write_text("\n".join(lines) + "\n")
-    with Progress() as progress, ProcessPoolExecutor(n_jobs) as pool, ROWS.open("a") as file:
-        task = progress.add_task("fits", total=len(missing))
-        futures = [pool.submit(run_one, job) for job in missing]
-        for future in as_completed(futures):
-            row = future.result()
+    write_rows(ROWS, FIELDS, rows)
+    with ROWS.open("a") as file:
+        for row in run_jobs(run_one, missing, n_jobs, "fits"):
             row["commit"] = "-" if row["method"] == PEER else commit
             file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
-            progress.advance(task)
 
 
 def table(seed: int) -> str:
@@ -207,7 +190,7 @@ def table(seed: int) -> str:
     methods = [m for m in (*OURS, *OTHERS) if any(key[0] == m for key in cells)]
     mean = {key: float(np.mean(values)) for key, values in cells.items()}
     lines = [
-        "| data | R | paper | " + " | ".join(methods) + " |",
+        "| data | R | printed | " + " | ".join(methods) + " |",
         "|---" * (3 + len(methods)) + "|",
     ]
     for name in NAMES:

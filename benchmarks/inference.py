@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import subprocess
 import sys
 import time
 import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
-from rich.progress import Progress
+from rows import head_commit, run_jobs, write_rows
 
 from unshuffle import ShuffledLinearRegression
 from unshuffle.bags import make_bags
@@ -112,15 +110,6 @@ def read_rows() -> list[dict]:
     return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
-def head_commit() -> str:
-    """Return the short name of the commit of this checkout, "-" where there is none."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout.strip() or "-"
-
-
 def run(n_trials: int, n_jobs: int, seed: int, is_fresh: bool) -> None:
     """Compute the rows that are missing."""
     commit = head_commit()
@@ -129,16 +118,12 @@ def run(n_trials: int, n_jobs: int, seed: int, is_fresh: bool) -> None:
     kinds = [(case, False) for case in range(len(CASES))] + [(case, True) for case in KNOWN]
     plan = [(case, known, t, seed) for t in range(n_trials) for case, known in kinds]
     missing = [job for job in plan if job not in done]
-    RESULTS.mkdir(exist_ok=True)
-    lines = [",".join(FIELDS), *(",".join(row[field] for field in FIELDS) for row in rows)]
-    ROWS.write_text("\n".join(lines) + "\n")
-    with Progress() as progress, ProcessPoolExecutor(n_jobs) as pool, ROWS.open("a") as file:
-        task = progress.add_task("simulations", total=len(missing))
-        for future in as_completed([pool.submit(run_one, job) for job in missing]):
-            row = future.result() | {"commit": commit}
+    write_rows(ROWS, FIELDS, rows)
+    with ROWS.open("a") as file:
+        for row in run_jobs(run_one, missing, n_jobs, "simulations"):
+            row["commit"] = commit
             file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
-            progress.advance(task)
 
 
 def table(seed: int) -> str:

@@ -29,6 +29,7 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
+from rows import head_commit  # noqa: E402
 
 N, D, N_STARTS = 1000, 5, 50
 NO_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"
@@ -326,15 +327,6 @@ def starting_table() -> Table:
         f"{ours:.4f} against {peer:.3f}: {peer / ours:.0f} ×",
     )
     return table
-
-
-def head_commit() -> str:
-    """Return the short name of the commit of this checkout, "-" where there is none."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout.strip() or "-"
 
 
 def main() -> None:
