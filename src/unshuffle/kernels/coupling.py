@@ -10,8 +10,8 @@ from unshuffle.kernels.compiling import OPTIONS, SUMS
 # exp(-18) = 1.5e-8: entries this far below the best path change log-likelihoods by less than 1e-6
 # per row.
 _BAND_CUT = 18.0
-# Grid cells per sigma: with the binning variance taken out, 2.5 cells leave less than 0.5 nats (3
-# cells 0.3, 2 cells 1).
+# Grid cells per sigma: with the first-order effect of binning taken out, 2.5 cells leave at most
+# 1.3 nats at n = 1500 and 9000 and slopes within 4 %; 2 cells leave twice as much.
 _CELLS_PER_SIGMA = 2.5
 # Exact permanents cost n 2^n: 10 rows take 15 microseconds, 15 rows would take a millisecond.
 EXACT_ROWS = 10
@@ -235,7 +235,7 @@ def _coupling_terms(z, mz, sz, y, my, sy, s2):
         radial -= 0.5 * my[j] * _correction_slope(q)
         variance = column[2, j] / my[j] - (column[1, j] / my[j]) ** 2
         value -= 0.5 * sy[j] * (variance / s2 - 1.0) / s2
-    return value, centre, squares - sz.sum() - sy.sum(), slope - radial, radial
+    return value, centre, squares, slope - radial, radial
 
 
 @njit(**OPTIONS)
@@ -351,10 +351,11 @@ def log_likelihood(within, labels, offsets, bag_x, bag_y, w, log_sigma, dof, pow
     """Return the log-likelihood and its slopes in w and log sigma.
 
     Of the correction's slope in w only the part along the spread of z is kept: the rest is small
-    and costs as much as everything else. Bag means leave the permanent exactly (the sum over a bag
-    does not depend on the permutation), so that ``within`` and ``labels`` are centred in each bag
-    and the means enter as ordinary Gaussian residuals. The two parts count with a power each; of
-    the ``dof`` factors 1/sigma, all but one per bag belong to the first.
+    (the gradient is within a tenth of differences from 200 rows on, the slope in log sigma within
+    0.05 a row) and costs as much as everything else. Bag means leave the permanent exactly (the
+    sum over a bag does not depend on the permutation), so that ``within`` and ``labels`` are
+    centred in each bag and the means enter as ordinary Gaussian residuals. The two parts count
+    with a power each; of the ``dof`` factors 1/sigma, all but one per bag belong to the first.
     """
     n, p = within.shape
     n_bags = offsets.size - 1
