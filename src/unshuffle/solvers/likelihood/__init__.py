@@ -32,10 +32,17 @@ from unshuffle.solvers.likelihood.importance import (
     flatten,
     limit_tilt,
     make_mixture,
+    normalise,
     sample_posterior,
 )
 from unshuffle.solvers.likelihood.misfit import choose_powers
-from unshuffle.solvers.likelihood.modes import Mode, climb_all, find_modes, keep_distinct
+from unshuffle.solvers.likelihood.modes import (
+    Mode,
+    climb_all,
+    count_starts,
+    find_modes,
+    keep_distinct,
+)
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
 from unshuffle.solvers.likelihood.target import Target, make_target
 from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
@@ -50,6 +57,9 @@ _N_FITTED = 10
 # A posterior that cannot be explored (too many narrow modes) is sampled again with the likelihood
 # at this power, for estimate and intervals: on tuning splits it cost least among 0.1, 0.3 and 1.
 _WEAKENING = 0.3
+# Share of the posterior at low noise below which the estimate does not lean towards low noise, and
+# above which it may in full.
+_LEAST_LOW, _ENOUGH_LOW = 0.1, 0.3
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_ANSWER = 0.01
 # Below this power of the likelihood the misfit is worth a warning.
@@ -87,19 +97,30 @@ def solve(
     is_thin = sample.effective_draws < options.least_draws
     if is_thin:
         target, sample = _sample_at(target, modes, (_WEAKENING * powers[0], powers[1]), rng)
-    estimate = _tilted_centre(sample, target.p, options)
+    estimate = _choose_estimate(sample, target)
     columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, sample, estimate, columns, is_thin, rng)
 
 
-def _tilted_centre(sample: Sample, p: int, options: Likelihood) -> np.ndarray:
+def _choose_estimate(sample: Sample, target: Target) -> np.ndarray:
     """Return the weights of least mean distance to the posterior under the low-noise tilt.
 
     Thin weights are flattened towards the mixture: an average over the modes found then takes the
-    place of the luck of one draw.
+    place of the luck of one draw. The tilt fades where the posterior sees hardly any mass at low
+    noise, and never takes the estimate out of its own 95 % intervals.
     """
-    tilted = limit_tilt(sample.log_plain, sample.log_tilted, options.tilt_limit)
-    return find_centre(sample.x[:, :p], flatten(tilted, options.least_draws))
+    p, o = target.p, target.options
+    x = sample.x[:, :p]
+    plain = flatten(sample.log_plain, o.least_draws)
+    if target.log_sigma is not None:
+        return find_centre(x, plain)
+    is_low = np.exp(2.0 * sample.x[:, p]) < o.tilt_ceiling
+    low = float(normalise(sample.log_plain)[0] @ is_low)
+    limit = o.tilt_limit * min(max((low - _LEAST_LOW) / (_ENOUGH_LOW - _LEAST_LOW), 0.0), 1.0)
+    tilted = limit_tilt(sample.log_plain, sample.log_tilted, limit)
+    centre = find_centre(x, flatten(tilted, o.least_draws))
+    ends = Posterior(x, plain, np.exp(sample.x[:, p])).interval(0.95)
+    return np.clip(centre, ends[:, 0], ends[:, 1])
 
 
 def _sample_at(
@@ -153,7 +174,7 @@ def _assemble(
     else:
         status = Status.MISFIT if target.power < _MISFIT_POWER else Status.POSTERIOR
     stats = {
-        "n_starts": o.n_starts,
+        "n_starts": count_starts(target),
         "n_evaluations": target.evaluations.n,
         "n_rounds": sample.n_rounds,
         "effective_draws": sample.effective_draws,

@@ -98,7 +98,7 @@ def _with_guard(target: Target, mixture: Mixture) -> Mixture:
     scale = np.full(target.dim, target.options.weight_scale)
     centre = np.zeros(target.dim)
     if target.log_sigma is None:
-        scale[-1], centre[-1] = 1.0, -0.7  # half of the variance, give or take a factor of 7
+        scale[-1], centre[-1] = 1.0, -0.7  # half of the labels' sd, give or take a factor of 2.7
     return Mixture(
         np.append((1.0 - _GUARD_SHARE) * mixture.shares, _GUARD_SHARE),
         np.vstack([mixture.means, centre]),
@@ -140,7 +140,7 @@ def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
     means, factors = mixture.means.copy(), mixture.factors.copy()
     for k in range(len(mass)):
         n_draws = mass[k] ** 2 / max((owned[k] ** 2).sum(), 1e-300)
-        if n_draws < 2.5 * d:  # too few draws for a covariance
+        if n_draws < 2.5 * d:  # fewer make a covariance that is singular or nearly so
             continue
         part = owned[k] / mass[k]
         mean = part @ x
@@ -150,6 +150,7 @@ def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
         means[k] = trust * mean + (1.0 - trust) * mixture.means[k]
         mixed = _WIDER * trust * covariance + (1.0 - trust) * old
         factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
+    # A tenth stays spread over all: a component that found nothing yet may still be needed.
     flat = 0.9 * mass / max(mass.sum(), 1e-300) + 0.1 / len(mass)
     return Mixture(flat / flat.sum(), means, factors, mixture.dof)
 

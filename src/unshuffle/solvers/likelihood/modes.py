@@ -133,6 +133,13 @@ def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
     return kept
 
 
+def count_starts(target: Target) -> int:
+    """Return how many starts are annealed."""
+    n_starts = target.options.n_starts
+    # One column has two directions only; more starts would repeat them.
+    return n_starts if target.p > 1 else min(n_starts, 12)
+
+
 def find_modes(
     target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
 ) -> list[Mode]:
@@ -144,9 +151,7 @@ def find_modes(
     o = target.options
     ridge = np.eye(target.p) / o.weight_scale**2
     solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
-    # One column has two directions only; more starts would repeat them.
-    n_starts = o.n_starts if target.p > 1 else 12
-    drawn = list(draw_starts(target, n_starts, rng))
+    drawn = list(draw_starts(target, count_starts(target), rng))
     ends = map_all(lambda w: _anneal(target, w, solvers), drawn, target.n_jobs)
     starts = [
         np.append(w, 0.5 * log(ANNEALING[-1])) for _, w in keep_distinct(target, ends, o.n_refined)
