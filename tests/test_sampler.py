@@ -181,6 +181,13 @@ def test_evidence_is_the_same_for_every_ladder():
     assert np.ptp(found) < 0.5
 
 
+@pytest.mark.parametrize("n_levels", [3, 4])
+def test_the_shortest_ladders_end_in_a_finite_answer(n_levels):
+    data = make_shuffled(12, 1, noise=0.1, bags=2, rng=0)
+    model = fit(Sampler(n_levels=n_levels, n_sweeps=50), data)
+    assert np.isfinite(model.coef_).all() and model.solution_.stats["n_levels"] == n_levels
+
+
 def test_one_large_bag_that_does_not_mix_is_said():
     data = make_shuffled(150, 3, snr_db=20, bags=1, rng=1000)
     model = ShuffledLinearRegression(Sampler(n_sweeps=100), random_state=0)

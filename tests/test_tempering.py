@@ -187,6 +187,15 @@ def test_respacing_spreads_refusals_evenly():
     assert (np.diff(shorter) > 0).all() and (np.diff(longer) > 0).all()
 
 
+def test_respacing_heals_a_torn_step_at_once():
+    """A step that never exchanges counts as wide as it is, and the hottest level may come down."""
+    precisions = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
+    found = tempering.respace(precisions, np.array([1 - 1e-9, 0.3, 0.3, 0.3]), 8.0)
+    assert found[1] < 0.4 and (found[1:-1] < 1.0).sum() >= 2
+    found = tempering.respace(precisions, np.array([0.3, 0.3, 1 - 1e-9, 0.3]), 8.0)
+    assert ((found > 2.0) & (found < 4.0)).sum() >= 2
+
+
 def test_shares_of_levels_follow_the_density_of_the_noise():
     """A Gaussian density between levels: the mean log sigma is that of the density."""
     nodes = np.concatenate([[1.5, 1.5], np.arange(1.0, -3.1, -0.5)])

@@ -34,8 +34,9 @@ __all__ = ["MAX_ROWS", "Sampler", "solve"]
 # Levels and rows both grow: a thousand rows take most of a minute and seldom mix.
 MAX_ROWS = 1000
 # Fluctuations of the squared residuals grow like sqrt(n), and so does the number of levels that
-# exchange a third to a half of the time (measured at n = 7 to 300, 15 to 20 dB).
-_LEVELS, _LEVELS_PER_ROOT = 8.0, 2.2
+# exchange a third to a half of the time at 15 to 20 dB, and a tenth to a third where there is no
+# noise, the longest way down (measured at n = 20 to 100).
+_LEVELS, _LEVELS_PER_ROOT = 8.0, 3.0
 # Where the ladder did not mix, the noise's density counts with this power: more noise, wider draws.
 _WEAKENING = 0.1
 # Draws in the answer: more than the effective ones of any run, few enough to map and plot.
@@ -63,7 +64,7 @@ class Sampler:
     n_sweeps : int, default=800
         Recorded sweeps of each run. Raise it where the fit says that it is thin.
     n_levels : int or None, default=None
-        Noise levels, from no likelihood to the least noise; None takes 8 + 2.2 √n.
+        Noise levels, from no likelihood to the least noise; None takes 8 + 3 √n.
 
     >>> from unshuffle import Bag, fit
     >>> bag = Bag([[0.0], [1.0], [3.0], [7.0]], [15.1, 3.0, 1.0, 7.1])

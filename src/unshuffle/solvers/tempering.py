@@ -3,17 +3,22 @@
 Powers of the likelihood with the noise left free would be the textbook's ladder. But from about 100
 rows on the noise then jumps at one power, from "all is noise" to its true level, and no replica
 passes. At fixed noise the way down is gradual, and the noise's posterior is what the ladder weighs.
+
+Noise that is given only ends the ladder. Were its prior that of every level, the hot ones would
+hold weights no larger than the noise, and where that is little, nothing would lead from there to
+weights that explain the labels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log
 from threading import Event
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
-from scipy.special import logsumexp
+from scipy.special import erfcinv, logsumexp
 
 from unshuffle.kernels import tempering as kernels
 from unshuffle.solvers.chains import bridge_levels, log_prior_mass
@@ -22,18 +27,25 @@ from unshuffle.solvers.likelihood.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN
 from unshuffle.solvers.likelihood.target import SIGNAL_FLOOR, Target
 
 # At first the ladder grows from the hot end to the least noise in so many rounds of so many sweeps:
-# replicas must come down slowly, or they freeze in the first matching they meet. Then the ends
-# are cut and the levels respaced in longer rounds.
-_N_GROWING, _GROWING, _TUNING = 10, 30, (100, 100, 100)
+# replicas must come down slowly, or they freeze in the first matching they meet. Then the cold end
+# is cut and the levels are respaced in longer rounds: at least three, and more while the ladder
+# ends too soon or tears.
+_N_GROWING, _GROWING = 10, 30
+_TUNING, _LEAST_ROUNDS, _MOST_ROUNDS = 100, 3, 12
+# A tuned ladder exchanges more often than this everywhere, twice what an answer needs.
+_TORN = 0.1
 # Random numbers are drawn for about this many swaps at once: 3 MB, and an interrupt is heard every
 # few milliseconds.
 _SWAPS_AT_ONCE = 200_000
 # No step of the ladder is closer than one at which one exchange in a hundred is refused.
 _LEAST_REFUSAL = 0.01
+# Below this a rate measures only which replicas happened to meet.
+_LEAST_RATE = 1e-12
 # The hottest step holds a precision of this part of one label's: nothing.
 _HOTTEST = 1e-3
 # Levels whose noise is less likely than the best by more than this are left out: beyond 15 nats
-# lie three in ten million. If the coldest level is within, the ladder grows by so much log sigma.
+# lie three in ten million. If the coldest level is within, the ladder grows by so much log sigma;
+# and tuning does not end while it is within half of that, where it could hold one in a thousand.
 _REACH, _GROWTH = 15.0, 0.5
 # A bag's labels span about 3.5 of their sds.
 _SPAN = 3.5
@@ -116,12 +128,14 @@ def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
 
 def _make_levels(precisions: np.ndarray, target: Target) -> np.ndarray:
     """Return precision and log sigma of each level; the hottest share the largest noise."""
-    if target.log_sigma is not None:
-        noise = np.full(len(precisions), min(target.log_sigma, _MOST_KNOWN))
-    else:
-        hottest = exp(-2.0 * LOG_SIGMA_MAX)
-        noise = -0.5 * np.log(np.maximum(precisions, hottest))
+    largest = max(LOG_SIGMA_MAX, _least_noise(target))
+    noise = -0.5 * np.log(np.maximum(precisions, exp(-2.0 * largest)))
     return np.column_stack([precisions, noise])
+
+
+def _least_noise(target: Target) -> float:
+    """Return log sigma of the coldest level that a ladder may have."""
+    return LOG_SIGMA_MIN if target.log_sigma is None else min(target.log_sigma, _MOST_KNOWN)
 
 
 def run_ladder(
@@ -130,23 +144,12 @@ def run_ladder(
     """Tune a ladder from the bag means and random starts, then run and record it."""
     model, axes = make_model(target)
     state = _first_state(model, draw_starts(target, n_levels, rng) @ axes)
-    least = LOG_SIGMA_MIN if target.log_sigma is None else min(target.log_sigma, _MOST_KNOWN)
-    ends = np.exp(-2.0 * np.linspace(max(least, 0.0), least, _N_GROWING))
-    hottest = min(_HOTTEST / target.n, 0.5 * float(ends[0]))
-    precisions = np.append(0.0, np.geomspace(hottest, ends[0], n_levels - 1))
-    n_tried = [_GROWING] * _N_GROWING + list(_TUNING)
-    for i, n_tuning in enumerate(n_tried):
-        levels = _make_levels(precisions, target)
-        record = _sweep(model, axes, state, levels, n_tuning, rng, stop)
-        if i + 1 < _N_GROWING:
-            coldest = float(ends[i + 1])
-        else:
-            # The first half of a round forgets where it began.
-            noise = _weigh_noise(model, target, levels, record.sums[n_tuning // 2 :])[0]
-            coldest = _coldest(levels, noise, target)
-        precisions = respace(precisions, record.refusals / (0.5 * n_tuning), coldest)
-    levels = _make_levels(precisions, target)
-    record = _sweep(model, axes, state, levels, n_sweeps, rng, stop)
+
+    def sweep(levels: np.ndarray, n: int) -> kernels.Record:
+        return _sweep(model, axes, state, levels, n, rng, stop)
+
+    levels = _tune(model, target, n_levels, sweep)
+    record = sweep(levels, n_sweeps)
     _, grid, log_noise = _weigh_noise(model, target, levels, record.sums)
     return Run(
         levels,
@@ -159,30 +162,62 @@ def run_ladder(
     )
 
 
-def _coldest(levels: np.ndarray, log_noise: np.ndarray, target: Target) -> float:
-    """Return the greatest precision worth a level."""
+def _tune(
+    model: kernels.Model,
+    target: Target,
+    n_levels: int,
+    sweep: Callable[[np.ndarray, int], kernels.Record],
+) -> np.ndarray:
+    """Return levels that exchange alike and reach past the noise's posterior."""
+    least = _least_noise(target)
+    ends = np.exp(-2.0 * np.linspace(max(least, 0.0), least, _N_GROWING))
+    hottest = min(_HOTTEST / target.n, 0.5 * float(ends[0]))
+    precisions = np.append(0.0, np.geomspace(hottest, ends[0], n_levels - 1))
+    # Nothing is cut before all has grown: replicas on their way know nothing of the cold end.
+    for coldest in ends[1:].tolist():
+        record = sweep(_make_levels(precisions, target), _GROWING)
+        precisions = respace(precisions, record.refusals / (0.5 * _GROWING), coldest)
+    for i in range(_MOST_ROUNDS):
+        levels = _make_levels(precisions, target)
+        record = sweep(levels, _TUNING)
+        refusals = record.refusals / (0.5 * _TUNING)
+        # The first half of a round forgets where it began.
+        noise = _weigh_noise(model, target, levels, record.sums[_TUNING // 2 :])[0]
+        coldest, is_long = _coldest(levels, noise, target)
+        if i >= _LEAST_ROUNDS and is_long and refusals.max() < 1.0 - _TORN:
+            break
+        precisions = respace(precisions, refusals, coldest)
+    return _make_levels(precisions, target)
+
+
+def _coldest(levels: np.ndarray, log_noise: np.ndarray, target: Target) -> tuple[float, bool]:
+    """Return the greatest precision worth a level, and whether the ladder goes far enough."""
     if target.log_sigma is not None:
-        return float(levels[-1, 0])
+        return float(levels[-1, 0]), True
     near = np.flatnonzero(log_noise > log_noise.max() - _REACH)[-1]
     is_last = near == len(levels) - 1
     lowest = levels[-1, 1] - _GROWTH if is_last else levels[near + 1, 1]
-    return exp(-2.0 * max(lowest, LOG_SIGMA_MIN))
+    is_long = log_noise[-1] < log_noise.max() - 0.5 * _REACH or levels[-1, 1] <= LOG_SIGMA_MIN
+    return exp(-2.0 * max(lowest, LOG_SIGMA_MIN)), bool(is_long)
 
 
 def respace(precisions: np.ndarray, refusals: np.ndarray, coldest: float) -> np.ndarray:
     """Return as many precisions from 0 to the coldest, with the refusals spread evenly.
 
-    Between two levels the barrier is taken as linear in the logarithm of the precision.
+    Two Gaussians d sds apart exchange erfc(d/2) of the time. These distances add up along the
+    ladder, which refusals near 1 do not: a gap of five counts as five, not as one. A distance grows
+    with the precision at the hot step, and with its logarithm at the others.
     """
-    barrier = np.append(0.0, np.cumsum(np.clip(refusals, _LEAST_REFUSAL, 1.0)))
-    scale = np.log(np.append(0.5 * precisions[1], precisions[1:]))
+    rates = np.clip(1.0 - refusals, _LEAST_RATE, 1.0 - _LEAST_REFUSAL)
+    way = np.cumsum(2.0 * erfcinv(rates))
+    scale = np.log(precisions[1:])
     if log(coldest) > scale[-1]:
-        steepness = (barrier[-1] - barrier[-3]) / (scale[-1] - scale[-3])
-        barrier = np.append(barrier, barrier[-1] + steepness * (log(coldest) - scale[-1]))
+        back = -min(3, len(way))
+        steepness = (way[-1] - way[back]) / (scale[-1] - scale[back])
+        way = np.append(way, way[-1] + steepness * (log(coldest) - scale[-1]))
         scale = np.append(scale, log(coldest))
-    height = np.interp(log(coldest), scale, barrier)
-    even = np.linspace(0.0, height, len(precisions))
-    spaced = np.exp(np.interp(even, barrier, scale))
+    even = np.linspace(0.0, np.interp(log(coldest), scale, way), len(precisions))
+    spaced = np.exp(np.interp(even, way, scale)) * np.minimum(even / way[0], 1.0)
     spaced[0], spaced[-1] = 0.0, coldest
     return spaced
 
