@@ -196,6 +196,22 @@ def test_respacing_heals_a_torn_step_at_once():
     assert ((found > 2.0) & (found < 4.0)).sum() >= 2
 
 
+@pytest.mark.parametrize(("end", "expected"), [(-3.0, 0.0), (-1.2, 0.5), (-0.8, 1.0)])
+def test_what_lies_beyond_the_cold_end_is_told_from_the_density_there(end, expected):
+    """A Gaussian density cut far out, at its middle and before it; the levels are far apart."""
+    nodes = np.array([1.5, 1.5, 0.5, end])
+    grid = np.linspace(end, 1.5, 2001)
+    run = tempering.Run(
+        np.column_stack([np.exp(-2 * nodes), nodes]), np.zeros((1, 4, 1)),
+        np.zeros((1, 4, 1)), np.ones(1), 0, grid, -0.5 * ((grid + 1.2) / 0.1) ** 2,
+    )  # fmt: skip
+    assert run.cut_share == pytest.approx(expected, abs=0.2)
+    level, log_sigma = run.pick(1000, 1.0, 0.5)
+    mass = np.exp(run.log_noise) / np.exp(run.log_noise).sum()
+    assert log_sigma.mean() == pytest.approx(mass @ grid, abs=0.003)
+    assert nodes[level].mean() == pytest.approx(mass @ grid, abs=0.01)
+
+
 def test_shares_of_levels_follow_the_density_of_the_noise():
     """A Gaussian density between levels: the mean log sigma is that of the density."""
     nodes = np.concatenate([[1.5, 1.5], np.arange(1.0, -3.1, -0.5)])

@@ -41,7 +41,7 @@ _LEVELS, _LEVELS_PER_ROOT = 8.0, 3.0
 _WEAKENING = 0.1
 # Draws in the answer: more than the effective ones of any run, few enough to map and plot.
 _N_DRAWS = 4000
-# A share of the posterior at the cold end of the ladder that shows that it ended too soon.
+# A share of the posterior beyond the cold end of the ladder that shows that it ended too soon.
 _CUT_SHARE = 0.01
 # Draws that are grouped into competing answers, and the least gap between two answers' predictions
 # (in label spreads): where draws lie apart by less, they are one answer.
@@ -142,8 +142,6 @@ def measure_mixing(runs: list[Run]) -> dict[str, float]:
     level = (shares * noise).sum(axis=1)
     spread = float(((shares * noise**2).sum(axis=1) - level**2).mean())
     rhats = [split_rhat(series[:, :, j], v) for j, v in enumerate(variances)]
-    # Known noise and the least noise are ends of the model, not of the ladder.
-    is_cut = [len(r.grid) > 1 and r.levels[-1, 1] > LOG_SIGMA_MIN for r in runs]
     return {
         "split_rhat": max(*rhats, split_rhat(np.repeat(level[:, None], 2, axis=1), spread)),
         # A mean over many levels can be surer than the draws that are handed on.
@@ -151,7 +149,7 @@ def measure_mixing(runs: list[Run]) -> dict[str, float]:
             _N_DRAWS, *(effective_draws(series[:, :, j], v) for j, v in enumerate(variances))
         ),
         "least_exchange": min(float(run.exchange_rates.min()) for run in runs),
-        "cut_share": float((shares[:, -1] * is_cut).max()),
+        "cut_share": max(run.cut_share for run in runs),
     }
 
 
@@ -220,14 +218,11 @@ def _make_posterior(
     weights, log_sigma = [], []
     n_each = _N_DRAWS // len(runs)
     for run in runs:
-        shares = run.shares(_WEAKENING if is_thin else 1.0)
-        # Evenly through the levels' shares and through the sweeps, so that chance adds little.
-        place = (np.arange(n_each) + rng.random()) / n_each
-        level = np.searchsorted(np.cumsum(shares), place * (1.0 - 1e-12))
-        level = np.minimum(level, len(shares) - 1)
+        level, noise = run.pick(n_each, _WEAKENING if is_thin else 1.0, rng.random())
+        # Evenly through the sweeps too.
         sweep = rng.permutation(np.arange(n_each) % len(run.draws))
         weights.append(run.draws[sweep, level])
-        log_sigma.append(run.levels[level, 1])
+        log_sigma.append(noise)
     sigma = np.exp(np.concatenate(log_sigma))
     draws = columns.widen(np.concatenate(weights))
     if columns.has_intercept:

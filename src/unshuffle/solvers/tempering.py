@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 from threading import Event
 
 import numpy as np
@@ -56,6 +56,8 @@ _MOST_KNOWN = 300.0
 _MOST_HELD = 8_000_000
 # Points at which the noise's density is integrated: 0.004 apart in log sigma.
 _N_GRID = 2001
+# Multiples of the golden section fill the unit interval evenly at any number.
+_GOLDEN = 0.618034
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +94,50 @@ class Run:
         if len(self.grid) == 1:
             shares[-1] = 1.0
             return shares
-        mass = np.exp(power * (self.log_noise - self.log_noise.max()))
-        nodes = self.levels[:, 1]
-        n_hot = int((nodes == nodes[0]).sum()) - 1
-        place = np.interp(-self.grid, -nodes[n_hot:], np.arange(n_hot, len(nodes)))
-        below = np.minimum(place.astype(int), len(nodes) - 2)
+        mass = self._noise_mass(power)
+        place = self._place(self.grid)
+        below = np.minimum(place.astype(int), len(self.levels) - 2)
         np.add.at(shares, below, mass * (below + 1 - place))
         np.add.at(shares, below + 1, mass * (place - below))
-        return shares / shares.sum()
+        return shares
+
+    @property
+    def cut_share(self) -> float:
+        """About the share of the posterior beyond the cold end: the density there times the sd.
+
+        Known noise and the least noise are ends of the model, not of the ladder.
+        """
+        if len(self.grid) == 1 or self.levels[-1, 1] <= LOG_SIGMA_MIN:
+            return 0.0
+        mass = self._noise_mass(1.0)
+        sd = sqrt(mass @ self.grid**2 - (mass @ self.grid) ** 2)
+        return min(float(mass[0]) * sd / (self.grid[1] - self.grid[0]), 1.0)
+
+    def pick(self, n: int, power: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return levels and log sigma of n draws, spread evenly over the noise's posterior.
+
+        Between two levels either is taken, the nearer more often; the noise itself is that of the
+        density. Levels are up to half a unit apart, several sds of it: as noise they would be
+        rough.
+        """
+        if len(self.grid) == 1:
+            return np.full(n, len(self.levels) - 1), np.full(n, self.grid[0])
+        # Evenly, so that chance adds little.
+        even = (np.arange(n) + shift) / n
+        log_sigma = np.interp(even, np.cumsum(self._noise_mass(power)), self.grid)
+        level = np.floor(self._place(log_sigma) + (np.arange(n) * _GOLDEN) % 1.0).astype(int)
+        return np.minimum(level, len(self.levels) - 1), log_sigma
+
+    def _noise_mass(self, power: float) -> np.ndarray:
+        """Return the noise's posterior on the grid, its density at a power."""
+        mass = np.exp(power * (self.log_noise - self.log_noise.max()))
+        return mass / mass.sum()
+
+    def _place(self, log_sigma: np.ndarray) -> np.ndarray:
+        """Return where between the levels these noise levels lie."""
+        nodes = self.levels[:, 1]
+        n_hot = int((nodes == nodes[0]).sum()) - 1
+        return np.interp(-log_sigma, -nodes[n_hot:], np.arange(n_hot, len(nodes)))
 
 
 def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
