@@ -1,5 +1,6 @@
 """Laws of the exact sampler: enumeration of every matching, and agreement with the likelihood."""
 
+import json
 import threading
 import warnings
 from math import log
@@ -266,6 +267,14 @@ def test_penalties_are_refused_with_the_way_out():
 def test_too_little_effort_is_refused(change):
     with pytest.raises(ValueError, match=next(iter(change))):
         Sampler(**change)
+
+
+@pytest.mark.parametrize("n_runs", [1, 2])
+def test_one_run_does_not_tell_its_own_error(n_runs):
+    data = make_shuffled(20, 1, noise=0.2, bags=4, rng=0)
+    error = fit(Sampler(n_runs=n_runs, n_sweeps=50), data).solution_.stats["log_evidence_error"]
+    assert error is None if n_runs == 1 else error > 0.0
+    assert json.loads(json.dumps(error)) == error
 
 
 SHORT = Sampler(n_runs=3, n_sweeps=50)

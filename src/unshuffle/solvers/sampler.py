@@ -197,7 +197,8 @@ def _assemble(
         "exchange_rates": np.mean([run.exchange_rates for run in runs], axis=0),
         "n_trips": sum(run.n_trips for run in runs),
         "log_evidence": evidence,
-        "log_evidence_error": float(evidences.std() / sqrt(max(len(runs) - 1, 1))),
+        # One run cannot tell its own error.
+        "log_evidence_error": float(evidences.std() / sqrt(len(runs) - 1)) if runs[1:] else None,
         "match_probabilities": match_tables(target, runs),
         "priors": options.priors(target.log_sigma),
     }
