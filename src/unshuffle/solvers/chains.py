@@ -1,4 +1,4 @@
-"""What chains of draws are worth, and the evidence that a ladder of powers gives."""
+"""What chains of draws are worth, and the evidence that a ladder of noise levels gives."""
 
 from __future__ import annotations
 
