@@ -277,6 +277,16 @@ def test_one_run_does_not_tell_its_own_error(n_runs):
     assert json.loads(json.dumps(error)) == error
 
 
+def test_starts_are_independent_runs():
+    data = make_shuffled(20, 1, noise=0.2, bags=4, rng=0)
+    more, same = (
+        fit(Sampler(n_runs=n_runs, n_sweeps=50), data, n_starts=n_starts)
+        for n_runs, n_starts in ((4, 6), (6, None))
+    )
+    assert more.solution_.stats["n_starts"] == same.solution_.stats["n_starts"] == 6
+    assert more.posterior_.draws.tobytes() == same.posterior_.draws.tobytes()
+
+
 SHORT = Sampler(n_runs=3, n_sweeps=50)
 
 

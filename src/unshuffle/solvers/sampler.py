@@ -62,7 +62,8 @@ class Sampler:
         Its `weight_scale`, `share_low` and `share_high` are the prior; its other fields are not
         used: the likelihood counts in full.
     n_runs : int, default=4
-        Independent ladders. They must agree, or the fit says that it is thin.
+        Independent ladders. They must agree, or the fit says that they did not mix. The
+        estimator's `n_starts`, where given, is their number instead.
     n_sweeps : int, default=800
         Recorded sweeps of each run. Raise it where the fit says that it is thin.
     n_levels : int or None, default=None
@@ -124,10 +125,12 @@ def solve(
     target = make_target(features, bags, bags.n - float(has_intercept), known, options.prior)
     n_levels = options.n_levels or ceil(_LEVELS + _LEVELS_PER_ROOT * sqrt(bags.n))
 
+    n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
+
     def run(seed: np.random.Generator, stop: Event) -> Run:
         return run_ladder(target, n_levels, options.n_sweeps, seed, stop)
 
-    runs = run_all(run, rng.spawn(options.n_runs), effort.n_jobs)
+    runs = run_all(run, rng.spawn(n_runs), effort.n_jobs)
     columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, runs, options, columns, rng)
 
