@@ -376,6 +376,7 @@ _DOUBTFUL = (
     Status.UNFINISHED,
     Status.UNMET_MOMENTS,
     Status.THIN_POSTERIOR,
+    Status.UNMIXED,
     Status.MISFIT,
 )
 

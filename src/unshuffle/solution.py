@@ -34,6 +34,11 @@ class Status(Enum):
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
         "random_state, and trust only what stays."
     )
+    UNMIXED = (
+        "The posterior was hard to sample (noise levels do not exchange, or runs disagree), "
+        "so that estimate and intervals are rough: raise n_sweeps of Sampler, or use method "
+        "'likelihood'."
+    )
     MISFIT = (
         "The labels do not look as the model predicts (curved mean, uneven or heavy-tailed noise), "
         "so that the evidence was weakened and the intervals widened: look at the residual plot of "

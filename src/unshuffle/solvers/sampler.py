@@ -65,7 +65,7 @@ class Sampler:
         Independent ladders. They must agree, or the fit says that they did not mix. The
         estimator's `n_starts`, where given, is their number instead.
     n_sweeps : int, default=800
-        Recorded sweeps of each run. Raise it where the fit says that it is thin.
+        Recorded sweeps of each run. Raise it where the fit says that they did not mix.
     n_levels : int or None, default=None
         Noise levels, from no likelihood to the least noise; None takes 8 + 3 √n.
 
@@ -208,7 +208,7 @@ def _assemble(
     posterior = _make_posterior(target, runs, columns, is_thin, rng)
     return Solution(
         candidates=_competing_answers(target, posterior, evidence, columns),
-        status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
+        status=Status.UNMIXED if is_thin else Status.POSTERIOR,
         stats=stats,
         estimate=columns.widen(np.mean(means, axis=0)[None])[0],
         uncertainty=posterior,
