@@ -222,7 +222,7 @@ def _make_posterior(
     on the side of doubt.
     """
     weights, log_sigma = [], []
-    n_each = _N_DRAWS // len(runs)
+    n_each = ceil(_N_DRAWS / len(runs))
     for run in runs:
         level, noise = run.pick(n_each, _UNMIXED_POWER if is_thin else 1.0, rng.random())
         # Evenly through the sweeps too.
