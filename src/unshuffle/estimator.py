@@ -46,6 +46,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Whether to fit an intercept.
     n_starts : int or None, default=None
         Number of starts of the search; None goes on until the best value was reached three times.
+        For "likelihood" None means 240 starts of the search for modes. "sampler" makes independent
+        runs instead, whose number is ``Sampler(n_runs=…)``.
     tol : float, default=1e-6
         A start stops when an iteration gains less than this (in units of the labels' variance).
     random_state : int, Generator, RandomState or None, default=None
@@ -183,7 +185,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         )
 
     def match(self, X: Any, y: Any, groups: Sequence[Hashable] | None = None) -> Match:
-        """Return for each row the index in `y` of its most likely label, and its probability.
+        """Return for each row the index in `y` of the label of its rank, and its probability.
+
+        Inside a bag the row with the smallest prediction gets the smallest label, and so on: given
+        the estimate this is the most likely order as a whole. The label of one row may still be
+        less probable than another, which its probability shows.
 
         Parameters
         ----------
