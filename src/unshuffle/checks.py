@@ -80,16 +80,7 @@ def make_remarks(
     bags: Bags, standard: Bags, scaling: Scaling, names: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """Collect what was handled but should be known: each one sentence."""
-    remarks = []
-    constant = np.flatnonzero(scaling.is_constant)
-    if len(constant):
-        which = ", ".join(_call(j, names) for j in constant[:5])
-        which += "…" if len(constant) > 5 else ""
-        remarks.append(
-            f"column {which} is constant and gets weight 0."
-            if len(constant) == 1
-            else f"columns {which} are constant and get weight 0."
-        )
+    remarks = _describe_constant(np.flatnonzero(scaling.is_constant), names)
     useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
     gram = (standard.X.T @ standard.X)[np.ix_(useful, useful)] / bags.n
     rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
@@ -99,7 +90,9 @@ def make_remarks(
             "the smallest among all that predict the same."
         )
     if np.ptp(bags.y) == 0:
-        remarks.append("every label is the same, so that the data say nothing about the weights.")
+        # Without an intercept the level of the labels still says something.
+        rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""
+        remarks.append(f"every label is the same{rest}.")
     n_single = int((bags.sizes == 1).sum())
     if n_single and bags.n_bags > 1:
         remarks.append(
@@ -108,3 +101,19 @@ def make_remarks(
             else f"{n_single} bags hold one row: they are used as linked pairs."
         )
     return tuple(remarks)
+
+
+def _describe_constant(columns: np.ndarray, names: Sequence[str] | None) -> list[str]:
+    """Return a sentence on the columns that do not vary, if there are any."""
+    if not len(columns):
+        return []
+    which = ", ".join(_call(j, names) for j in columns[:5]) + ("…" if len(columns) > 5 else "")
+    if len(columns) == 1:
+        return [
+            f"column {which} is constant and gets weight 0: the data say nothing about it, so that "
+            "it has no interval."
+        ]
+    return [
+        f"columns {which} are constant and get weight 0: the data say nothing about them, so that "
+        "they have no intervals."
+    ]

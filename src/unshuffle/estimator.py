@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unshuffle.bags import make_bags
 from unshuffle.checks import check_values
 from unshuffle.errors import InputError, quote
-from unshuffle.inference import Summary, check_level, is_identified, make_intervals, summarise
+from unshuffle.inference import (
+    Facts,
+    Summary,
+    check_level,
+    is_identified,
+    make_intervals,
+    summarise,
+)
 from unshuffle.matching import Match, match_labels
 from unshuffle.methods import solve_bags, warn_once
 from unshuffle.noise import as_noise
@@ -165,6 +172,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     def conf_int(self, level: float = 0.95) -> np.ndarray:
         """Return one row (low, high) per feature, the intercept left out.
 
+        A weight of which the data say nothing (of a constant column, or where nothing varies) has
+        the row (-inf, inf); `summary()` shows it without an interval, and a remark says why.
         Methods without a posterior refuse: around a biased estimate an interval would cover the
         wrong value.
         """
@@ -176,11 +185,14 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return summarise(
             self.solution_,
-            self.method_,
-            self._names(),
-            self._scales,
-            self._sizes,
-            self.noise_,
+            Facts(
+                self.method_,
+                self._names(),
+                self._scales,
+                *self._sizes,
+                noise=self.noise_,
+                is_noise_given=self.noise is not None,
+            ),
             check_level(level),
         )
 

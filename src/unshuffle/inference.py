@@ -20,6 +20,26 @@ _WORTH_SAYING = 0.02
 _RIVALS = "Competing answers (posterior share, weights in the order above):"
 # More candidates than this are noise of the search; all are in `solution_.candidates`.
 _SHOWN_CANDIDATES = 10
+# Parts of a direction below this share of the largest add less than a tenth of its variance; more
+# than four parts no reader combines.
+_LEAST_PART, _SHOWN_PARTS = 0.3, 4
+_SHOWN_DIRECTIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is to be said of a fit besides its solution.
+
+    `scales` are the spreads of the columns, `names` those of the weights, the intercept last.
+    """
+
+    method: str
+    names: tuple[str, ...]
+    scales: np.ndarray
+    n: int
+    n_bags: int
+    noise: float | None
+    is_noise_given: bool = False
 
 
 def check_level(level: float) -> float:
@@ -46,83 +66,128 @@ def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:
     if not isinstance(posterior, Posterior):
         return None
     share = posterior.share_beyond(solution.weights, scales, FAR_RADIUS)
-    # A posterior that could not be explored must never count as certainty.
-    return bool(share < FAR_SHARE) and not posterior.is_thin
+    is_blind = set(range(len(scales))) <= set(posterior.unknown)
+    # A posterior that could not be explored, or of no weight at all, must never count as certainty.
+    return bool(share < FAR_SHARE) and not posterior.is_thin and not is_blind
 
 
 def free_directions(
-    solution: Solution, scales: np.ndarray, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Describe the directions in weight space that the data leave free, widest first.
+    solution: Solution, posterior: Posterior, scales: np.ndarray
+) -> tuple[list[tuple[float, np.ndarray]], float]:
+    """Return the directions in weight space that the data leave open, widest first, and |ŵ|.
 
-    They are the principal axes of the posterior (in standardised units) whose sd exceeds the
-    verdict's radius, each told by its largest parts.
+    They are the principal axes of the posterior about the estimate, in units of w_j sd(x_j), along
+    which a share of FAR_SHARE or more lies beyond the verdict's radius; each comes after the
+    distance from the estimate that all but this share keep. Lengths are in units of the largest
+    part of ŵ, or plain where that is 0.
     """
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior):
-        return ()
     k = len(scales)
     # In units of the largest part: squares of labels beyond 1e154 would overflow.
     unit = scales / (np.abs(solution.weights[:k] * scales).max(initial=0.0) or 1.0)
-    weights = posterior.draws[:, :k] * unit
-    centred = weights - posterior.shares @ weights
-    values, axes = np.linalg.eigh((centred * posterior.shares[:, None]).T @ centred)
-    size = np.sqrt(((solution.weights[:k] * unit) ** 2).sum())
-    sentences = []
-    for j in np.argsort(-values):
-        sd = np.sqrt(max(values[j], 0.0))
-        if sd * 2 <= FAR_RADIUS * size:
-            break
-        axis = axes[:, j] * np.sign(axes[np.argmax(np.abs(axes[:, j])), j])
-        largest = [i for i in np.argsort(-np.abs(axis)) if abs(axis[i]) > 0.3][:4]
-        terms = " ".join(
-            f"{'+' if axis[i] > 0 else '-'} {abs(axis[i]):.2f} {names[i]}" for i in largest
-        ).removeprefix("+ ")
-        ratio = sd / size if size > 0 else np.inf
-        sentences.append(f"{terms} (known to within ±{ratio:.0%} of the size of all weights)")
-    return tuple(sentences)
+    gaps = (posterior.draws[:, :k] - solution.weights[:k]) * unit
+    _, axes = np.linalg.eigh((gaps * posterior.shares[:, None]).T @ gaps)
+    size = float(np.sqrt(((solution.weights[:k] * unit) ** 2).sum()))
+    found = []
+    for axis in axes.T:
+        reach = float(posterior.quantiles(np.abs(gaps @ axis), (1 - FAR_SHARE,))[0])
+        if reach > FAR_RADIUS * size:
+            found.append((reach, axis))
+    return sorted(found, key=lambda pair: -pair[0]), size
 
 
-def make_verdict(
-    solution: Solution, identified: bool | None, free: tuple[str, ...]
-) -> tuple[str, ...]:
+def _describe_directions(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
+    """Say in a sentence which combinations of weights are known least, if any stand out."""
+    found, size = free_directions(solution, posterior, facts.scales)
+    parts = [
+        f"{_describe_axis(axis, facts.names)} "
+        + (f"(±{reach / size:.0%})" if size > 0 else f"(±{reach:.2g})")
+        for reach, axis in found[:_SHOWN_DIRECTIONS]
+    ]
+    unit = "relative to the size of all weights" if size > 0 else "in units of the label"
+    explanation = (
+        f"for weights times the sd of their columns; {1 - FAR_SHARE:.0%} of the posterior lies "
+        f"within ± of the estimate, {unit}"
+    )
+    return [f"Known least: {'; '.join(parts)} ({explanation})."] if parts else []
+
+
+def _describe_axis(axis: np.ndarray, names: tuple[str, ...]) -> str:
+    """Tell an axis by its largest parts, the largest first and positive."""
+    order = np.argsort(-np.abs(axis), kind="stable")
+    axis = axis * np.sign(axis[order[0]])
+    largest = [i for i in order if abs(axis[i]) >= _LEAST_PART * axis[order[0]]]
+    terms = [
+        f"{'+' if axis[i] > 0 else '-'} {abs(axis[i]):.2f} {names[i]}"
+        for i in largest[:_SHOWN_PARTS]
+    ]
+    return " ".join(terms).removeprefix("+ ") + (" …" if len(largest) > _SHOWN_PARTS else "")
+
+
+def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> tuple[str, ...]:
     """Say in plain words what the data tell and what they do not."""
-    if isinstance(solution.uncertainty, StudentT):
-        regression = (
-            "The means of the bags are regressed on each other: unbiased whatever the order"
-        )
-        if not solution.uncertainty.has_interval:
-            return (
-                f"{regression}, but with as many weights as bags nothing is left to measure the "
-                "error, so that there are no intervals: add a bag, or use method 'likelihood'.",
-            )
-        dof = solution.uncertainty.dof
-        degrees = "1 degree" if dof == 1 else f"{dof} degrees"
-        return (f"{regression}, with textbook t intervals on {degrees} of freedom.",)
-    if identified is None:
-        sentences = ["This method has no posterior, so that it cannot say how sure the answer is."]
-        return (*sentences, solution.status.value)
+    unsure = solution.uncertainty
+    if isinstance(unsure, StudentT):
+        return (_describe_means(unsure),)
+    if not isinstance(unsure, Posterior):
+        sentence = "This method has no posterior, so that it cannot say how sure the answer is."
+        return (sentence, solution.status.value)
+    if solution.status is Status.NOTHING_VARIES:
+        return ("The data do not identify the weights.", solution.status.value)
     if identified:
-        sentences = ["The data identify the weights: the posterior stays close to the estimate."]
-    else:
+        which = " of the columns that vary" if unsure.unknown else ""
         sentences = [
-            "The data do not identify the weights: other answers explain them about as well."
+            f"The data identify the weights{which}: the posterior stays close to the estimate."
         ]
-        rivals = [c for c in solution.candidates if (c.share or 0.0) >= _WORTH_SAYING]
-        if len(rivals) > 1:
-            shares = ", ".join(f"{c.share:.0%}" for c in rivals[:4])
-            sentences.append(
-                f"{len(rivals)} distinct answers compete, with posterior shares {shares}."
-            )
-        if free:
-            sentences.append("Not fixed by the data: " + "; ".join(free[:3]) + ".")
-        sentences.append(
-            "What would help: more bags (also the same samples divided into more, different "
-            "bags), a known noise level, or a few linked pairs as bags of one row."
-        )
+    else:
+        sentences = [*_describe_doubt(solution, unsure, facts), _advise(facts)]
     if solution.status is not Status.POSTERIOR:
         sentences.append(solution.status.value)
     return tuple(sentences)
+
+
+def _describe_means(unsure: StudentT) -> str:
+    """Say what a regression of bag means knows."""
+    regression = "The means of the bags are regressed on each other: unbiased whatever the order"
+    if not unsure.has_interval:
+        return (
+            f"{regression}, but with as many weights as bags nothing is left to measure the error, "
+            "so that there are no intervals: add a bag, or use method 'likelihood'."
+        )
+    degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
+    return f"{regression}, with textbook t intervals on {degrees} of freedom."
+
+
+def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
+    """Say what is not known: that others compete, or that nobody could find out."""
+    sentences = ["The data do not identify the weights: other answers explain them about as well."]
+    if posterior.is_thin:
+        # What a weakened likelihood allows need not be what the data allow.
+        sentences = [
+            "It could not be established whether the data identify the weights: the posterior was "
+            "too hard to sample. The rest is told of a weakened likelihood, which allows more."
+        ]
+    rivals = [c for c in solution.candidates if (c.share or 0.0) >= _WORTH_SAYING]
+    share = posterior.share_beyond(solution.weights, facts.scales, FAR_RADIUS)
+    if len(rivals) > 1 and share >= FAR_SHARE:
+        shares = ", ".join(f"{c.share:.0%}" for c in rivals[:4])
+        sentences.append(f"{len(rivals)} distinct answers compete, with posterior shares {shares}.")
+    return sentences + _describe_directions(solution, posterior, facts)
+
+
+def _advise(facts: Facts) -> str:
+    """Say what would help these data: nothing that they have already."""
+    is_linked = facts.n == facts.n_bags
+    ways = []
+    if is_linked or facts.n <= len(facts.names):
+        ways.append("more rows")
+    if is_linked:
+        ways.append("labels with less noise")
+    else:
+        ways.append("more bags (also the same samples divided into more, different bags)")
+        ways.append("a few linked pairs as bags of one row")
+    if not facts.is_noise_given:
+        ways.append("a known noise level")
+    return f"What would help: {', '.join(ways[:-1])}, or {ways[-1]}."
 
 
 @dataclass(frozen=True)
@@ -159,8 +224,9 @@ class Summary:
         ]
 
     def _facts(self) -> list[str]:
+        rows = "1 row" if self.n == 1 else f"{self.n} rows"
         bags = "1 bag" if self.n_bags == 1 else f"{self.n_bags} bags"
-        facts = [f"{self.n} rows in {bags}, method {self.method}."]
+        facts = [f"{rows} in {bags}, method {self.method}."]
         if self.noise is not None:
             facts.append(f"Noise sd {_number(self.noise)}.")
         return [*facts, *self.priors, *self.remarks]
@@ -251,27 +317,9 @@ class Summary:
         return "\n".join([*lines, r"\hline", r"\end{tabular}"])
 
 
-def summarise(
-    solution: Solution,
-    method: str,
-    names: tuple[str, ...],
-    scales: np.ndarray,
-    sizes: tuple[int, int],
-    noise: float | None,
-    level: float,
-) -> Summary:
+def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
     """Put everything a fit says into one object; intervals are None where there are none."""
-    weights = [float(w) for w in solution.weights]
-    if solution.uncertainty is None or not solution.uncertainty.has_interval:
-        ends: list[tuple[float | None, float | None]] = [(None, None)] * len(weights)
-    else:
-        ends = [(float(a), float(b)) for a, b in solution.uncertainty.interval(level)]
-    identified = is_identified(solution, scales)
-    free = () if identified else free_directions(solution, scales, names)
-    rows = tuple(
-        SummaryRow(name, w, low, high)
-        for name, w, (low, high) in zip(names, weights, ends, strict=True)
-    )
+    identified = is_identified(solution, facts.scales)
     candidates = tuple(
         {
             "weights": [float(w) for w in c.weights],
@@ -284,18 +332,32 @@ def summarise(
         for c in solution.candidates[:_SHOWN_CANDIDATES]
     )
     return Summary(
-        make_verdict(solution, identified, free),
-        rows,
-        level,
-        noise,
-        method,
-        identified,
-        sizes[0],
-        len(scales),
-        sizes[1],
-        candidates,
-        tuple(solution.stats.get("priors", ())),
-        tuple(solution.stats.get("remarks", ())),
+        verdict=make_verdict(solution, identified, facts),
+        rows=_make_rows(solution, facts.names, level),
+        level=level,
+        noise=facts.noise,
+        method=facts.method,
+        identified=identified,
+        n=facts.n,
+        d=len(facts.scales),
+        n_bags=facts.n_bags,
+        candidates=candidates,
+        priors=tuple(solution.stats.get("priors", ())),
+        remarks=tuple(solution.stats.get("remarks", ())),
+    )
+
+
+def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:
+    """Return the table's rows, without an interval where there is none or it has no ends."""
+    unsure = solution.uncertainty
+    ends = np.full((len(names), 2), np.inf)
+    if unsure is not None and unsure.has_interval:
+        ends = unsure.interval(level)
+    return tuple(
+        SummaryRow(name, w, *((low, high) if np.isfinite([low, high]).all() else (None, None)))
+        for name, w, (low, high) in zip(
+            names, solution.weights.tolist(), ends.tolist(), strict=True
+        )
     )
 
 

@@ -289,7 +289,7 @@ def solve_bags(
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del bags, standard
     solution = _solve(problem, strategy, rng, options)
-    solution = replace(solution, stats=dict(solution.stats, remarks=remarks))
+    solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.uncertainty import Uncertainty
+from unshuffle.uncertainty import Posterior, Uncertainty
 
 
 class Status(Enum):
@@ -27,8 +27,8 @@ class Status(Enum):
     )
     POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
     NOTHING_VARIES = (
-        "No label or no column varies, so that the data say nothing about the weights: the "
-        "intervals show the prior. Give labels that differ."
+        "No label or no column varies, so that the data say nothing about the weights: they are "
+        "shown as 0, without intervals. Give rows and labels that differ."
     )
     THIN_POSTERIOR = (
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
@@ -100,6 +100,13 @@ class Solution:
     def value(self) -> float:
         """The value of the best candidate."""
         return self.best.value
+
+    def with_remarks(self, remarks: tuple[str, ...], unknown: Sequence[int]) -> Solution:
+        """Return the solution with remarks, and certain of nothing about the `unknown` weights."""
+        unsure = self.uncertainty
+        if isinstance(unsure, Posterior):
+            unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
+        return replace(self, stats=dict(self.stats, remarks=remarks), uncertainty=unsure)
 
     def mapped(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int

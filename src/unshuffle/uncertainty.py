@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,9 @@ class Uncertainty(ABC):
 class Posterior(Uncertainty):
     """Weighted draws from the posterior of weights (m, d) and noise sd (m,).
 
+    `unknown` are the positions of weights of which the data say nothing: their interval is the
+    whole line, whatever the draws. Without `has_noise` the same holds for the noise.
+
     >>> posterior = Posterior(np.array([[0.0], [1.0], [2.0]]), np.array([1, 2, 1.0]), np.ones(3))
     >>> posterior.mean.tolist(), posterior.noise
     ([1.0], 1.0)
@@ -47,8 +50,11 @@ class Posterior(Uncertainty):
     draws: np.ndarray
     draw_weights: np.ndarray
     sigma: np.ndarray
-    # Set where the sampler could not explore the posterior: its spread is then a lower bound.
+    # Set where the sampler could not explore the posterior: the draws are then from a weakened
+    # likelihood, wider than the posterior if the modes found are those that matter.
     is_thin: bool = False
+    unknown: tuple[int, ...] = ()
+    has_noise: bool = True
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -61,29 +67,26 @@ class Posterior(Uncertainty):
         return self.shares @ self.draws
 
     @property
-    def noise(self) -> float:
-        return float(self.shares @ self.sigma)
+    def noise(self) -> float | None:
+        return float(self.shares @ self.sigma) if self.has_noise else None
 
     @property
     def has_interval(self) -> bool:
         return True
 
-    @property
-    def effective_draws(self) -> float:
-        """How many equally weighted draws carry the same information."""
-        return float(1.0 / (self.shares**2).sum())
-
     def interval(self, level: float) -> np.ndarray:
         tail = (1.0 - level) / 2
-        return np.stack(
+        ends = np.stack(
             [
-                self._quantiles(self.draws[:, j], (tail, 1.0 - tail))
+                self.quantiles(self.draws[:, j], (tail, 1.0 - tail))
                 for j in range(self.draws.shape[1])
             ]
         )
+        ends[list(self.unknown)] = -np.inf, np.inf
+        return ends
 
-    def _quantiles(self, values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
-        """Return quantiles of weighted values, each value at the middle of its share."""
+    def quantiles(self, values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+        """Return quantiles of one value for each draw, each at the middle of its share."""
         order = np.argsort(values, kind="stable")
         shares = self.shares[order]
         return np.interp(levels, np.cumsum(shares) - 0.5 * shares, values[order])
@@ -101,7 +104,7 @@ class Posterior(Uncertainty):
         return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
-        return Posterior(to_user(self.draws), self.draw_weights, self.sigma * scale, self.is_thin)
+        return replace(self, draws=to_user(self.draws), sigma=self.sigma * scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,8 +116,7 @@ def solve(
     p = bags.d - has_intercept
     is_kept = np.asarray(bags.X[:, :p].any(axis=0))
     if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
-        scale, priors = options.prior.weight_scale, options.priors(None)
-        return nothing_to_learn(bags, has_intercept, noise, scale, priors, rng)
+        return nothing_to_learn(bags, has_intercept, noise)
     known, shift = split_noise(noise, LOG_SIGMA_MIN)
     if not has_intercept:
         bags = bags.with_values(bags.X, bags.y - shift)

@@ -82,8 +82,7 @@ def solve(
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
     if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
-        priors = options.priors(None)
-        return nothing_to_learn(bags, has_intercept, noise, options.weight_scale, priors, rng)
+        return nothing_to_learn(bags, has_intercept, noise)
     known, shift = split_noise(noise, LOG_SIGMA_MIN)
     if not has_intercept:
         bags = bags.with_values(bags.X, bags.y - shift)
