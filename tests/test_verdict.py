@@ -1,13 +1,14 @@
 """Laws of the verdict: what is called identified, what is said of the rest, and what would help."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
 from registry_examples import fit_quietly, make_method_data
-from unshuffle import ShuffledLinearRegression
+from unshuffle import ShuffledLinearRegression, make_shuffled
 from unshuffle.inference import Facts, is_identified, summarise
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.uncertainty import Posterior
@@ -215,3 +216,18 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
     assert "batch & 0 & – & –" in summary.to_latex()
     assert summary.to_frame().loc["batch", ["low", "high"]].isna().all()
     assert "<th>batch</th><td>0</td><td>–</td><td>–</td>" in summary._repr_html_()
+
+
+def test_collinear_columns_are_explained_by_what_the_method_does():
+    data = make_shuffled(40, 1, noise=0.1, bags=8, rng=0)
+    X = np.column_stack([data.X, 2 * data.X])
+    said = {}
+    for method in ("ls", "likelihood", "sampler"):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            ShuffledLinearRegression(method, random_state=0).fit(X, data.y, data.groups)
+        said[method] = " ".join(str(each.message) for each in heard)
+        assert "collinear (rank 2 of 3)" in said[method]
+    assert "the smallest among all" in said["ls"]
+    for method in ("likelihood", "sampler"):
+        assert "only the prior" in said[method] and "smallest" not in said[method]

@@ -77,18 +77,28 @@ def check_scaling(scaling: Scaling, degree: int) -> None:
 
 
 def make_remarks(
-    bags: Bags, standard: Bags, scaling: Scaling, names: Sequence[str] | None = None
+    bags: Bags,
+    standard: Bags,
+    scaling: Scaling,
+    names: Sequence[str] | None = None,
+    *,
+    has_prior: bool = False,
 ) -> tuple[str, ...]:
-    """Collect what was handled but should be known: each one sentence."""
+    """Collect what was handled but should be known: each one sentence.
+
+    `has_prior` says that the method averages over a posterior, instead of one best answer.
+    """
     remarks = _describe_constant(np.flatnonzero(scaling.is_constant), names)
     useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
     gram = (standard.X.T @ standard.X)[np.ix_(useful, useful)] / bags.n
     rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
     if rank < len(useful):
-        remarks.append(
-            f"the columns are collinear (rank {rank} of {len(useful)}): the weights shown are "
-            "the smallest among all that predict the same."
+        shown = (
+            "among weights that predict the same the data cannot choose, only the prior does."
+            if has_prior
+            else "the weights shown are the smallest among all that predict the same."
         )
+        remarks.append(f"the columns are collinear (rank {rank} of {len(useful)}): {shown}")
     if np.ptp(bags.y) == 0:
         # Without an intercept the level of the labels still says something.
         rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""

@@ -278,13 +278,14 @@ def solve_bags(
         scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
         standard = standard.with_values(standard.X, bags.y)
     _check_size(bags, d, strategy, options)
+    has_prior = isinstance(strategy, Likelihood | Sampler)
     # Log evidence has no unit; bag means and matchings are judged by squares.
-    degree = 0 if isinstance(strategy, Likelihood | Sampler) else loss.degree or 0
+    degree = 0 if has_prior else loss.degree or 0
     check_scaling(scaling, degree)
     penalty = _scale_penalty(options, scaling, degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
-    remarks = make_remarks(bags, standard, scaling, names)
+    remarks = make_remarks(bags, standard, scaling, names, has_prior=has_prior)
     problem = Problem(standard, loss, noise, penalty)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del bags, standard
