@@ -218,6 +218,16 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
     assert "<th>batch</th><td>0</td><td>–</td><td>–</td>" in summary._repr_html_()
 
 
+def test_a_constant_column_that_serves_as_the_intercept_is_judged():
+    rng = np.random.default_rng(0)
+    X = np.ones((20, 1))
+    for level, identified in ((50.0, True), (0.0, False)):
+        y = level + rng.normal(size=20)
+        model = fit_quietly("likelihood", X, y, np.arange(20), fit_intercept=False)
+        assert model.identified_ is identified
+        assert np.isfinite(model.conf_int()).all()
+
+
 def test_collinear_columns_are_explained_by_what_the_method_does():
     data = make_shuffled(40, 1, noise=0.1, bags=8, rng=0)
     X = np.column_stack([data.X, 2 * data.X])

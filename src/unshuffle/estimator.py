@@ -147,6 +147,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         # the canonical rows, since a sum depends on its order in the last bit.
         with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
             self._scales = column_spreads(bags.X)
+            if not self.fit_intercept:
+                # A constant column serves as the intercept: its weight must not go unjudged.
+                is_flat = self._scales == 0
+                self._scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
         self._sizes = (bags.n, bags.n_bags)
         data = [bags]
         del bags  # the solver lets go of what it no longer needs
