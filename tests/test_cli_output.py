@@ -291,3 +291,23 @@ def test_a_missing_extra_is_named_before_any_work(folder, capsys, monkeypatch):
     streams = capsys.readouterr()
     assert "no report" in streams.err and "truth" in streams.out
     assert not Path("unshuffle-demo.html").exists()
+
+
+def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, capsys):
+    assert run(["simulate", "-n", "60", "--bags", "6", "--out", "sim.csv"]) == 0
+    lines = Path("sim.csv").read_text().splitlines()
+    flat = [f"{line},{'batch' if place == 0 else 7}" for place, line in enumerate(lines)]
+    Path("flat.csv").write_text("\n".join(flat) + "\n")
+    fit = ["fit", "flat.csv", "--label", "y", "--bag", "bag", "--report", "r.html"]
+    capsys.readouterr()
+    assert run([*fit, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["coefficients"]["batch"] == {"estimate": 0.0, "low": None, "high": None}
+    assert result["intercept"]["low"] < result["intercept"]["high"]
+    (note,) = [line for line in result["data"]["notes"] if "constant" in line]
+    assert note.startswith("column 'batch' is constant")
+    assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
+    assert run([*fit, "-q"]) == 0
+    assert any(
+        line.split() == ["batch", "0", "–", "–"] for line in capsys.readouterr().out.split("\n")
+    )

@@ -93,6 +93,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    # What remarks call the columns of an array, which has no names of its own.
+    _array_names: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.n_jobs,
         )
         bags = make_bags(X, y, _check_groups(groups, len(y)))
-        names = getattr(self, "feature_names_in_", None)
+        names = getattr(self, "feature_names_in_", self._array_names)
         # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j). Taken from
         # the canonical rows, since a sum depends on its order in the last bit.
         with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns

@@ -42,6 +42,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fitted:
     )
     design = data.design
     groups: Any = design.groups
+    model._array_names = design.feature_names
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(design.X, design.y, groups=groups)
