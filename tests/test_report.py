@@ -1,6 +1,7 @@
 """Laws of the report: verdict first, everything escaped, one small file that asks for nothing."""
 
 import copy
+import dataclasses
 import functools
 import http.server
 import itertools
@@ -16,6 +17,7 @@ import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
 from unshuffle.errors import InputError
+from unshuffle.solution import Status
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -143,6 +145,29 @@ def test_provenance_and_data_are_in_the_report(hostile):
 def test_every_kind_of_method_can_be_reported(method, tmp_path):
     text = report(tmp_path / "r.html", *fit(method))
     assert Page(text).open == []
+
+
+def test_a_posterior_that_was_not_explored_is_not_called_unidentified(tmp_path):
+    model, data = fit()
+    thin = dataclasses.replace(model.posterior_, is_thin=True)
+    model.solution_ = dataclasses.replace(
+        model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR
+    )
+    model.posterior_, model.identified_ = thin, False
+    text = report(tmp_path / "r.html", model, data)
+    assert "<p><strong>Not established</strong></p>" in text
+    assert "could not be established" in text and "<strong>Not identified" not in text
+
+
+def test_what_the_data_say_nothing_about_is_not_drawn(tmp_path):
+    data = make_shuffled(20, 2, noise=0.1, rng=0)
+    for X, y in ((np.ones((20, 2)), data.y), (data.X, np.ones(20))):
+        with pytest.warns(UserWarning, match="say nothing"):
+            model = ShuffledLinearRegression("likelihood", random_state=0).fit(X, y)
+        text = Page(write_report(model, tmp_path / "r.html", X, y).read_text("utf-8")).text
+        assert "Which weights hang together" not in text and "(bars)" not in text
+        assert " nan" not in text and "inf " not in text
+    assert "not seen in the labels" in text and "this method gives no" not in text
 
 
 def test_forty_features_of_eighty_characters_stay_small(tmp_path):

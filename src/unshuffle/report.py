@@ -140,7 +140,7 @@ def _render(
     page: str = template.render(
         style=(folder / "report.css").read_text(encoding="utf-8"),
         summary=summary,
-        headline=_headline(summary.identified),
+        headline=_headline(model),
         has_intervals=_has_intervals(summary),
         percent=f"{100 * level:g}",
         rows=summary.rows,
@@ -163,11 +163,13 @@ def _has_intervals(summary: Any) -> bool:
     return any(row.low is not None for row in summary.rows)
 
 
-def _headline(identified: bool | None) -> tuple[str, str]:
+def _headline(model: Any) -> tuple[str, str]:
     """Return the verdict in two words, and the class of its colour."""
-    if identified is None:
+    if model.identified_ is None:
         return "Not judged", "unknown"
-    return ("Identified", "good") if identified else ("Not identified", "doubtful")
+    if model.posterior_.is_thin:
+        return "Not established", "doubtful"
+    return ("Identified", "good") if model.identified_ else ("Not identified", "doubtful")
 
 
 def _describe_method(model: Any) -> list[tuple[str, str]]:
@@ -181,8 +183,10 @@ def _describe_method(model: Any) -> list[tuple[str, str]]:
     lines.append(("Intercept", "fitted" if model.fit_intercept else "none"))
     if model.l1 or model.l2:
         lines.append(("Penalties", f"l1 = {model.l1:g}, l2 = {model.l2:g}"))
-    given = "estimated from the data" if model.noise is None else "given"
-    lines.append(("Noise", given if model.noise_ is not None else "not part of this method"))
+    noise = "estimated from the data" if model.noise is None else "given"
+    if model.noise_ is None:
+        noise = "not part of this method" if model.posterior_ is None else "not seen in the labels"
+    lines.append(("Noise", noise))
     return lines
 
 
@@ -231,7 +235,7 @@ def _draw_pictures(model: Any, X: Any, y: Any, groups: Any, level: float) -> lis
     """Draw what this model and these data allow to be drawn."""
     d = len(model.coef_)
     rows = 0.9 + 0.28 * max(d, 2)
-    has_intervals = _has_intervals(model.summary(level=level))
+    has_intervals = any(row.low is not None for row in model.summary(level=level).rows[:d])
     pictures = [
         _draw(
             "The weights",
@@ -264,7 +268,7 @@ def _draw_pictures(model: Any, X: Any, y: Any, groups: Any, level: float) -> lis
                 "lie apart, the answers differ.",
             )
         )
-    if model.posterior_ is not None:
+    if model.posterior_ is not None and not set(range(d)) <= set(model.posterior_.unknown):
         pictures.append(_draw_posterior(model))
     return pictures
 
@@ -281,14 +285,20 @@ def _draw_starts(model: Any) -> Picture:
 
 
 def _draw_posterior(model: Any) -> Picture:
-    """Draw the pairs of the weights that are least sure against their size."""
+    """Draw the pairs of the weights that are least sure against their size.
+
+    A weight of which the data say nothing is not drawn: its draws have no meaning.
+    """
     d = len(model.coef_)
-    n_shown = min(d, 4)
+    n_known = len(set(range(d)) - set(model.posterior_.unknown))
+    n_shown = min(n_known, 4)
     spread = model.posterior_.draws[:, :d].std(axis=0)
     size = np.abs(model.coef_)
-    order = np.argsort(-spread / np.where(size > 0, size, np.inf), kind="stable")
-    chosen = sorted(order[:n_shown].tolist())
-    which = "all weights" if n_shown == d else f"the {n_shown} least certain weights"
+    order = np.argsort(-spread / np.where(size > 0, size, np.inf), kind="stable").tolist()
+    chosen = sorted([j for j in order if j not in model.posterior_.unknown][:n_shown])
+    which = f"the {n_shown} least certain weights"
+    if n_shown == n_known:
+        which = "all weights" if n_known == d else "the weights of the columns that vary"
     return _draw(
         "Which weights hang together",
         partial(plots.plot_posterior, model, features=chosen),
