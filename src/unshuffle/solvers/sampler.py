@@ -36,7 +36,7 @@ MAX_ROWS = 1000
 # Fluctuations of the squared residuals grow like sqrt(n), and so does the number of levels that
 # exchange a third to a half of the time at 15 to 20 dB, and a tenth to a third where there is no
 # noise, the longest way down (measured at n = 20 to 100).
-_LEVELS, _LEVELS_PER_ROOT = 8.0, 3.0
+_LEVELS, _LEVELS_PER_ROOT = 8.0, 3.5
 # Where the ladder did not mix, the noise's density counts with this power: more noise, wider draws.
 # 38 such fits (one or two bags, 60 and 100 rows, 10 and 15 dB) had 95 % intervals that covered 90 %
 # at full power, 92 % at 0.3, 94 % at 0.1 and 93 % at 0.03, with widths from 0.99 to 1.12.
@@ -67,7 +67,7 @@ class Sampler:
     n_sweeps : int, default=800
         Recorded sweeps of each run. Raise it where the fit says that they did not mix.
     n_levels : int or None, default=None
-        Noise levels, from no likelihood to the least noise; None takes 8 + 3 √n.
+        Noise levels, from no likelihood to the least noise; None takes 8 + 3.5 √n.
 
     >>> from unshuffle import Bag, fit
     >>> bag = Bag([[0.0], [1.0], [3.0], [7.0]], [15.1, 3.0, 1.0, 7.1])

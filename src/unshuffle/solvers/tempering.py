@@ -28,10 +28,10 @@ from unshuffle.solvers.likelihood.target import SIGNAL_FLOOR, Target
 
 # At first the ladder grows from the hot end to the least noise in so many rounds of so many sweeps:
 # replicas must come down slowly, or they freeze in the first matching they meet. Then the cold end
-# is cut and the levels are respaced in longer rounds: at least three, and more while the ladder
-# ends too soon or tears.
+# is cut and the levels are respaced in longer rounds: at least three, and more, twice as long to
+# measure rare exchanges better, while the ladder ends too soon or tears.
 _N_GROWING, _GROWING = 10, 30
-_TUNING, _LEAST_ROUNDS, _MOST_ROUNDS = 100, 3, 12
+_TUNING, _LEAST_ROUNDS, _MOST_ROUNDS = 100, 3, 8
 # A tuned ladder exchanges more often than this everywhere, twice what an answer needs.
 _TORN = 0.1
 # Random numbers are drawn for about this many swaps at once: 3 MB, and an interrupt is heard every
@@ -111,7 +111,7 @@ class Run:
             return 0.0
         mass = self._noise_mass(1.0)
         sd = sqrt(mass @ self.grid**2 - (mass @ self.grid) ** 2)
-        return min(float(mass[0]) * sd / (self.grid[1] - self.grid[0]), 1.0)
+        return min(float(mass[0] * sd / (self.grid[1] - self.grid[0])), 1.0)
 
     def pick(self, n: int, power: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
         """Return levels and log sigma of n draws, spread evenly over the noise's posterior.
@@ -216,11 +216,12 @@ def _tune(
         record = sweep(_make_levels(precisions, target), _GROWING)
         precisions = respace(precisions, record.refusals / (0.5 * _GROWING), coldest)
     for i in range(_MOST_ROUNDS):
+        n_tuning = _TUNING * (1 if i < _LEAST_ROUNDS else 2)
         levels = _make_levels(precisions, target)
-        record = sweep(levels, _TUNING)
-        refusals = record.refusals / (0.5 * _TUNING)
+        record = sweep(levels, n_tuning)
+        refusals = record.refusals / (0.5 * n_tuning)
         # The first half of a round forgets where it began.
-        noise = _weigh_noise(model, target, levels, record.sums[_TUNING // 2 :])[0]
+        noise = _weigh_noise(model, target, levels, record.sums[n_tuning // 2 :])[0]
         coldest, is_long = _coldest(levels, noise, target)
         if i >= _LEAST_ROUNDS and is_long and refusals.max() < 1.0 - _TORN:
             break
