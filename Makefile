@@ -9,7 +9,7 @@ demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside
 	$(BIN)/unshuffle demo
 
 test: $(STAMP) ## the tests, without the long statistical ones
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not slow"
 
 check: lint types test ## what CI runs
 
@@ -21,7 +21,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 slow: $(STAMP) ## long statistical checks
-	$(BIN)/python -m pytest -q -m slow tests
+	$(BIN)/python -m pytest -q -n auto -m slow tests
 
 bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
