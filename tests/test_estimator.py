@@ -85,7 +85,7 @@ OPTIONS = [
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: str(options.get("method", "auto")))
+@pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
 def test_clones_and_pickles_fit_and_predict_the_same(options):
     data = make_method_data("ls")
     model = shuffled_twins(**options)

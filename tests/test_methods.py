@@ -276,7 +276,7 @@ def test_rule_of_the_paper_row_by_row(d, n_bags, expected):
 @pytest.mark.parametrize(
     ("given", "named"),
     [(Squared(), "ls"), (Moments(2), "sm"), (Projection(1), "p1"), (Projection(2), "p2")],
-    ids=str,
+    ids=["ls", "sm", "p1", "p2"],
 )
 def test_method_object_equals_its_name(given, named):
     data = make_shuffled(60, 2, noise=0.1, bags=2, rng=0)
