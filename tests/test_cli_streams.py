@@ -42,7 +42,9 @@ def test_no_colour_in_a_terminal_where_none_is_wanted(no_colour, folder, monkeyp
     assert (b"\x1b[" in text) == (not no_colour)
 
 
-def test_a_closed_pipe_ends_quietly(folder):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_ends_quietly(unbuffered, folder, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     process = start(["simulate", "-n", "20000"])
     process.stdout.read(10)
     process.stdout.close()
@@ -52,7 +54,9 @@ def test_a_closed_pipe_ends_quietly(folder):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_full_disks_are_one_line(folder, capsys):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_full_disks_are_one_line(unbuffered, folder, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "w") as full:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
         command = [sys.executable, "-m", "unshuffle", "simulate", "-n", "9"]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
@@ -42,8 +43,18 @@ Exit codes: 0 done; 2 the input or the command is wrong; 3 with --strict when th
 identified or did not converge; 130 interrupted."""
 
 
+class _ClosedPipeError(Exception):
+    """The reader of our output has gone; click would make an error of a BrokenPipeError."""
+
+
 class LazyGroup(click.Group):
     """Commands that are imported when they are needed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            raise _ClosedPipeError from exc
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, target in COMMANDS.items() if _is_here(target)]
@@ -103,7 +114,7 @@ def run(args: Sequence[str]) -> int:
         return INTERRUPTED
     except MemoryError:
         return _complain("the memory does not suffice; use fewer rows or columns")
-    except BrokenPipeError:
+    except (BrokenPipeError, _ClosedPipeError):
         return _leave_pipe()
     except OSError as exc:
         return _explain_output(exc)

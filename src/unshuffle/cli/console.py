@@ -71,9 +71,11 @@ def as_json(content: Any) -> Any:
 
 
 def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
-    """Print messages on stderr, one line each."""
+    """Print messages on stderr, one line each, after the results that came before them."""
     if quiet:
         return
+    # A result that cannot be written should be the only thing said.
+    sys.stdout.flush()
     console = make_console(sys.stderr)
     for line in lines:
         console.print(shorten(line, _LONGEST), soft_wrap=True, style="dim")
