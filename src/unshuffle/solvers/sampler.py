@@ -21,10 +21,10 @@ from unshuffle.errors import InputError
 from unshuffle.noise import Noise
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.solvers.chains import effective_draws, split_rhat
-from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
-from unshuffle.solvers.likelihood.target import Target, make_target
+from unshuffle.solvers.likelihood.options import Likelihood
+from unshuffle.solvers.likelihood.target import Target, pose
 from unshuffle.solvers.multistart import Effort
-from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
+from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn
 from unshuffle.solvers.tempering import Run, run_ladder
 from unshuffle.solvers.threads import run_all
 from unshuffle.uncertainty import Posterior
@@ -113,24 +113,17 @@ def solve(
     effort: Effort,
 ) -> Solution:
     """Sample the posterior of standardised bags (with an intercept their last column is ones)."""
-    p = bags.d - has_intercept
-    is_kept = np.asarray(bags.X[:, :p].any(axis=0))
-    if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
+    posed = pose(bags, has_intercept, noise, options.prior)
+    if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
-    known, shift = split_noise(noise, LOG_SIGMA_MIN)
-    if not has_intercept:
-        bags = bags.with_values(bags.X, bags.y - shift)
-    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    target = make_target(features, bags, bags.n - float(has_intercept), known, options.prior)
+    target, columns, _ = posed
     n_levels = options.n_levels or ceil(_LEVELS + _LEVELS_PER_ROOT * sqrt(bags.n))
-
     n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
 
     def run(seed: np.random.Generator, stop: Event) -> Run:
         return run_ladder(target, n_levels, options.n_sweeps, seed, stop)
 
     runs = run_all(run, rng.spawn(n_runs), effort.n_jobs)
-    columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, runs, options, columns, rng)
 
 

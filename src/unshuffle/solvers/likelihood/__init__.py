@@ -43,9 +43,9 @@ from unshuffle.solvers.likelihood.modes import (
     find_modes,
     keep_distinct,
 )
-from unshuffle.solvers.likelihood.options import LOG_SIGMA_MIN, Likelihood
-from unshuffle.solvers.likelihood.target import Target, make_target
-from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn, split_noise
+from unshuffle.solvers.likelihood.options import Likelihood
+from unshuffle.solvers.likelihood.target import Target, pose
+from unshuffle.solvers.posterior_answer import Columns, nothing_to_learn
 from unshuffle.uncertainty import Posterior
 
 __all__ = ["Likelihood", "solve"]
@@ -77,19 +77,13 @@ def solve(
     effort: multistart.Effort,
 ) -> Solution:
     """Sample the posterior of standardised bags (with an intercept their last column is ones)."""
-    p = bags.d - has_intercept
-    is_kept = np.asarray(bags.X[:, :p].any(axis=0))
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
-    if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
+    posed = pose(bags, has_intercept, noise, options, effort.n_jobs)
+    if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
-    known, shift = split_noise(noise, LOG_SIGMA_MIN)
-    if not has_intercept:
-        bags = bags.with_values(bags.X, bags.y - shift)
-    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    dof = bags.n - float(has_intercept)
-    target = make_target(features, bags, dof, known, options, effort.n_jobs)
-    fitted = _fit_least_squares(bags, has_intercept, is_kept, rng, effort)
+    target, columns, bags = posed
+    fitted = _fit_least_squares(bags, columns, rng, effort)
     modes = find_modes(target, fitted, rng)
     powers = choose_powers(target, modes)
     target, sample = _sample_at(target, modes, powers, rng)
@@ -97,7 +91,6 @@ def solve(
     if is_thin:
         target, sample = _sample_at(target, modes, (_WEAKENING * powers[0], powers[1]), rng)
     estimate = _choose_estimate(sample, target)
-    columns = Columns(is_kept, has_intercept, shift)
     return _assemble(target, sample, estimate, columns, is_thin, rng)
 
 
@@ -135,17 +128,13 @@ def _sample_at(
 
 
 def _fit_least_squares(
-    bags: Bags,
-    has_intercept: bool,
-    is_kept: np.ndarray,
-    rng: np.random.Generator,
-    effort: multistart.Effort,
+    bags: Bags, columns: Columns, rng: np.random.Generator, effort: multistart.Effort
 ) -> list[tuple[np.ndarray, float]]:
     """Return the best least-squares answers and their mean squared gaps."""
     problem = Problem(bags, Squared(), None, no_penalty(bags.d))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
-    p = bags.d - has_intercept
-    return [(c.weights[:p][is_kept], c.value) for c in found.candidates[:_N_FITTED]]
+    p = len(columns.is_kept)
+    return [(c.weights[:p][columns.is_kept], c.value) for c in found.candidates[:_N_FITTED]]
 
 
 def _assemble(

@@ -10,7 +10,9 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.bags import Bags
+from unshuffle.noise import Noise
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Likelihood
+from unshuffle.solvers.posterior_answer import Columns, split_noise
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
@@ -181,3 +183,26 @@ def make_target(
         options=options,
         n_jobs=n_jobs,
     )
+
+
+def pose(
+    bags: Bags,
+    has_intercept: bool,
+    noise: Noise | None,
+    options: Likelihood,
+    n_jobs: int | None = None,
+) -> tuple[Target, Columns, Bags] | None:
+    """Return the posterior of standardised bags, its columns, and the bags less the noise's mean.
+
+    With an intercept the last column of the bags is ones. None where no column or no label varies.
+    """
+    p = bags.d - has_intercept
+    is_kept = np.asarray(bags.X[:, :p].any(axis=0))
+    if not is_kept.any() or (has_intercept and np.ptp(bags.y) == 0):
+        return None
+    known, shift = split_noise(noise, LOG_SIGMA_MIN)
+    if not has_intercept:
+        bags = bags.with_values(bags.X, bags.y - shift)
+    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
+    target = make_target(features, bags, bags.n - float(has_intercept), known, options, n_jobs)
+    return target, Columns(is_kept, has_intercept, shift), bags
