@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from registry_examples import LOSS_EXAMPLES, NOISE_EXAMPLES, make_method_data
+from registry_examples import (
+    LOSS_EXAMPLES,
+    NOISE_EXAMPLES,
+    cube_root,
+    make_method_data,
+    pull_cube_root,
+)
 from unshuffle.bags import make_bags
 from unshuffle.errors import InputError
 from unshuffle.losses import LOSSES, Moments, OrderInvariant, Squared
@@ -56,25 +62,68 @@ def test_every_entry_has_an_example():
     assert all(make_method_data(name).X.shape[1] == 2 for name in METHODS)
 
 
-@pytest.mark.parametrize("sizes", BAGS.values(), ids=BAGS)
+all_bags = pytest.mark.parametrize("sizes", BAGS.values(), ids=BAGS)
+
+
+def has_slope(loss):
+    """Whether a loss states a slope; one of zero, or by differences, has laws of its own below."""
+    return not loss.is_flat and getattr(loss, "pull", True) is not None
+
+
+SLOPES = [
+    pytest.param(case.values[0], noise, id=f"{case.id}-{name}")
+    for case in LOSS_CASES
+    for name, noise in {"none": None, **NOISE_EXAMPLES}.items()
+    if has_slope(case.values[0]) and has_value(case.values[0], noise)
+]
+
+
+@all_bags
 @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
-@pytest.mark.parametrize("noise", [None, *NOISE_EXAMPLES.values()], ids=["none", *NOISE_EXAMPLES])
-@pytest.mark.parametrize("loss", LOSS_CASES)
+@pytest.mark.parametrize(("loss", "noise"), SLOPES)
 def test_gradient_equals_finite_differences(loss, noise, penalty, sizes):
-    if not has_value(loss, noise):
-        with pytest.raises(InputError, match="cannot be spread"):
-            make_problem(loss, noise, penalty, sizes)(np.ones(D))
-        return
     problem = make_problem(loss, noise, penalty, sizes)
     rng = np.random.default_rng(5)
     for w in rng.standard_normal((3, D)):
         _, gradient = problem(w)
         # A step of 1e-6 leaves a truncation of 1e-12 and a rounding of 1e-10 in values of order
-        # one (losses without `pull` are themselves differenced, at 6e-6); no order statistic
-        # changes hands within the step at these points, or the gap would be of order 1/n.
+        # one; no order statistic changes hands within the step at these points, or the gap would
+        # be of order 1/n.
         expected = oracles.central_differences(lambda v: problem(v)[0], w, 1e-6)
         size = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(gradient / size, expected / size, atol=2e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in NOISES if not NOISES[name].has_atoms])
+@pytest.mark.parametrize("loss", [c for c in LOSS_CASES if not isinstance(c.values[0], Moments)])
+def test_a_sorted_loss_refuses_noise_without_atoms(loss, name):
+    with pytest.raises(InputError, match="cannot be spread"):
+        make_problem(loss, NOISE_EXAMPLES[name])(np.ones(D))
+
+
+@all_bags
+@pytest.mark.parametrize("name", [None, *(name for name in NOISES if NOISES[name].has_atoms)])
+def test_a_loss_without_pull_is_differenced_to_the_slope_that_pull_states(name, sizes):
+    noise = NOISE_EXAMPLES.get(name)
+    differenced, pulled = (
+        make_problem(OrderInvariant(cube_root, 3.0, pull), noise, PENALTIES["both"], sizes)
+        for pull in (None, pull_cube_root)
+    )
+    for w in np.random.default_rng(5).standard_normal((3, D)):
+        # Central differences at a step of 6e-6: 4e-11 of truncation, 1e-10 of rounding.
+        np.testing.assert_allclose(differenced(w)[1], pulled(w)[1], rtol=1e-7, atol=2e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+@pytest.mark.parametrize("name", [name for name in LOSSES if LOSSES[name].is_flat])
+def test_the_gradient_of_a_flat_loss_is_that_of_the_penalty(name, penalty):
+    problem = make_problem(LOSS_EXAMPLES[name][0], NOISE_EXAMPLES["sample"], penalty, [1, 5, 18])
+    for w in np.random.default_rng(5).standard_normal((3, D)):
+        expected = penalty.l1 * np.sign(w) + 2 * penalty.l2 * w
+        # One product and one sum; the differences as above.
+        np.testing.assert_allclose(problem(w)[1], expected, rtol=1e-14)
+        found = oracles.central_differences(lambda v: problem(v)[0], w, 1e-6)
+        np.testing.assert_allclose(found, expected, atol=2e-8)
 
 
 @pytest.mark.parametrize("loss", LOSS_CASES)
