@@ -24,10 +24,10 @@ def write_data(path="data.csv", n=120, d=2, bags=4, rng=0, names=None):
     return data
 
 
-def start(args, **how):
+def start(args, program=("-m", "unshuffle"), **how):
     """Start the command as a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
-    command = [sys.executable, "-m", "unshuffle", *args]
+    command = [sys.executable, *program, *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **how)
 
 

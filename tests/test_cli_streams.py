@@ -102,14 +102,50 @@ def test_an_interrupt_that_pyarrow_takes_is_handed_on(folder, capsys, monkeypatc
     assert run(FIT) == 130
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-@pytest.mark.parametrize("delay", [0.3, 0.8, 1.5, 2.5])
-def test_an_interrupt_at_any_moment_is_exit_130(delay, folder):
-    write_data("data.csv", n=3000, d=6, bags=3)
-    process = start([*FIT, "--method", "emd", "--starts", "2000", "--report", "r.html"])
-    time.sleep(delay)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+# Minutes of work (2000 starts take 3 s on two cores), so that no signal comes too late.
+ENDLESS = [*FIT, "--method", "emd", "--starts", "20000", "--report", "r.html"]
+needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+
+
+def assert_interrupted(process):
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"Traceback" not in err
     assert sorted(os.listdir()) == ["data.csv"]
+
+
+@needs_signals
+@pytest.mark.parametrize("delay", [0.0, 0.5])
+def test_an_interrupt_while_fitting_is_exit_130(delay, folder):
+    write_data("data.csv", n=3000, d=6, bags=3)
+    process = start(ENDLESS)
+    # What was read is said before the fit begins.
+    assert b"rows" in process.stderr.readline()
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    assert_interrupted(process)
+
+
+# The command as `start` runs it, which interrupts itself when it comes to import one module.
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+from unshuffle.cli import main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+moment = sys.argv.pop(1)
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+@needs_signals
+@pytest.mark.parametrize(
+    "module", ["click", "unshuffle.cli.fit", "numpy", "scipy", "numba", "unshuffle.estimator"]
+)
+def test_an_interrupt_while_importing_is_exit_130(module, folder):
+    assert_interrupted(start([module, *ENDLESS], program=["-c", INTERRUPTED_IMPORT]))

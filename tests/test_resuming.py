@@ -92,4 +92,4 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     finally:
         process.kill()
         process.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), seconds=20)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), seconds=60)

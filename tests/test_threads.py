@@ -112,12 +112,10 @@ def test_an_error_in_one_thread_ends_the_others_at_once(error):
     model = ShuffledLinearRegression(
         method=OrderInvariant(g, 2.0, pull_cube), n_starts=N_STARTS, n_jobs=2, random_state=0
     )
-    begin = time.perf_counter()
     with pytest.raises(error):
         model.fit(data.X, data.y)
     # One evaluation calls g twice for the one bag; the other thread may be in one and begin one.
     assert len(calls_after) <= 8
-    assert time.perf_counter() - begin < 5
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
