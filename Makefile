@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check lint types slow bench accuracy inference docs clean
+.PHONY: demo test quick check lint types slow bench accuracy inference docs clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
 
 test: $(STAMP) ## the tests, without the long statistical ones
 	$(BIN)/python -m pytest -q -n auto -m "not slow"
+
+quick: $(STAMP) ## a minute's look: a few laws of every package (QUICK in tests/conftest.py)
+	$(BIN)/python -m pytest -q -n auto -m quick tests
 
 check: lint types test ## what CI runs
 

@@ -1,4 +1,7 @@
-"""Fixtures of several files: a folder to work in, files to read, each text reader, cheap rows."""
+"""Fixtures of several files: a folder to work in, files to read, each text reader, cheap rows.
+
+Also what `make quick` runs, and how workers share the compiling.
+"""
 
 import pytest
 
@@ -51,3 +54,80 @@ def cheap_auto(monkeypatch):
         return {**genuine(runner.Task(task.experiment, settings), seed), **task.settings}
 
     monkeypatch.setattr(runner, "compute_row", compute_cheaply)
+
+
+# What `make quick` runs: files whose tests cost next to nothing, and from the others one or a few
+# tests, so that every package and a fit of every method are touched. An entry is the beginning of
+# a test's id.
+QUICK = (
+    "test_bags.py",
+    "test_broken_files.py",
+    "test_cli_golden.py::test_output_is_stable[ls]",
+    "test_cli_golden.py::test_output_is_stable[means]",
+    "test_cli_help.py",
+    "test_cli_output.py::test_json_is_one_object_and_nothing_else[fit]",
+    "test_cli_wrong_input.py",
+    "test_closed_forms.py",
+    "test_coupling.py::test_kernel_equals_dense_sinkhorn_plus_its_correction",
+    "test_datasets.py",
+    "test_designs.py",
+    "test_docs.py::test_the_page_of_commands_is_up_to_date",
+    "test_equivariance.py::test_weights_follow_powers_of_two_bit_for_bit[ls-",
+    "test_estimator.py::test_poor_score_is_the_only_special_tag",
+    "test_estimator.py::test_pandas_labels_are_taken_by_place_not_by_index",
+    "test_experiments.py::test_every_experiment_runs_and_is_drawn[figure2b]",
+    "test_experiments.py::test_a_half_written_row_is_never_read",
+    "test_gradients.py",
+    "test_imports.py::test_imports_go_downward_only",
+    "test_imports.py::test_importing_loads_nothing_heavy",
+    "test_imports.py::test_every_public_name",
+    "test_inference.py::test_means_with",
+    "test_kernels.py",
+    "test_likelihood.py::test_small_bags_equal_the_sum_over_every_permutation",
+    "test_methods.py::test_weights_are_near_the_truth_on_easy_data",
+    "test_methods.py::test_a_chooser_gives_what_the_method_it_chooses_gives",
+    "test_order_blindness.py::test_fit_ignores_order_of_labels_rows_and_groups[ls-0]",
+    "test_order_blindness.py::test_fit_ignores_order_of_labels_rows_and_groups[sm-0]",
+    "test_order_blindness.py::test_fit_ignores_order_of_labels_rows_and_groups[p1-0]",
+    "test_order_blindness.py::test_fit_of_bags_ignores_their_order",
+    "test_other_files.py",
+    "test_penalties.py::test_l2_on_linked_data_is_ridge_regression",
+    "test_report.py::test_the_verdict_comes_before_everything_else",
+    "test_reproduce_command.py::test_names_come_once_in_the_order_of_the_paper",
+    "test_tempering.py::test_swaps_equal_those_judged_by_the_whole_density",
+    "test_text_files.py",
+    "test_threads.py::test_mapping_keeps_the_order_of_items",
+    "test_verdict.py::test_verdict_counts_the_mass_beyond_the_radius",
+)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark what is quick; an entry that no test answers to any more is an error, not a gap."""
+    answered = set()
+    for item in items:
+        entries = [entry for entry in QUICK if item.nodeid.startswith(f"tests/{entry}")]
+        if entries:
+            item.add_marker("quick")
+            answered.update(entries)
+    if config.option.markexpr == "quick" and not config.option.keyword:
+        missing = [entry for entry in QUICK if entry not in answered]
+        if missing:
+            raise pytest.UsageError(f"QUICK in tests/conftest.py names no test: {missing}")
+
+
+# Compiling takes 30 s for the likelihood and 20 s for all else, once per machine: what it makes
+# is kept beside the source.
+SHARES = (("likelihood",), ("ls", "sm", "sampler"))
+
+
+def pytest_sessionstart(session):
+    """Let the first two workers compile a share each, and not both the same at the same time."""
+    worker = getattr(session.config, "workerinput", {"workerid": "", "workercount": 1})
+    place = int(worker["workerid"].removeprefix("gw") or len(SHARES))
+    if worker["workercount"] < len(SHARES) or place >= len(SHARES):
+        return
+    from registry_examples import fit_quietly, make_law_data
+
+    for method in SHARES[place]:
+        data = make_law_data(method)
+        fit_quietly(method, data.X, data.y, data.groups)

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from registry_examples import all_weights, fit_quietly, make_method_data
+from registry_examples import SOLVERS, all_weights, fit_quietly, fit_shared, make_law_data
 from unshuffle.losses import Moments, SmallD
-from unshuffle.methods import METHODS
 from unshuffle.simulate import make_shuffled
 from unshuffle.solvers.projection import Projection
 
-CASES = {name: name for name in METHODS} | {
+CASES = {name: name for name in SOLVERS} | {
     "moments with K": Moments(3),
     "small-d with D": SmallD(5),
     "projection on three moments": Projection(3),
@@ -30,12 +29,12 @@ def rescaled(weights, label_factor, column_factors):
 @intercepts
 @methods
 def test_weights_follow_powers_of_two_bit_for_bit(case, fit_intercept):
-    data = make_method_data(case)
+    data = make_law_data(case)
     options = {"fit_intercept": fit_intercept}
     factors = np.array([0.25, 1024.0])
     for c in (2.0, 2.0**-30):
         moved = fit_quietly(CASES[case], data.X * factors, c * data.y, data.groups, **options)
-        model = fit_quietly(CASES[case], data.X, data.y, data.groups, **options)
+        model = fit_shared(CASES[case], data.X, data.y, data.groups, **options)
         np.testing.assert_array_equal(all_weights(moved), rescaled(all_weights(model), c, factors))
 
 
@@ -43,18 +42,18 @@ def test_weights_follow_powers_of_two_bit_for_bit(case, fit_intercept):
 @methods
 @pytest.mark.parametrize("c", [3.7, 1e-4])
 def test_weights_follow_the_labels_unit(case, c, fit_intercept):
-    data = make_method_data(case)
+    data = make_law_data(case)
     options = {"fit_intercept": fit_intercept}
-    model = fit_quietly(CASES[case], data.X, data.y, data.groups, **options)
+    model = fit_shared(CASES[case], data.X, data.y, data.groups, **options)
     moved = fit_quietly(CASES[case], data.X, c * data.y, data.groups, **options)
     np.testing.assert_allclose(all_weights(moved) / c, all_weights(model), **CLOSE)
 
 
 @methods
 def test_weights_follow_the_columns_units(case):
-    data = make_method_data(case)
+    data = make_law_data(case)
     factors = np.array([3.7, 1e-5])
-    model = fit_quietly(CASES[case], data.X, data.y, data.groups)
+    model = fit_shared(CASES[case], data.X, data.y, data.groups)
     moved = fit_quietly(CASES[case], data.X * factors, data.y, data.groups)
     np.testing.assert_allclose(
         all_weights(moved), rescaled(all_weights(model), 1, factors), **CLOSE
@@ -63,9 +62,9 @@ def test_weights_follow_the_columns_units(case):
 
 @methods
 def test_intercept_follows_shifted_columns(case):
-    data = make_method_data(case)
+    data = make_law_data(case)
     shift = np.array([-3.0, 100.0])
-    model = fit_quietly(CASES[case], data.X, data.y, data.groups)
+    model = fit_shared(CASES[case], data.X, data.y, data.groups)
     moved = fit_quietly(CASES[case], data.X + shift, data.y, data.groups)
     np.testing.assert_allclose(moved.coef_, model.coef_, **CLOSE)
     # A shift of 100 multiplies the error of the weights.
@@ -76,8 +75,8 @@ def test_intercept_follows_shifted_columns(case):
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
 @methods
 def test_labels_of_any_size_are_fitted(case, scale):
-    data = make_method_data(case)
-    model = fit_quietly(CASES[case], data.X, data.y, data.groups)
+    data = make_law_data(case)
+    model = fit_shared(CASES[case], data.X, data.y, data.groups)
     moved = fit_quietly(CASES[case], data.X, scale * data.y, data.groups)
     np.testing.assert_allclose(all_weights(moved) / scale, all_weights(model), **CLOSE)
 
@@ -85,8 +84,8 @@ def test_labels_of_any_size_are_fitted(case, scale):
 @pytest.mark.parametrize("scale", [1e150, 1e-150])
 @methods
 def test_columns_of_any_size_are_fitted(case, scale):
-    data = make_method_data(case)
-    model = fit_quietly(CASES[case], data.X, data.y, data.groups)
+    data = make_law_data(case)
+    model = fit_shared(CASES[case], data.X, data.y, data.groups)
     moved = fit_quietly(CASES[case], data.X * [scale, 1.0], data.y, data.groups)
     expected = all_weights(model)
     np.testing.assert_allclose(all_weights(moved) * [scale, 1.0, 1.0], expected, **CLOSE)
@@ -94,8 +93,8 @@ def test_columns_of_any_size_are_fitted(case, scale):
 
 @pytest.mark.parametrize("kind", ["ls", "emd", "sm", "p2"])
 def test_noise_follows_the_labels_unit(kind):
-    data = make_method_data(kind)
-    model = fit_quietly(kind, data.X, data.y, data.groups, noise=0.05)
+    data = make_law_data(kind)
+    model = fit_shared(kind, data.X, data.y, data.groups, noise=0.05)
     moved = fit_quietly(kind, data.X, 3.7 * data.y, data.groups, noise=3.7 * 0.05)
     np.testing.assert_allclose(all_weights(moved) / 3.7, all_weights(model), **CLOSE)
 
@@ -116,7 +115,7 @@ def twice_inside(data):
 @pytest.mark.parametrize("method", ["ls", "emd"])
 def test_every_bag_given_twice_changes_nothing(method, double):
     data = make_shuffled(80, 2, noise=0.05, bags=4, rng=1)
-    model = fit_quietly(method, data.X, data.y, data.groups)
+    model = fit_shared(method, data.X, data.y, data.groups)
     doubled = fit_quietly(method, *double(data))
     # EMD has a kink at its minimum and LS is flat there; both are found to rounding.
     np.testing.assert_allclose(all_weights(doubled), all_weights(model), **CLOSE)
@@ -126,7 +125,7 @@ def test_every_bag_given_twice_changes_nothing(method, double):
 @pytest.mark.parametrize("method", ["ls", "p1", "p2", "emd"])
 def test_a_column_turned_around_turns_its_weight(method):
     data = make_shuffled(150, 2, noise=0.01, bags=3, intercept=1.0, rng=2)
-    model = fit_quietly(method, data.X, data.y, data.groups)
+    model = fit_shared(method, data.X, data.y, data.groups)
     turned = fit_quietly(method, data.X * [-1.0, 1.0], data.y, data.groups)
     np.testing.assert_allclose(turned.coef_ * [-1.0, 1.0], model.coef_, **CLOSE)
 
@@ -134,6 +133,6 @@ def test_a_column_turned_around_turns_its_weight(method):
 @pytest.mark.parametrize("method", ["ls", "p1", "p2", "emd", "sm", "means"])
 def test_exchanged_columns_exchange_their_weights(method):
     data = make_shuffled(150, 2, noise=0.01, bags=3, intercept=1.0, rng=2)
-    model = fit_quietly(method, data.X, data.y, data.groups)
+    model = fit_shared(method, data.X, data.y, data.groups)
     other = fit_quietly(method, data.X[:, ::-1], data.y, data.groups)
     np.testing.assert_allclose(other.coef_[::-1], model.coef_, **CLOSE)

@@ -15,7 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from registry_examples import all_weights, fit_quietly, make_method_data
+from registry_examples import (
+    SOLVERS,
+    all_weights,
+    fit_quietly,
+    fit_shared,
+    make_law_data,
+    make_method_data,
+)
 from unshuffle import (
     ShuffledLinearRegression,
     make_shuffled,
@@ -23,7 +30,6 @@ from unshuffle import (
     sorted_error,
 )
 from unshuffle.losses import Moments, OrderInvariant, SmallD
-from unshuffle.methods import METHODS
 from unshuffle.noise import noise_from_calibration
 from unshuffle.solvers.likelihood import Likelihood
 from unshuffle.solvers.projection import Projection
@@ -37,8 +43,9 @@ def routing():
 
 
 # The checks call fit hundreds of times on data that identify nothing: a likelihood with little
-# effort walks the same code in a tenth of the time. The default itself is checked in `make slow`.
-LIGHT = Likelihood(n_starts=12, n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2)
+# effort walks the same code in a twentieth of the time. The default itself is checked in
+# `make slow`.
+LIGHT = Likelihood(n_starts=4, n_refined=2, n_components=2, n_draws=30, min_rounds=1, max_rounds=1)
 
 CHECKED = [
     ShuffledLinearRegression(LIGHT),
@@ -103,14 +110,14 @@ def test_clones_and_pickles_fit_and_predict_the_same(options):
     assert again.solution_.status is model.solution_.status
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS)
 def test_prediction_is_the_linear_form(method):
-    data = make_method_data(method)
-    model = fit_quietly(method, data.X, data.y, data.groups)
+    data = make_law_data(method)
+    model = fit_shared(method, data.X, data.y, data.groups)
     expected = [sum(row * model.coef_) + model.intercept_ for row in data.X]
     # Two products and two sums.
     np.testing.assert_allclose(model.predict(data.X), expected, rtol=1e-12)
-    bare = fit_quietly(method, data.X, data.y, data.groups, fit_intercept=False)
+    bare = fit_shared(method, data.X, data.y, data.groups, fit_intercept=False)
     assert bare.intercept_ == 0.0
     np.testing.assert_allclose(bare.predict(np.zeros((1, 2))), 0.0)
 

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from registry_examples import fit_quietly, make_method_data
+from registry_examples import SOLVERS, fit_quietly, make_law_data, make_method_data
 from unshuffle.errors import InputError
-from unshuffle.methods import METHODS
 from unshuffle.noise import GaussianNoise, MomentNoise, noise_from_calibration
 from unshuffle.simulate import make_shuffled
 
@@ -43,9 +42,9 @@ def test_means_with_more_bags_have_intervals(n_bags, degrees):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS)
 def test_dictionary_keeps_features_and_intercept_apart(method, fit_intercept):
-    data = make_method_data(method)
+    data = make_law_data(method)
     frame = pd.DataFrame(data.X, columns=["dose", "intercept"])
     model = fit_quietly(method, frame, data.y, data.groups, fit_intercept=fit_intercept)
     made = json.loads(json.dumps(model.summary().to_dict(), allow_nan=False))

@@ -3,6 +3,7 @@
 import json
 import threading
 import warnings
+from functools import cache
 from math import log
 
 import numpy as np
@@ -60,6 +61,7 @@ TINY = {
 N_NODES = {1: 60, 2: 16, 3: 8}
 
 
+@cache
 def enumerate_case(case, seed):
     """Return simulated data, options, standardised bags and the exact posterior."""
     sizes, p, noise, has_intercept = TINY[case]

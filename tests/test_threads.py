@@ -7,7 +7,13 @@ import warnings
 import numpy as np
 import pytest
 
-from unshuffle import OrderInvariant, Projection, ShuffledLinearRegression, make_shuffled
+from unshuffle import (
+    Likelihood,
+    OrderInvariant,
+    Projection,
+    ShuffledLinearRegression,
+    make_shuffled,
+)
 from unshuffle.bags import make_bags
 from unshuffle.penalties import no_penalty
 from unshuffle.problem import Problem
@@ -33,7 +39,8 @@ METHODS = {
     "emd": "emd",
     "ks": "ks",
     "sm": "sm",
-    "likelihood": "likelihood",
+    # Little effort: the threads share starts, refinements and draws all the same.
+    "likelihood": Likelihood(n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2),
     "order-invariant": OrderInvariant(cube, 2.0),
     "order-invariant with pull": OrderInvariant(cube, 2.0, pull_cube),
 }
