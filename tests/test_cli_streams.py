@@ -102,7 +102,7 @@ def test_an_interrupt_that_pyarrow_takes_is_handed_on(folder, capsys, monkeypatc
     assert run(FIT) == 130
 
 
-# Minutes of work (2000 starts take 3 s on two cores), so that no signal comes too late.
+# Some 40 s of work (2000 starts take 4 s of one core), so that no signal comes too late.
 ENDLESS = [*FIT, "--method", "emd", "--starts", "20000", "--report", "r.html"]
 needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 

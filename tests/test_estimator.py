@@ -43,7 +43,7 @@ def routing():
 
 
 # The checks call fit hundreds of times on data that identify nothing: a likelihood with little
-# effort walks the same code in a twentieth of the time. The default itself is checked in
+# effort walks the same code in a fraction of the time. The default itself is checked in
 # `make slow`.
 LIGHT = Likelihood(n_starts=4, n_refined=2, n_components=2, n_draws=30, min_rounds=1, max_rounds=1)
 

@@ -66,7 +66,7 @@ def bits(model):
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_every_candidate_has_the_same_bits_for_any_number_of_threads(method, seed):
     # Sizes that divide into unequal parts, where matrix products round differently.
-    # Differences and posteriors cost a hundred times a gradient: two columns are enough for them.
+    # Differences and posteriors take seconds with five columns: two are enough for them.
     is_lengthy = isinstance(method, Likelihood) or getattr(method, "pull", cube) is None
     data = make_shuffled(101, 2 if is_lengthy else 5, noise=0.2, rng=seed)
     expected = bits(fit(method, data, 1, seed))
