@@ -1,5 +1,7 @@
 """Laws of the kernels: each equals its plain twin."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -216,3 +218,30 @@ def test_descent_reaches_the_minimum_of_a_quadratic_with_kinks(l1):
     np.testing.assert_array_equal(ends.weights == 0, np.tile(expected == 0, (7, 1)))
     assert ends.is_converged.all()
     assert (expected == 0).any() == (l1 == 1.5)  # the case with kinks does rest on one
+
+
+def lay_out(arrays, order, gap):
+    """Copy arrays of one length into one buffer in some order, with gaps between them."""
+    n = len(arrays[0])
+    buffer = np.zeros(len(arrays) * (n + gap))
+    copies = [buffer[place * (n + gap) :][:n] for place in order]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy[:] = array
+    return copies
+
+
+@pytest.mark.parametrize("n", [7, 8, 9, 14, 30, 60])
+@pytest.mark.parametrize("kind", CODES)
+def test_sums_are_the_same_wherever_the_arrays_lie(kind, n):
+    # Compiled loops ask whether the arrays they write and read are near each other. One sample in
+    # five rounds differently by the other loop, so that ten samples show it.
+    for seed in range(10):
+        rng = np.random.default_rng([n, seed])
+        samples = [np.sort(rng.standard_normal(n)), np.sort(rng.standard_normal(n)), np.zeros(n)]
+        outcomes = set()
+        for order in permutations(range(3)):
+            for gap in range(40):
+                z, y, slope = lay_out(samples, order, gap)
+                value = kernels.compare_sorted(CODES[kind], n - 1, z, y, slope)
+                outcomes.add((value, slope.tobytes()))
+        assert len(outcomes) == 1

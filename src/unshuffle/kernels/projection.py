@@ -34,3 +34,12 @@ def add_chain(columns, slope, start, stop, factor, gradient):
         for i in range(stop - start):
             total += column[i] * slope[i]
         gradient[j] += factor * total
+
+
+@njit(**SUMS)
+def add_up(values, m):
+    """Return the sum of the first m values."""
+    total = 0.0
+    for i in range(m):
+        total += values[i]
+    return total
