@@ -20,8 +20,9 @@ SOURCE = Path(unshuffle.__file__).parent
 ORDER = [
     "errors",
     "options",
-    "uncertainty",
     "kernels",
+    "products",
+    "uncertainty",
     "bags",
     "scaling",
     "checks",

@@ -220,6 +220,29 @@ def test_descent_reaches_the_minimum_of_a_quadratic_with_kinks(l1):
     assert (expected == 0).any() == (l1 == 1.5)  # the case with kinks does rest on one
 
 
+# Around the blocks of 512 rows, and fewer rows than one vector holds.
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (7, 1), (511, 3), (512, 4), (1300, 5)])
+def test_gram_is_the_product_of_the_columns(n, d):
+    columns = np.random.default_rng(n).standard_normal((d, n))
+    expected = oracles.multiply_plainly(columns, columns.T)
+    # n additions of numbers of order one.
+    np.testing.assert_allclose(kernels.gram(columns), expected, atol=n * 1e-15)
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (7, 1), (60, 3), (1300, 5)])
+def test_triangle_keeps_every_product_of_columns(n, d):
+    # Reflections keep lengths and angles: the triangle has the products that the columns had.
+    columns = np.random.default_rng(n).standard_normal((d + 1, n))
+    columns[d // 2] = 0.0
+    turned = columns.copy()
+    kernels.triangulate(turned)
+    triangle = np.tril(turned[:, :d])
+    expected = oracles.multiply_plainly(columns[:d], columns.T)
+    np.testing.assert_allclose(triangle[:d] @ triangle.T, expected, atol=n * 1e-14)
+    if d > 1:
+        assert abs(np.linalg.det(triangle[:d, :d])) < 1e-12  # the column of zeros stays one
+
+
 def lay_out(arrays, order, gap):
     """Copy arrays of one length into one buffer in some order, with gaps between them."""
     n = len(arrays[0])

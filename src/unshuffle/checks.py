@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unshuffle import kernels
 from unshuffle.bags import Bags
 from unshuffle.errors import InputError, quote
 from unshuffle.scaling import Scaling
@@ -90,7 +91,7 @@ def make_remarks(
     """
     remarks = _describe_constant(np.flatnonzero(scaling.is_constant), names)
     useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
-    gram = (standard.X.T @ standard.X)[np.ix_(useful, useful)] / bags.n
+    gram = kernels.gram(standard.columns)[np.ix_(useful, useful)] / bags.n
     rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
     if rank < len(useful):
         shown = (

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle import kernels
 from unshuffle.errors import InputError
+from unshuffle.products import predict_rows
 from unshuffle.solution import Solution, Status
 from unshuffle.uncertainty import Posterior, StudentT
 
@@ -85,11 +87,13 @@ def free_directions(
     # In units of the largest part: squares of labels beyond 1e154 would overflow.
     unit = scales / (np.abs(solution.weights[:k] * scales).max(initial=0.0) or 1.0)
     gaps = (posterior.draws[:, :k] - solution.weights[:k]) * unit
-    _, axes = np.linalg.eigh((gaps * posterior.shares[:, None]).T @ gaps)
+    # A square root on either side keeps the matrix symmetric.
+    columns = np.ascontiguousarray((gaps * np.sqrt(posterior.shares)[:, None]).T)
+    _, axes = np.linalg.eigh(kernels.gram(columns))
     size = float(np.sqrt(((solution.weights[:k] * unit) ** 2).sum()))
     found = []
     for axis in axes.T:
-        reach = float(posterior.quantiles(np.abs(gaps @ axis), (1 - FAR_SHARE,))[0])
+        reach = float(posterior.quantiles(np.abs(predict_rows(gaps, axis)), (1 - FAR_SHARE,))[0])
         if reach > FAR_RADIUS * size:
             found.append((reach, axis))
     return sorted(found, key=lambda pair: -pair[0]), size

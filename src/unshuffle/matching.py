@@ -8,6 +8,7 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.bags import Bags
+from unshuffle.products import multiply, predict_rows
 from unshuffle.uncertainty import Posterior
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
@@ -42,7 +43,7 @@ def match_labels(bags: Bags, w: np.ndarray, intercept: float, posterior: Posteri
     """
     order = np.empty(bags.n, dtype=int)
     probability = np.empty(bags.n)
-    z = bags.X @ w + intercept
+    z = predict_rows(bags.X, w) + intercept
     rng = np.random.default_rng(_SEED)
     if posterior is not None:
         n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
@@ -72,7 +73,7 @@ def _match_bag(
     n, d = X.shape
     if n == 1:
         return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
-    z = draws[:, :d] @ X.T
+    z = multiply(draws[:, :d], X.T)
     if draws.shape[1] > d:
         z = z + draws[:, d:]
     rank = np.argsort(np.argsort(z.mean(axis=0), kind="stable"), kind="stable")

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from unshuffle.errors import InputError
+from unshuffle.products import dot, multiply
 
 
 class Uncertainty(ABC):
@@ -64,11 +65,11 @@ class Posterior(Uncertainty):
     @property
     def mean(self) -> np.ndarray:
         """Posterior mean of the weights."""
-        return self.shares @ self.draws
+        return np.asarray((self.shares[:, None] * self.draws).sum(axis=0))
 
     @property
     def noise(self) -> float | None:
-        return float(self.shares @ self.sigma) if self.has_noise else None
+        return dot(self.shares, self.sigma) if self.has_noise else None
 
     @property
     def has_interval(self) -> bool:
@@ -101,7 +102,7 @@ class Posterior(Uncertainty):
         unit = scales / (np.abs(centre[:k] * scales).max(initial=0.0) or 1.0)
         gap = (self.draws[:, :k] - centre[:k]) * unit
         limit = radius * np.sqrt(((centre[:k] * unit) ** 2).sum())
-        return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
+        return dot(self.shares, np.sqrt((gap**2).sum(axis=1)) > limit)
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
         return replace(self, draws=to_user(self.draws), sigma=self.sigma * scale)
@@ -137,4 +138,5 @@ class StudentT(Uncertainty):
         base = to_user(np.zeros(len(self.centre)))
         linear = to_user(np.eye(len(self.centre))) - base
         sd = None if self.residual_sd is None else self.residual_sd * scale
-        return StudentT(to_user(self.centre), linear.T @ self.covariance @ linear, self.dof, sd)
+        covariance = multiply(linear.T, multiply(self.covariance, linear))
+        return StudentT(to_user(self.centre), covariance, self.dof, sd)

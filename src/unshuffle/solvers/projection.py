@@ -23,6 +23,7 @@ from unshuffle.losses import Squared
 from unshuffle.noise import Noise
 from unshuffle.penalties import Penalty
 from unshuffle.problem import Problem
+from unshuffle.products import multiply, predict_rows
 from unshuffle.solution import Candidate, Solution, Status, merge_starts
 from unshuffle.solvers.multistart import SAME_ANSWER, Effort, Space, search
 
@@ -100,7 +101,7 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over the coordinates u of the plane w = centre + basis u."""
     sphere = problem.sphere
     judge = _judge(problem)
-    inner = sphere.basis.T @ problem.curvature @ sphere.basis
+    inner = multiply(sphere.basis.T, multiply(problem.curvature, sphere.basis))
     n_free = len(inner)
     size = sphere.radius or float(np.std(problem.bags.y))
 
@@ -164,9 +165,9 @@ def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarra
     targets = np.array([np.mean(bags.y**k) for k in range(1, dp + 1)])
 
     def gaps(w: np.ndarray) -> np.ndarray:
-        z = bags.X @ w
+        z = predict_rows(bags.X, w)
         raw = np.array([np.mean(z**k) for k in range(dp + 1)])
-        return mixing @ raw - targets
+        return multiply(mixing, raw) - targets
 
     return gaps
 
@@ -174,9 +175,9 @@ def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarra
 def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> np.ndarray:
     """Return the Jacobian (dp, d) of the moment gaps."""
     mixing = moments.mix_noise(dp, noise)
-    z = bags.X @ w
-    raw = np.stack([k * (z ** (k - 1)) @ bags.X / bags.n for k in range(1, dp + 1)])
-    return mixing[:, 1:] @ raw
+    z = predict_rows(bags.X, w)
+    raw = np.stack([(k * z ** (k - 1) * bags.columns).mean(axis=1) for k in range(1, dp + 1)])
+    return multiply(mixing[:, 1:], raw)
 
 
 def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
