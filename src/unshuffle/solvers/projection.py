@@ -227,10 +227,10 @@ def _put_on_surface(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class _SmoothedL1(Penalty):
-    """A penalty whose |w| is rounded off near zero, or replaced by fixed signs."""
+    """A penalty whose |w| is taken for smooth: rounded off near zero, or left as it is."""
 
     kink_factors: np.ndarray
-    signs: np.ndarray | None = None
+    is_rounded: bool = True
 
     @cached_property
     def is_smooth_active(self) -> bool:
@@ -238,11 +238,9 @@ class _SmoothedL1(Penalty):
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = super().smooth(w)
-        if self.signs is not None:
-            pull = self.kink_factors * self.signs
-            return value + (pull * w).sum(-1), slope + pull
-        size = np.sqrt(w**2 + _SMOOTHING**2)
-        return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * w / size
+        size = np.sqrt(w**2 + _SMOOTHING**2) if self.is_rounded else np.abs(w)
+        side = w / size if self.is_rounded else np.sign(w)
+        return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * side
 
 
 def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
@@ -259,7 +257,8 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     for n_kept in (dp, dp + 1):
         keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
-        part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], np.sign(best[keep]))
+        # Signs fixed at those found would pay a search for crossing to the other side.
+        part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
         bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
         inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
         if inner.status is not Status.UNMET_MOMENTS:
