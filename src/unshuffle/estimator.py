@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.bags import make_bags
-from unshuffle.checks import check_values
+from unshuffle.checks import check_range, check_values
 from unshuffle.errors import InputError, quote
 from unshuffle.inference import (
     Facts,
@@ -218,6 +218,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = _check_data(self, X, y, reset=False)
         bags = make_bags(X, y, _check_groups(groups, len(y)))
+        check_range(bags, getattr(self, "feature_names_in_", None))
         return match_labels(bags, self.coef_, self.intercept_, self.posterior_)
 
     def _names(self) -> tuple[str, ...]:

@@ -52,16 +52,22 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
 def solve_rows(rows: np.ndarray, labels: np.ndarray, rcond: float) -> tuple[np.ndarray, int]:
     """Return the least-norm least-squares weights of labels on rows, and the rank of the rows.
 
-    Reflections bring the rows to a triangle with the same singular values; LAPACK sees only that.
-
     >>> solve_rows(np.array([[1.0], [2.0], [3.0]]), np.array([2.0, 4.0, 6.0]), 1e-10)[0].round(9)
     array([2.])
     """
-    n, d = rows.shape
-    if n > d:
-        both = np.empty((d + 1, n))
-        both[:d], both[d] = rows.T, labels
-        kernels.triangulate(both)
-        rows, labels = np.tril(both[:d, :d]).T, both[d, :d]
-    weights, _, rank, _ = np.linalg.lstsq(rows, labels, rcond=rcond)
+    weights, _, rank, _ = np.linalg.lstsq(*condense(rows, labels), rcond=rcond)
     return weights, int(rank)
+
+
+def condense(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most d rows and labels that have the least squares of many, in place of them.
+
+    Reflections bring the rows to a triangle with the same singular values; LAPACK sees only that.
+    """
+    n, d = rows.shape
+    if n <= d:
+        return rows, labels
+    both = np.empty((d + 1, n))
+    both[:d], both[d] = rows.T, labels
+    kernels.triangulate(both)
+    return np.tril(both[:d, :d]).T, both[d, :d]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from unshuffle import kernels
 from unshuffle.bags import Bags
 from unshuffle.errors import InputError
 from unshuffle.losses import Moments, Squared
 from unshuffle.noise import Noise
 from unshuffle.problem import Problem
-from unshuffle.products import dot, predict_rows, solve_rows
+from unshuffle.products import condense, dot, predict_rows, solve_rows
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.uncertainty import StudentT
 
@@ -45,11 +44,18 @@ def solve_means(bags: Bags) -> Solution:
     variance = dot(gaps, gaps) / dof if dof > 0 else 0.0
     unsure = StudentT(
         weights,
-        variance * np.linalg.inv(kernels.gram(np.ascontiguousarray(design.T))),
+        _make_spreads(design, float(np.sqrt(variance))),
         dof,
         float(np.sqrt(variance)) if dof > 0 else None,
     )
     return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
+
+
+def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
+    """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
+    # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
+    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
+    return sd * axes / sizes[:, None]
 
 
 def solve_first_moment(problem: Problem, loss: Moments) -> Solution:
