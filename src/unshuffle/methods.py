@@ -13,7 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from unshuffle import losses
 from unshuffle import noise as noises
 from unshuffle.bags import Bag, Bags, join_bags
-from unshuffle.checks import check_range, check_scaling, check_values, make_remarks
+from unshuffle.checks import (
+    check_noise,
+    check_penalty,
+    check_range,
+    check_scaling,
+    check_values,
+    make_remarks,
+)
 from unshuffle.errors import InputError, suggest
 from unshuffle.options import FitOptions, check_options, make_rng
 from unshuffle.penalties import Penalty
@@ -285,6 +292,8 @@ def solve_bags(
     penalty = _scale_penalty(options, scaling, degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
+        if not keeps_units and not isinstance(strategy, Means | Exact):
+            check_noise(noise, _count_moments(strategy, standard))
     remarks = make_remarks(bags, standard, scaling, names, has_prior=has_prior)
     problem = Problem(standard, loss, noise, penalty)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
@@ -292,6 +301,13 @@ def solve_bags(
     solution = _solve(problem, strategy, rng, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
+
+
+def _count_moments(strategy: Strategy, bags: Bags) -> int:
+    """Return how many moments of the noise a strategy reads: two for the starts, or more."""
+    if isinstance(strategy, losses.Moments):
+        return max(2, strategy.n_moments(bags.d, bags.n_bags))
+    return max(2, strategy.dp) if isinstance(strategy, Projection) else 2
 
 
 def _solve(
@@ -340,13 +356,9 @@ def _scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalt
     for power, name in ((1, "l1"), (2, "l2")):
         scale = scaling.penalty_factors(power, degree)
         amount = float(getattr(options, name))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             scaled = amount * scale if amount > 0 else np.zeros_like(scale)
-        if not np.isfinite(scaled).all():
-            raise InputError(
-                f"{name} = {amount:g} overflows in the units of these data: rescale y and the "
-                "columns of X to ordinary sizes"
-            )
+        check_penalty(name, amount, scaled)
         factors.append(scaled)
     return Penalty(*factors)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.errors import InputError
 from unshuffle.losses import Moments, Squared
 from unshuffle.problem import Evaluate, Problem
 from unshuffle.products import multiply, solve_rows
@@ -135,7 +136,7 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
         if n_starts >= limit or (candidates and candidates[0].n_starts >= ENOUGH_ARRIVALS):
             break
     if not candidates:
-        raise FloatingPointError(
+        raise InputError(
             "no start reached a finite value: look for columns or labels that are many orders of "
             "magnitude larger than the rest"
         )
