@@ -130,3 +130,10 @@ def test_matches_do_not_depend_on_the_size_of_labels(scale):
     np.testing.assert_array_equal(found.order, expected.order)
     # Both sample the same posterior; their draws differ in the last digits, their swaps in chance.
     np.testing.assert_allclose(found.probability, expected.probability, atol=0.05)
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_ks_without_a_column_that_varies_gives_zeros(l1):
+    y = np.arange(1.0, 6.0)
+    model = fit_strictly("ks", np.zeros((5, 1)), y, fit_intercept=False, l1=l1)
+    assert model.coef_.tolist() == [0.0]

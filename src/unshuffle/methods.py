@@ -15,7 +15,6 @@ from unshuffle import noise as noises
 from unshuffle.bags import Bag, Bags, join_bags
 from unshuffle.checks import (
     check_noise,
-    check_penalty,
     check_range,
     check_scaling,
     check_values,
@@ -23,9 +22,9 @@ from unshuffle.checks import (
 )
 from unshuffle.errors import InputError, suggest
 from unshuffle.options import FitOptions, check_options, make_rng
-from unshuffle.penalties import Penalty
+from unshuffle.penalties import scale_penalty
 from unshuffle.problem import Problem
-from unshuffle.scaling import Scaling, standardise
+from unshuffle.scaling import standardise
 from unshuffle.solution import Solution, Status
 from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection, sampler
 from unshuffle.solvers.likelihood import Likelihood
@@ -289,7 +288,7 @@ def solve_bags(
     # Log evidence has no unit; bag means and matchings are judged by squares.
     degree = 0 if has_prior else loss.degree or 0
     check_scaling(scaling, degree)
-    penalty = _scale_penalty(options, scaling, degree)
+    penalty = scale_penalty(options, scaling, degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
         if not keeps_units and not isinstance(strategy, Means | Exact):
@@ -348,19 +347,6 @@ def _solve_moments(
         if solution is not None:
             return solution
     return multistart.solve(problem, rng, effort)
-
-
-def _scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalty:
-    """Bring the penalties to standard units; one that is not asked for stays zero at any scale."""
-    factors = []
-    for power, name in ((1, "l1"), (2, "l2")):
-        scale = scaling.penalty_factors(power, degree)
-        amount = float(getattr(options, name))
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = amount * scale if amount > 0 else np.zeros_like(scale)
-        check_penalty(name, amount, scaled)
-        factors.append(scaled)
-    return Penalty(*factors)
 
 
 def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:

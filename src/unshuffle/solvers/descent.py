@@ -146,6 +146,8 @@ def search_without_slopes(
     step = np.full(len(starts), 0.25)
     drops = 1.0 - np.eye(len(l1))[l1 > 0]
     n_evaluations = len(starts)
+    if spread.shape[1] == 0:  # no column varies: there is nowhere to go
+        return weights, best, n_evaluations
     for _ in range(n_rounds):
         turn = np.linalg.qr(rng.standard_normal((spread.shape[1],) * 2))[0]
         moves = multiply(spread, turn).T

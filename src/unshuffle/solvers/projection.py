@@ -185,19 +185,22 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
     bags, noise, judge = problem.bags, problem.noise, _judge(problem)
     gaps = moment_gaps(bags, noise, dp)
     ends, values = [], []
+    constraint = {
+        "type": "eq",
+        "fun": gaps,
+        "jac": lambda w: _moment_slopes(bags, noise, dp, w),
+    }
     for candidate in two_moments.candidates[:_CONSTRAINED_STARTS]:
-        found = minimize(
-            lambda w: tuple(part[0] for part in judge.smooth(w[None])),
-            candidate.weights,
-            jac=True,
-            method="SLSQP",
-            constraints={
-                "type": "eq",
-                "fun": gaps,
-                "jac": lambda w: _moment_slopes(bags, noise, dp, w),
-            },
-        )
-        w = _put_on_surface(bags, noise, dp, found.x)
+        # A search may run off beyond the range of numbers; its end is then off the surface too.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = minimize(
+                lambda w: tuple(part[0] for part in judge.smooth(w[None])),
+                candidate.weights,
+                jac=True,
+                method="SLSQP",
+                constraints=constraint,
+            )
+            w = _put_on_surface(bags, noise, dp, found.x)
         if w is not None:
             ends.append(w)
             values.append(judge.smooth(w[None])[0][0])
