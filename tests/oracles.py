@@ -4,7 +4,7 @@ Nothing here imports a kernel, so that no mistake can be shared.
 """
 
 from itertools import combinations_with_replacement, pairwise, permutations, product
-from math import prod
+from math import fsum, prod
 
 import numpy as np
 
@@ -245,3 +245,13 @@ def swap_pass(rows, labels, offsets, holder, gains, spans, order_of_steps, unifo
             if uniforms[at, 1] >= np.exp(min(density() - before, 0.0)):
                 holder[at], holder[other] = holder[other], holder[at]
     return holder
+
+
+def multiply_plainly(left, right):
+    """Return a matrix product, entry by entry with exact sums."""
+    rows, columns = np.asarray(left).tolist(), np.asarray(right).T.tolist()
+
+    def entry(row, column):
+        return fsum(a * b for a, b in zip(row, column, strict=True))
+
+    return np.array([[entry(row, column) for column in columns] for row in rows])

@@ -1,5 +1,7 @@
 """Laws of the kernels: each equals its plain twin."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -216,3 +218,53 @@ def test_descent_reaches_the_minimum_of_a_quadratic_with_kinks(l1):
     np.testing.assert_array_equal(ends.weights == 0, np.tile(expected == 0, (7, 1)))
     assert ends.is_converged.all()
     assert (expected == 0).any() == (l1 == 1.5)  # the case with kinks does rest on one
+
+
+# Around the blocks of 512 rows, and fewer rows than one vector holds.
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (7, 1), (511, 3), (512, 4), (1300, 5)])
+def test_gram_is_the_product_of_the_columns(n, d):
+    columns = np.random.default_rng(n).standard_normal((d, n))
+    expected = oracles.multiply_plainly(columns, columns.T)
+    # n additions of numbers of order one.
+    np.testing.assert_allclose(kernels.gram(columns), expected, atol=n * 1e-15)
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (7, 1), (60, 3), (1300, 5)])
+def test_triangle_keeps_every_product_of_columns(n, d):
+    # Reflections keep lengths and angles: the triangle has the products that the columns had.
+    columns = np.random.default_rng(n).standard_normal((d + 1, n))
+    columns[d // 2] = 0.0
+    turned = columns.copy()
+    kernels.triangulate(turned)
+    triangle = np.tril(turned[:, :d])
+    expected = oracles.multiply_plainly(columns[:d], columns.T)
+    np.testing.assert_allclose(triangle[:d] @ triangle.T, expected, atol=n * 1e-14)
+    if d > 1:
+        assert abs(np.linalg.det(triangle[:d, :d])) < 1e-12  # the column of zeros stays one
+
+
+def lay_out(arrays, order, gap):
+    """Copy arrays of one length into one buffer in some order, with gaps between them."""
+    n = len(arrays[0])
+    buffer = np.zeros(len(arrays) * (n + gap))
+    copies = [buffer[place * (n + gap) :][:n] for place in order]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy[:] = array
+    return copies
+
+
+@pytest.mark.parametrize("n", [7, 8, 9, 14, 30, 60])
+@pytest.mark.parametrize("kind", CODES)
+def test_sums_are_the_same_wherever_the_arrays_lie(kind, n):
+    # Compiled loops ask whether the arrays they write and read are near each other. One sample in
+    # five rounds differently by the other loop, so that ten samples show it.
+    for seed in range(10):
+        rng = np.random.default_rng([n, seed])
+        samples = [np.sort(rng.standard_normal(n)), np.sort(rng.standard_normal(n)), np.zeros(n)]
+        outcomes = set()
+        for order in permutations(range(3)):
+            for gap in range(40):
+                z, y, slope = lay_out(samples, order, gap)
+                value = kernels.compare_sorted(CODES[kind], n - 1, z, y, slope)
+                outcomes.add((value, slope.tobytes()))
+        assert len(outcomes) == 1

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 
 from registry_examples import all_weights, fit_quietly
+from unshuffle import losses
+from unshuffle.bags import make_bags
+from unshuffle.penalties import Penalty
+from unshuffle.problem import Problem
+from unshuffle.scaling import standardise
 from unshuffle.simulate import make_shuffled
 
 TRUTH = np.array([2.0, -1.5, 0.0, 0.0])
@@ -135,3 +140,29 @@ def test_no_candidate_is_better_than_the_penalised_one_reported():
             move = size * rng.standard_normal(5)
             # Rounding of the value at the minimum itself.
             assert value(model.coef_ + move[:4], model.intercept_ + move[4]) > best - 1e-12
+
+
+@pytest.mark.parametrize("l1", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_sparse_p1_is_the_lowest_point_of_its_plane(seed, l1):
+    # One column and an intercept: the plane of P1 is a line, and the least of it is to be read off.
+    data = make_shuffled(40, 1, noise=0.3, features="normal", rng=seed)
+    model = fit_quietly("p1", data.X, data.y, l1=l1, n_starts=8)
+    standard, scaling = standardise(make_bags(data.X, data.y), True, True)
+    penalty = Penalty(l1 * scaling.penalty_factors(1, 2), np.zeros(2))
+    problem = Problem(standard, losses.Squared(), None, penalty)
+    line = np.stack([np.linspace(-3, 3, 20_001), np.zeros(20_001)])
+    least = problem(line)[0].min() * scaling.label_scale**2
+    # The line is read in steps of 3e-4, whose squares are the error; a zero counts up to 1e-3.
+    assert model.solution_.value == pytest.approx(least, rel=1e-5, abs=2e-3 * l1)
+
+
+@pytest.mark.parametrize("method", ["p1", "p2"])
+def test_no_answer_of_a_sparse_search_has_a_value_below_zero(method):
+    # Both the loss and its penalty are sums of what is never negative, in every start too.
+    for seed in range(5):
+        data = make_shuffled(40, 3, noise=0.5, features="normal", bags=2, rng=seed)
+        with np.errstate(all="raise", under="ignore"):
+            model = fit_quietly(method, data.X, data.y, data.groups, l1=5.0, n_starts=6)
+        assert model.solution_.start_values.min() >= 0.0
+        assert min(c.value for c in model.solution_.candidates) >= 0.0

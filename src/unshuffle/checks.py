@@ -6,9 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unshuffle import kernels
 from unshuffle.bags import Bags
 from unshuffle.errors import InputError, quote
+from unshuffle.noise import Noise
 from unshuffle.scaling import Scaling
+
+# In standard units the loss is about one. A loss of moments squares those of the noise, and a
+# descent squares its slopes: up to here all of that is far from overflow.
+MOST_NOISE = 1e70
+# The same for penalties, whose weights may be off by many orders of magnitude on the way; beyond,
+# every weight that can be zero has long been.
+MOST_PENALTY = 1e50
 
 
 def check_values(
@@ -76,6 +85,27 @@ def check_scaling(scaling: Scaling, degree: int) -> None:
         )
 
 
+def check_noise(noise: Noise, n_moments: int) -> None:
+    """Refuse noise so much larger than the labels that the loss overflows, before any work."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.abs(noise.moments(n_moments)).max()
+    if not largest <= MOST_NOISE:
+        raise InputError(
+            f"noise has a moment of {largest:.1e} in units of the labels' size, where a loss would "
+            "overflow: give the noise in the units of y"
+        )
+
+
+def check_penalty(name: str, amount: float, factors: np.ndarray) -> None:
+    """Refuse a penalty so large beside the loss that their sum overflows, before any work."""
+    largest = factors.max(initial=0.0)
+    if not largest <= MOST_PENALTY:
+        raise InputError(
+            f"{name} = {amount:g} is {largest:.0e} times the loss in the units of these data, and "
+            "overflows: lower it, or rescale y and the columns of X to ordinary sizes"
+        )
+
+
 def make_remarks(
     bags: Bags,
     standard: Bags,
@@ -90,7 +120,7 @@ def make_remarks(
     """
     remarks = _describe_constant(np.flatnonzero(scaling.is_constant), names)
     useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
-    gram = (standard.X.T @ standard.X)[np.ix_(useful, useful)] / bags.n
+    gram = kernels.gram(standard.columns)[np.ix_(useful, useful)] / bags.n
     rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
     if rank < len(useful):
         shown = (

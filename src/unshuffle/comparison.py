@@ -81,7 +81,7 @@ def _compare_one(
             raise
         return Comparison(name, time.perf_counter() - begin, note=str(exc))
     seconds = time.perf_counter() - begin
-    z: Any = X @ model.coef_ + model.intercept_
+    z: Any = model.predict(X)
     gap = float(np.sqrt(sorted_error(y, z, groups)))
     error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
     return Comparison(name, seconds, model.coef_, model.intercept_, gap, error, r2)

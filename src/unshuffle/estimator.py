@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.bags import make_bags
-from unshuffle.checks import check_values
+from unshuffle.checks import check_range, check_values
 from unshuffle.errors import InputError, quote
 from unshuffle.inference import (
     Facts,
@@ -27,6 +27,7 @@ from unshuffle.matching import Match, match_labels
 from unshuffle.methods import solve_bags, warn_once
 from unshuffle.noise import as_noise
 from unshuffle.options import FitOptions, make_rng
+from unshuffle.products import predict_rows
 from unshuffle.scaling import column_spreads
 from unshuffle.solution import Solution
 from unshuffle.uncertainty import Posterior
@@ -173,7 +174,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         """Return X w + b for each row."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=float)
-        return X @ self.coef_ + self.intercept_
+        return predict_rows(X, self.coef_) + self.intercept_
 
     def conf_int(self, level: float = 0.95) -> np.ndarray:
         """Return one row (low, high) per feature, the intercept left out.
@@ -217,6 +218,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = _check_data(self, X, y, reset=False)
         bags = make_bags(X, y, _check_groups(groups, len(y)))
+        check_range(bags, getattr(self, "feature_names_in_", None))
         return match_labels(bags, self.coef_, self.intercept_, self.posterior_)
 
     def _names(self) -> tuple[str, ...]:

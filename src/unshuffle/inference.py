@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle import kernels
 from unshuffle.errors import InputError
+from unshuffle.products import predict_rows
 from unshuffle.solution import Solution, Status
 from unshuffle.uncertainty import Posterior, StudentT
 
@@ -79,19 +81,20 @@ def free_directions(
     They are the principal axes of the posterior about the estimate, in units of w_j sd(x_j), along
     which a share of FAR_SHARE or more lies beyond the verdict's radius; each comes after the
     distance from the estimate that all but this share keep. Lengths are in units of the largest
-    part of ŵ, or plain where that is 0.
+    part of ŵ or of a draw, or plain where ŵ is 0.
     """
-    k = len(scales)
-    # In units of the largest part: squares of labels beyond 1e154 would overflow.
-    unit = scales / (np.abs(solution.weights[:k] * scales).max(initial=0.0) or 1.0)
-    gaps = (posterior.draws[:, :k] - solution.weights[:k]) * unit
-    _, axes = np.linalg.eigh((gaps * posterior.shares[:, None]).T @ gaps)
-    size = float(np.sqrt(((solution.weights[:k] * unit) ** 2).sum()))
+    gaps, parts, unit = posterior.measure(solution.weights, scales)
+    # A square root on either side keeps the matrix symmetric.
+    columns = np.ascontiguousarray((gaps * np.sqrt(posterior.shares)[:, None]).T)
+    _, axes = np.linalg.eigh(kernels.gram(columns))
+    size = float(np.sqrt((parts**2).sum()))
     found = []
     for axis in axes.T:
-        reach = float(posterior.quantiles(np.abs(gaps @ axis), (1 - FAR_SHARE,))[0])
+        reach = float(posterior.quantiles(np.abs(predict_rows(gaps, axis)), (1 - FAR_SHARE,))[0])
         if reach > FAR_RADIUS * size:
             found.append((reach, axis))
+    if size == 0:
+        found = [(reach * unit, axis) for reach, axis in found]
     return sorted(found, key=lambda pair: -pair[0]), size
 
 

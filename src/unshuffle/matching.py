@@ -8,6 +8,7 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.bags import Bags
+from unshuffle.products import multiply, predict_rows
 from unshuffle.uncertainty import Posterior
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
@@ -42,7 +43,7 @@ def match_labels(bags: Bags, w: np.ndarray, intercept: float, posterior: Posteri
     """
     order = np.empty(bags.n, dtype=int)
     probability = np.empty(bags.n)
-    z = bags.X @ w + intercept
+    z = predict_rows(bags.X, w) + intercept
     rng = np.random.default_rng(_SEED)
     if posterior is not None:
         n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
@@ -72,22 +73,27 @@ def _match_bag(
     n, d = X.shape
     if n == 1:
         return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
-    z = draws[:, :d] @ X.T
+    z = multiply(draws[:, :d], X.T)
     if draws.shape[1] > d:
         z = z + draws[:, d:]
-    rank = np.argsort(np.argsort(z.mean(axis=0), kind="stable"), kind="stable")
+    # Divided before they are added up: the sum could overflow.
+    mean = (z / len(z)).sum(axis=0)
+    rank = np.argsort(np.argsort(mean, kind="stable"), kind="stable")
     width = min(n, _WINDOW)
     first = np.clip(rank - width // 2, 0, n - width)
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
-    floor = max(1e-12 * float(np.ptp(y)), 1e-150)
+    size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0
+    floor = max(1e-12 * size, np.finfo(float).smallest_subnormal)
     for predictions, sd in zip(z, np.maximum(sigma, floor), strict=True):
         order = np.argsort(predictions, kind="stable")
+        # In units of the noise, whose square could overflow.
+        scaled = predictions / sd
+        spread = scaled[order[-1]] - scaled[order[0]]
         # Labels within one sigma of a prediction, on average: the natural length of a swap.
-        spread = max(predictions[order[-1]] - predictions[order[0]], 1e-300)
-        reach = min(max(1.0, sd * n / spread), float(n))
+        reach = max(1.0, n / max(spread, 1.0))
         uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
         kernels.swap_counts(
-            predictions, y, order, first, sd**2, reach, uniforms, _N_BURNT, counts, totals
+            scaled, y / sd, order, first, 1.0, reach, uniforms, _N_BURNT, counts, totals
         )
     return counts / np.maximum(totals, 1e-300)[:, None], first

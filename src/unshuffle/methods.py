@@ -13,12 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from unshuffle import losses
 from unshuffle import noise as noises
 from unshuffle.bags import Bag, Bags, join_bags
-from unshuffle.checks import check_range, check_scaling, check_values, make_remarks
+from unshuffle.checks import (
+    check_noise,
+    check_range,
+    check_scaling,
+    check_values,
+    make_remarks,
+)
 from unshuffle.errors import InputError, suggest
 from unshuffle.options import FitOptions, check_options, make_rng
-from unshuffle.penalties import Penalty
+from unshuffle.penalties import scale_penalty
 from unshuffle.problem import Problem
-from unshuffle.scaling import Scaling, standardise
+from unshuffle.scaling import standardise
 from unshuffle.solution import Solution, Status
 from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection, sampler
 from unshuffle.solvers.likelihood import Likelihood
@@ -282,9 +288,11 @@ def solve_bags(
     # Log evidence has no unit; bag means and matchings are judged by squares.
     degree = 0 if has_prior else loss.degree or 0
     check_scaling(scaling, degree)
-    penalty = _scale_penalty(options, scaling, degree)
+    penalty = scale_penalty(options, scaling, degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
+        if not keeps_units and not isinstance(strategy, Means | Exact):
+            check_noise(noise, _count_moments(strategy, standard))
     remarks = make_remarks(bags, standard, scaling, names, has_prior=has_prior)
     problem = Problem(standard, loss, noise, penalty)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
@@ -292,6 +300,13 @@ def solve_bags(
     solution = _solve(problem, strategy, rng, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
+
+
+def _count_moments(strategy: Strategy, bags: Bags) -> int:
+    """Return how many moments of the noise a strategy reads: two for the starts, or more."""
+    if isinstance(strategy, losses.Moments):
+        return max(2, strategy.n_moments(bags.d, bags.n_bags))
+    return max(2, strategy.dp) if isinstance(strategy, Projection) else 2
 
 
 def _solve(
@@ -332,23 +347,6 @@ def _solve_moments(
         if solution is not None:
             return solution
     return multistart.solve(problem, rng, effort)
-
-
-def _scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalty:
-    """Bring the penalties to standard units; one that is not asked for stays zero at any scale."""
-    factors = []
-    for power, name in ((1, "l1"), (2, "l2")):
-        scale = scaling.penalty_factors(power, degree)
-        amount = float(getattr(options, name))
-        with np.errstate(over="ignore"):
-            scaled = amount * scale if amount > 0 else np.zeros_like(scale)
-        if not np.isfinite(scaled).all():
-            raise InputError(
-                f"{name} = {amount:g} overflows in the units of these data: rescale y and the "
-                "columns of X to ordinary sizes"
-            )
-        factors.append(scaled)
-    return Penalty(*factors)
 
 
 def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:

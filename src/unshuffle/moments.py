@@ -10,6 +10,7 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.bags import Bags
 from unshuffle.noise import Noise
+from unshuffle.products import dot, multiply, predict_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,25 +126,27 @@ def make_sphere(bags: Bags, noise: Noise | None) -> MomentSphere:
     X, y = bags.X, bags.y
     error_mean, error_square = (0.0, 0.0) if noise is None else noise.moments(2)
     mean, target = X.mean(axis=0), y.mean() - error_mean
-    gram = X.T @ X / bags.n
+    gram = kernels.gram(bags.columns) / bags.n
     has_mean = bool(np.any(np.abs(mean) > 1e-12 * np.sqrt(np.diag(gram))))
     if has_mean:
         null = _null_space(mean)
-        start = mean * (target / (mean @ mean))
+        start = mean * (target / dot(mean, mean))
     else:
         null, start, target = np.eye(bags.d), np.zeros(bags.d), 0.0
-    values, vectors = np.linalg.eigh(null.T @ gram @ null)
+    values, vectors = np.linalg.eigh(multiply(null.T, multiply(gram, null)))
     keep = values > 1e-12 * max(values.max(initial=0.0), np.trace(gram) / bags.d)
     root = vectors[:, keep] / np.sqrt(values[keep])
     if keep.all():
         # The symmetric root does not turn with the eigenvectors. With collinear columns it would
         # have directions without effect, and a point on the sphere would fall inside it.
-        root = root @ vectors.T
-    centre = start - null @ (root @ (root.T @ (null.T @ (gram @ start))))
+        root = multiply(root, vectors.T)
+    basis = multiply(null, root)
+    centre = start - multiply(basis, multiply(basis.T, multiply(gram, start)))
     # Squares about the mean: plain second moments cancel badly when the means are large.
-    squared_radius = np.mean((y - target) ** 2) - np.mean((X @ centre - target) ** 2) - error_square
+    rest = np.mean((predict_rows(X, centre) - target) ** 2)
+    squared_radius = np.mean((y - target) ** 2) - rest - error_square
     radius = np.sqrt(max(squared_radius, 0.0))
-    return MomentSphere(centre, null @ root, float(radius), has_mean, bool(squared_radius >= 0))
+    return MomentSphere(centre, basis, float(radius), has_mean, bool(squared_radius >= 0))
 
 
 def _null_space(mean: np.ndarray) -> np.ndarray:
@@ -154,9 +157,9 @@ def _null_space(mean: np.ndarray) -> np.ndarray:
     """
     d = len(mean)
     pivot = int(np.argmax(np.abs(mean)))
-    unit = mean / np.linalg.norm(mean)
+    unit = mean / np.sqrt(dot(mean, mean))
     unit = unit * np.sign(unit[pivot])
     normal = unit.copy()
     normal[pivot] += 1.0
-    reflection = np.eye(d) - 2 * np.outer(normal, normal) / (normal @ normal)
+    reflection = np.eye(d) - 2 * np.outer(normal, normal) / dot(normal, normal)
     return np.delete(reflection, pivot, axis=1)

@@ -7,7 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from unshuffle.checks import check_penalty
 from unshuffle.errors import InputError
+from unshuffle.options import FitOptions
+from unshuffle.scaling import Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +47,16 @@ class Penalty:
 def no_penalty(d: int) -> Penalty:
     """Return the penalty that leaves d weights free."""
     return Penalty(np.zeros(d), np.zeros(d))
+
+
+def scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalty:
+    """Bring the penalties to standard units; one that is not asked for stays zero at any scale."""
+    factors = []
+    for power, name in ((1, "l1"), (2, "l2")):
+        scale = scaling.penalty_factors(power, degree)
+        amount = float(getattr(options, name))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = amount * scale if amount > 0 else np.zeros_like(scale)
+        check_penalty(name, amount, scaled)
+        factors.append(scaled)
+    return Penalty(*factors)

@@ -76,7 +76,7 @@ class Problem:
     @cached_property
     def curvature(self) -> np.ndarray:
         """The pooled second moment of the rows plus the L2 part, half the Hessian of LS."""
-        return self.bags.X.T @ self.bags.X / self.bags.n + np.diag(self.penalty.l2)
+        return kernels.gram(self.bags.columns) / self.bags.n + np.diag(self.penalty.l2)
 
     @cached_property
     def sphere(self) -> moments.MomentSphere:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unshuffle.bags import Bags
+from unshuffle.products import multiply
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,9 @@ class Scaling:
             return w * self._factors
         features = w[..., :-1] * self._factors
         intercept = w[..., -1:] * self.label_scale + self.label_centre
-        return np.concatenate([features, intercept - features @ self.centre[:, None]], axis=-1)
+        return np.concatenate(
+            [features, intercept - multiply(features, self.centre)[..., None]], axis=-1
+        )
 
     def to_standard(self, w: np.ndarray) -> np.ndarray:
         """Turn the user's [features …, intercept] into standard weights."""
@@ -54,7 +57,7 @@ class Scaling:
         )
         if not self.has_intercept:
             return features
-        intercept = w[..., -1:] + w[..., :-1] @ self.centre[:, None] - self.label_centre
+        intercept = w[..., -1:] + multiply(w[..., :-1], self.centre)[..., None] - self.label_centre
         return np.concatenate([features, intercept / self.label_scale], axis=-1)
 
     def penalty_factors(self, power: int, degree: int) -> np.ndarray:

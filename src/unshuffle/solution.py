@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.errors import InputError
 from unshuffle.uncertainty import Posterior, Uncertainty
 
 
@@ -113,11 +114,20 @@ class Solution:
     ) -> Solution:
         """Return the solution in the user's units; values grow by label_scale**degree."""
         value_scale = float(np.float64(label_scale) ** degree)
+        worst = max((abs(c.value) for c in self.candidates), default=0.0)
+        if worst > 1.0 and value_scale > np.finfo(float).max / worst:
+            raise InputError(
+                f"an answer has a value of {worst:.1e} in units of the labels' spread, which "
+                f"overflows in those of y: rescale y, for instance divide it by {label_scale:.0e}"
+            )
+        # A start that ended far from any answer may be beyond the range; infinity says so.
+        with np.errstate(over="ignore"):
+            start_values = self.start_values * value_scale
         candidates = tuple(
             replace(
                 c,
                 weights=to_user(c.weights),
-                value=float(c.value * value_scale),
+                value=c.value * value_scale,
                 noise=None if c.noise is None else c.noise * label_scale,
             )
             for c in self.candidates
@@ -126,7 +136,7 @@ class Solution:
         return replace(
             self,
             candidates=candidates,
-            start_values=self.start_values * value_scale,
+            start_values=start_values,
             estimate=None if self.estimate is None else to_user(self.estimate),
             uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),
         )

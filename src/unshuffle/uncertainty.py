@@ -11,6 +11,18 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from unshuffle.errors import InputError
+from unshuffle.products import dot
+
+
+def root_sum_square(rows: np.ndarray) -> np.ndarray:
+    """Return the root of the sum of squares of each column, also where the squares overflow.
+
+    >>> root_sum_square(np.array([[3e200], [4e200]])).tolist()
+    [5e+200]
+    """
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(largest * np.sqrt(((rows / unit) ** 2).sum(axis=0)))
 
 
 class Uncertainty(ABC):
@@ -64,11 +76,11 @@ class Posterior(Uncertainty):
     @property
     def mean(self) -> np.ndarray:
         """Posterior mean of the weights."""
-        return self.shares @ self.draws
+        return np.asarray((self.shares[:, None] * self.draws).sum(axis=0))
 
     @property
     def noise(self) -> float | None:
-        return float(self.shares @ self.sigma) if self.has_noise else None
+        return dot(self.shares, self.sigma) if self.has_noise else None
 
     @property
     def has_interval(self) -> bool:
@@ -96,12 +108,22 @@ class Posterior(Uncertainty):
 
         Only the first ``len(scales)`` weights count: the intercept is left out.
         """
+        gaps, parts, _ = self.measure(centre, scales)
+        limit = radius * np.sqrt((parts**2).sum())
+        return dot(self.shares, np.sqrt((gaps**2).sum(axis=1)) > limit)
+
+    def measure(
+        self, centre: np.ndarray, scales: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the draws less a centre, the centre, and the unit of both.
+
+        Weights are times `scales`, and the unit is the largest of them: squares of labels beyond
+        1e154 would overflow.
+        """
         k = len(scales)
-        # In units of the largest part: squares of labels beyond 1e154 would overflow.
-        unit = scales / (np.abs(centre[:k] * scales).max(initial=0.0) or 1.0)
-        gap = (self.draws[:, :k] - centre[:k]) * unit
-        limit = radius * np.sqrt(((centre[:k] * unit) ** 2).sum())
-        return float(self.shares @ (np.sqrt((gap**2).sum(axis=1)) > limit))
+        parts, drawn = centre[:k] * scales, self.draws[:, :k] * scales
+        unit = float(max(np.abs(parts).max(initial=0.0), np.abs(drawn).max(initial=0.0))) or 1.0
+        return drawn / unit - parts / unit, parts / unit, unit
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
         return replace(self, draws=to_user(self.draws), sigma=self.sigma * scale)
@@ -109,10 +131,14 @@ class Posterior(Uncertainty):
 
 @dataclass(frozen=True, eq=False)
 class StudentT(Uncertainty):
-    """Weights with normal errors of estimated variance, as in textbook regression."""
+    """Weights with normal errors of estimated variance, as in textbook regression.
+
+    The rows of `spreads` are steps of one sd in independent directions: their products add up to
+    the covariance, which would overflow for weights beyond 1e154.
+    """
 
     centre: np.ndarray
-    covariance: np.ndarray
+    spreads: np.ndarray
     dof: int
     residual_sd: float | None
 
@@ -130,11 +156,10 @@ class StudentT(Uncertainty):
                 "there are as many weights as bags, so that nothing is left to measure the error: "
                 "add a bag, or use method 'likelihood'"
             )
-        reach = student_t.ppf(0.5 + level / 2, self.dof) * np.sqrt(np.diag(self.covariance))
+        reach = student_t.ppf(0.5 + level / 2, self.dof) * root_sum_square(self.spreads)
         return np.stack([self.centre - reach, self.centre + reach], axis=1)
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> StudentT:
         base = to_user(np.zeros(len(self.centre)))
-        linear = to_user(np.eye(len(self.centre))) - base
         sd = None if self.residual_sd is None else self.residual_sd * scale
-        return StudentT(to_user(self.centre), linear.T @ self.covariance @ linear, self.dof, sd)
+        return StudentT(to_user(self.centre), to_user(self.spreads) - base, self.dof, sd)

@@ -15,6 +15,7 @@ from unshuffle.kernels.moment_losses import (
     evaluate_moments,
     evaluate_tensors,
 )
+from unshuffle.kernels.projection import gram, triangulate
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -40,8 +41,10 @@ __all__ = [
     "evaluate_moments",
     "evaluate_sorted",
     "evaluate_tensors",
+    "gram",
     "largest_step_gap",
     "log_likelihood",
     "sort_rows",
     "swap_counts",
+    "triangulate",
 ]

@@ -1,5 +1,7 @@
 """How the kernels are compiled."""
 
 OPTIONS = {"cache": True, "nogil": True}
-# Sums may be reordered (they vectorise), but nothing may assume away NaN or infinity.
+# Sums may be reordered (they vectorise), but nothing may assume away NaN or infinity. A loop that
+# adds up must not write to an array as well: the compiled code would ask how far the arrays lie
+# apart before it took the vectorised loop, and the last bits would depend on where they lie.
 SUMS = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}

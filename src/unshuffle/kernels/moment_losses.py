@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS, SUMS
-from unshuffle.kernels.projection import add_chain, project
+from unshuffle.kernels.projection import add_chain, add_up, project
 
 
 @njit(**OPTIONS)
@@ -49,11 +49,9 @@ def evaluate_moments(weights, columns, offsets, mixing, factors, targets, values
             raw_gradient[:] = 0.0
             for k in range(n_moments):
                 add_chain(columns, power, start, stop, (k + 1) / m, raw_gradient[k])
-                total = 0.0
                 for i in range(m):
                     power[i] *= z[i]
-                    total += power[i]
-                raw[k] = total / m
+                raw[k] = add_up(power, m) / m
             values[s] += _moment_residual(
                 raw, raw_gradient, mixing, factors, targets[r], gradients[s]
             )

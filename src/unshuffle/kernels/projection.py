@@ -1,8 +1,12 @@
 """From weights to predictions, and from slopes back to gradients."""
 
+import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import SUMS
+
+# Rows of two columns that stay in the first-level cache while all pairs of columns are multiplied.
+_BLOCK = 512
 
 
 @njit(**SUMS)
@@ -34,3 +38,70 @@ def add_chain(columns, slope, start, stop, factor, gradient):
         for i in range(stop - start):
             total += column[i] * slope[i]
         gradient[j] += factor * total
+
+
+@njit(**SUMS)
+def add_up(values, m):
+    """Return the sum of the first m values."""
+    total = 0.0
+    for i in range(m):
+        total += values[i]
+    return total
+
+
+@njit(**SUMS)
+def gram(columns):
+    """Return XᵀX."""
+    d, n = columns.shape
+    out = np.zeros((d, d))
+    for start in range(0, n, _BLOCK):
+        m = min(n - start, _BLOCK)
+        for i in range(d):
+            left = columns[i, start : start + m]
+            for j in range(i + 1):
+                right = columns[j, start : start + m]
+                total = 0.0
+                for k in range(m):
+                    total += left[k] * right[k]
+                out[i, j] += total
+    for i in range(d):
+        for j in range(i):
+            out[j, i] = out[i, j]
+    return out
+
+
+@njit(**SUMS)
+def _turn(normal, scale, column):
+    """Reflect a column at the plane across `normal`; `scale` is half the normal's square."""
+    total = 0.0
+    for i in range(normal.size):
+        total += normal[i] * column[i]
+    total /= scale
+    for i in range(normal.size):
+        column[i] -= total * normal[i]
+
+
+@njit(**SUMS)
+def triangulate(columns):
+    """Turn the columns (d + 1, n), n > d, in place by reflections that make the first d a triangle.
+
+    Entry (j, i) of the result holds row i of column j, for i ≤ j (Householder).
+    """
+    d = columns.shape[0] - 1
+    normal = np.empty(columns.shape[1])
+    for j in range(d):
+        rest = normal[j:]
+        rest[:] = columns[j, j:]
+        square = 0.0
+        for i in range(rest.size):
+            square += rest[i] * rest[i]
+        size = np.sqrt(square)
+        if size == 0.0:
+            continue
+        corner = -size if rest[0] >= 0.0 else size
+        # Half the square of the normal (rest less its image) without cancellation.
+        scale = size * (size + abs(rest[0]))
+        rest[0] -= corner
+        columns[j, j] = corner
+        for k in range(j + 1, d + 1):
+            _turn(rest, scale, columns[k, j:])

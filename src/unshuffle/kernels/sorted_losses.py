@@ -27,32 +27,36 @@ def largest_step_gap(z, y):
 
 
 @njit(**SUMS)
+def _sum_gaps(code, z, y, m):
+    """Return the sum of squared (or absolute) gaps of the first m values. It writes nothing."""
+    total = 0.0
+    if code == ABSOLUTE:
+        for k in range(m):
+            total += abs(z[k] - y[k])
+        return total
+    for k in range(m):
+        gap = z[k] - y[k]
+        total += gap * gap
+    return total
+
+
+@njit(**OPTIONS)
 def compare_sorted(code, extent, z, y, slope):
     """Return the loss of two sorted samples (mean over them) and fill its slope in `z`."""
     n = z.size
-    value = 0.0
-    if code == SQUARED:
-        twice = 2.0 / n
-        for k in range(n):
-            gap = z[k] - y[k]
-            value += gap * gap
-            slope[k] = twice * gap
-        return value / n
+    if code == KOLMOGOROV_SMIRNOV:
+        slope[:n] = 0.0
+        return largest_step_gap(z, y)
+    m = min(extent, n) if code == SMALL_D else n
     if code == ABSOLUTE:
-        for k in range(n):
-            gap = z[k] - y[k]
-            value += abs(gap)
-            slope[k] = np.sign(gap) / n
-        return value / n
-    slope[:n] = 0.0
-    if code == SMALL_D:
-        m = min(extent, n)
         for k in range(m):
-            gap = z[k] - y[k]
-            value += gap * gap
-            slope[k] = 2 * gap / m
-        return value / m
-    return largest_step_gap(z, y)
+            slope[k] = np.sign(z[k] - y[k]) / m
+    else:
+        twice = 2.0 / m
+        for k in range(m):
+            slope[k] = twice * (z[k] - y[k])
+    slope[m:n] = 0.0
+    return _sum_gaps(code, z, y, m) / m
 
 
 @njit(**OPTIONS)

@@ -9,6 +9,7 @@ from unshuffle.errors import InputError
 from unshuffle.losses import Moments, Squared
 from unshuffle.noise import Noise
 from unshuffle.problem import Problem
+from unshuffle.products import condense, dot, predict_rows, solve_rows
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.uncertainty import StudentT
 
@@ -29,25 +30,32 @@ def solve_means(bags: Bags) -> Solution:
         )
     rows, labels = bags.bag_means()
     root = np.sqrt(bags.sizes)
-    weights, _, rank, _ = np.linalg.lstsq(rows * root[:, None], labels * root, rcond=1e-10)
+    design = rows * root[:, None]
+    weights, rank = solve_rows(design, labels * root, 1e-10)
     if rank < bags.d:
         raise InputError(
             f"the means of the bags span only {rank} of {bags.d} directions (the intercept "
             "counts): use bags that differ, fewer features, or method 'ls'"
         )
-    gaps = (labels - rows @ weights) * root
-    value = float(gaps @ gaps / bags.n)
+    gaps = (labels - predict_rows(rows, weights)) * root
+    value = dot(gaps, gaps) / bags.n
     # Means of n labels have variance σ²/n, so the weighted residuals measure σ itself.
     dof = bags.n_bags - bags.d
-    variance = float(gaps @ gaps) / dof if dof > 0 else 0.0
-    design = rows * root[:, None]
+    variance = dot(gaps, gaps) / dof if dof > 0 else 0.0
     unsure = StudentT(
         weights,
-        variance * np.linalg.inv(design.T @ design),
+        _make_spreads(design, float(np.sqrt(variance))),
         dof,
         float(np.sqrt(variance)) if dof > 0 else None,
     )
     return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
+
+
+def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
+    """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
+    # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
+    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
+    return sd * axes / sizes[:, None]
 
 
 def solve_first_moment(problem: Problem, loss: Moments) -> Solution:
@@ -65,7 +73,7 @@ def solve_first_moment(problem: Problem, loss: Moments) -> Solution:
     factor = loss.factors(1)[0]
     design = np.concatenate([np.sqrt(factor) * rows, np.diag(np.sqrt(problem.penalty.l2))])
     target = np.concatenate([np.sqrt(factor) * labels, np.zeros(bags.d)])
-    weights, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-12)
+    weights, rank = solve_rows(design, target, 1e-12)
     if rank < bags.d:
         raise InputError(
             f"one moment of {bags.n_bags} bags cannot fix {bags.d} weights: use more moments, "

@@ -17,6 +17,7 @@ from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.problem import Evaluate
+from unshuffle.products import multiply
 from unshuffle.solvers.threads import run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
@@ -145,9 +146,11 @@ def search_without_slopes(
     step = np.full(len(starts), 0.25)
     drops = 1.0 - np.eye(len(l1))[l1 > 0]
     n_evaluations = len(starts)
+    if spread.shape[1] == 0:  # no column varies: there is nowhere to go
+        return weights, best, n_evaluations
     for _ in range(n_rounds):
         turn = np.linalg.qr(rng.standard_normal((spread.shape[1],) * 2))[0]
-        moves = (spread @ turn).T
+        moves = multiply(spread, turn).T
         moves = np.concatenate([moves, -moves])
         is_free = (weights != 0) | (l1 == 0)
         trials = weights[:, None] + step[:, None, None] * moves * is_free[:, None]

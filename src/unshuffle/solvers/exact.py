@@ -9,6 +9,7 @@ import numpy as np
 
 from unshuffle.bags import Bags
 from unshuffle.errors import InputError
+from unshuffle.products import multiply
 from unshuffle.solution import Candidate, Solution, Status
 
 MAX_PERMUTATIONS = factorial(8)
@@ -32,8 +33,8 @@ def solve(bags: Bags) -> Solution:
     ]
     orders = np.array([sum(choice, ()) for choice in product(*places)], dtype=int)
     labels = bags.y[orders]
-    weights = labels @ project.T
-    values = ((labels - weights @ bags.X.T) ** 2).mean(axis=1)
+    weights = multiply(labels, project.T)
+    values = ((labels - multiply(weights, bags.columns)) ** 2).mean(axis=1)
     best = np.argsort(values, kind="stable")[:_KEPT]
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
     return Solution(candidates, Status.EXACT, {"n_starts": 0, "n_matchings": n_matchings})

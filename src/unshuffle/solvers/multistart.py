@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.errors import InputError
 from unshuffle.losses import Moments, Squared
 from unshuffle.problem import Evaluate, Problem
+from unshuffle.products import multiply, solve_rows
 from unshuffle.solution import Solution, Status, merge_starts
 from unshuffle.solvers.descent import descend, search_without_slopes
 
@@ -108,8 +110,7 @@ def draw_starts(
     if is_first:
         rows, labels = problem.bags.bag_means()
         root = np.sqrt(problem.bags.sizes)
-        means = np.linalg.lstsq(rows * root[:, None], labels * root, rcond=1e-10)[0]
-        starts[0] = means
+        starts[0] = solve_rows(rows * root[:, None], labels * root, 1e-10)[0]
     return starts
 
 
@@ -135,7 +136,7 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
         if n_starts >= limit or (candidates and candidates[0].n_starts >= ENOUGH_ARRIVALS):
             break
     if not candidates:
-        raise FloatingPointError(
+        raise InputError(
             "no start reached a finite value: look for columns or labels that are many orders of "
             "magnitude larger than the rest"
         )
@@ -226,7 +227,7 @@ def _step_aside(
     n, k = coordinates.shape
     eigenvalues, vectors = np.linalg.eigh(2 * space.inverse)
     spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) / np.sqrt(k)
-    steps = space.normals((n, N_ASIDE, k)) @ spread.T
+    steps = multiply(space.normals((n, N_ASIDE, k)), spread.T)
     steps *= size * np.sqrt(np.minimum(values, 1.0))[:, None, None]
     # Weights that the penalty set to zero stay there.
     steps *= ((space.l1 == 0) | (coordinates != 0))[:, None]

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from unshuffle.bags import Bags
 from unshuffle.noise import Noise
+from unshuffle.products import dot
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.uncertainty import Posterior
 
@@ -94,7 +95,7 @@ def _draw_noise(bags: Bags, has_intercept: bool, noise: Noise | None) -> np.ndar
     if dof < 1 or np.ptp(bags.y) == 0:
         return None
     rest = bags.y - bags.y.mean() if has_intercept else bags.y
-    total = float(rest @ rest)
+    total = dot(rest, rest)
     # Even steps through the quantiles: with one degree of freedom the mean of random draws would
     # follow the largest of them.
     return np.sqrt(total / chi2.ppf((np.arange(_N_DRAWS) + 0.5) / _N_DRAWS, dof))

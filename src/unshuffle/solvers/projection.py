@@ -23,6 +23,7 @@ from unshuffle.losses import Squared
 from unshuffle.noise import Noise
 from unshuffle.penalties import Penalty
 from unshuffle.problem import Problem
+from unshuffle.products import multiply, predict_rows
 from unshuffle.solution import Candidate, Solution, Status, merge_starts
 from unshuffle.solvers.multistart import SAME_ANSWER, Effort, Space, search
 
@@ -100,7 +101,7 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over the coordinates u of the plane w = centre + basis u."""
     sphere = problem.sphere
     judge = _judge(problem)
-    inner = sphere.basis.T @ problem.curvature @ sphere.basis
+    inner = multiply(sphere.basis.T, multiply(problem.curvature, sphere.basis))
     n_free = len(inner)
     size = sphere.radius or float(np.std(problem.bags.y))
 
@@ -164,9 +165,9 @@ def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarra
     targets = np.array([np.mean(bags.y**k) for k in range(1, dp + 1)])
 
     def gaps(w: np.ndarray) -> np.ndarray:
-        z = bags.X @ w
+        z = predict_rows(bags.X, w)
         raw = np.array([np.mean(z**k) for k in range(dp + 1)])
-        return mixing @ raw - targets
+        return multiply(mixing, raw) - targets
 
     return gaps
 
@@ -174,9 +175,9 @@ def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarra
 def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> np.ndarray:
     """Return the Jacobian (dp, d) of the moment gaps."""
     mixing = moments.mix_noise(dp, noise)
-    z = bags.X @ w
-    raw = np.stack([k * (z ** (k - 1)) @ bags.X / bags.n for k in range(1, dp + 1)])
-    return mixing[:, 1:] @ raw
+    z = predict_rows(bags.X, w)
+    raw = np.stack([(k * z ** (k - 1) * bags.columns).mean(axis=1) for k in range(1, dp + 1)])
+    return multiply(mixing[:, 1:], raw)
 
 
 def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
@@ -184,19 +185,22 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
     bags, noise, judge = problem.bags, problem.noise, _judge(problem)
     gaps = moment_gaps(bags, noise, dp)
     ends, values = [], []
+    constraint = {
+        "type": "eq",
+        "fun": gaps,
+        "jac": lambda w: _moment_slopes(bags, noise, dp, w),
+    }
     for candidate in two_moments.candidates[:_CONSTRAINED_STARTS]:
-        found = minimize(
-            lambda w: tuple(part[0] for part in judge.smooth(w[None])),
-            candidate.weights,
-            jac=True,
-            method="SLSQP",
-            constraints={
-                "type": "eq",
-                "fun": gaps,
-                "jac": lambda w: _moment_slopes(bags, noise, dp, w),
-            },
-        )
-        w = _put_on_surface(bags, noise, dp, found.x)
+        # A search may run off beyond the range of numbers; its end is then off the surface too.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = minimize(
+                lambda w: tuple(part[0] for part in judge.smooth(w[None])),
+                candidate.weights,
+                jac=True,
+                method="SLSQP",
+                constraints=constraint,
+            )
+            w = _put_on_surface(bags, noise, dp, found.x)
         if w is not None:
             ends.append(w)
             values.append(judge.smooth(w[None])[0][0])
@@ -226,10 +230,10 @@ def _put_on_surface(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class _SmoothedL1(Penalty):
-    """A penalty whose |w| is rounded off near zero, or replaced by fixed signs."""
+    """A penalty whose |w| is taken for smooth: rounded off near zero, or left as it is."""
 
     kink_factors: np.ndarray
-    signs: np.ndarray | None = None
+    is_rounded: bool = True
 
     @cached_property
     def is_smooth_active(self) -> bool:
@@ -237,11 +241,9 @@ class _SmoothedL1(Penalty):
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = super().smooth(w)
-        if self.signs is not None:
-            pull = self.kink_factors * self.signs
-            return value + (pull * w).sum(-1), slope + pull
-        size = np.sqrt(w**2 + _SMOOTHING**2)
-        return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * w / size
+        size = np.sqrt(w**2 + _SMOOTHING**2) if self.is_rounded else np.abs(w)
+        side = w / size if self.is_rounded else np.sign(w)
+        return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * side
 
 
 def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
@@ -258,7 +260,8 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     for n_kept in (dp, dp + 1):
         keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
-        part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], np.sign(best[keep]))
+        # Signs fixed at those found would pay a search for crossing to the other side.
+        part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
         bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
         inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
         if inner.status is not Status.UNMET_MOMENTS:

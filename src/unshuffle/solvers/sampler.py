@@ -19,6 +19,7 @@ from scipy.spatial.distance import pdist, squareform
 from unshuffle.bags import Bags
 from unshuffle.errors import InputError
 from unshuffle.noise import Noise
+from unshuffle.products import multiply
 from unshuffle.solution import Candidate, Solution, Status
 from unshuffle.solvers.chains import effective_draws, split_rhat
 from unshuffle.solvers.likelihood.options import Likelihood
@@ -241,7 +242,7 @@ def _competing_answers(
     some = np.linspace(0, n_all - 1, min(n_all, _N_GROUPED)).astype(int)
     kept = posterior.draws[some][:, : len(columns.is_kept)][:, columns.is_kept]
     values, axes = np.linalg.eigh(target.covariance)
-    distances = pdist(kept @ (axes * np.sqrt(np.maximum(values, 0.0))))
+    distances = pdist(multiply(kept, axes * np.sqrt(np.maximum(values, 0.0))))
     nearest = (squareform(distances) + 1e300 * np.eye(len(kept))).min(axis=1)
     gap = max(_GAP, 2.0 * float(np.quantile(nearest, 0.9)))
     group = fcluster(linkage(distances, "single"), gap, "distance")

@@ -21,6 +21,7 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfcinv, logsumexp
 
 from unshuffle.kernels import tempering as kernels
+from unshuffle.products import dot, multiply
 from unshuffle.solvers.chains import bridge_levels, log_prior_mass
 from unshuffle.solvers.likelihood.modes import draw_starts
 from unshuffle.solvers.likelihood.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN
@@ -110,7 +111,7 @@ class Run:
         if len(self.grid) == 1 or self.levels[-1, 1] <= LOG_SIGMA_MIN:
             return 0.0
         mass = self._noise_mass(1.0)
-        sd = sqrt(mass @ self.grid**2 - (mass @ self.grid) ** 2)
+        sd = sqrt(dot(mass, self.grid**2) - dot(mass, self.grid) ** 2)
         return min(float(mass[0] * sd / (self.grid[1] - self.grid[0])), 1.0)
 
     def pick(self, n: int, power: float, shift: float) -> tuple[np.ndarray, np.ndarray]:
@@ -152,14 +153,14 @@ def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
     reach = [(b - a) / (_SPAN * max(float(labels[a:b].std()), 1e-12)) for a, b in ends]
     excess = o.share_high - 0.5 * target.p
     model = kernels.Model(
-        rows=np.ascontiguousarray(features @ axes),
+        rows=multiply(features, axes),
         labels=labels,
         offsets=target.offsets,
         gram=target.n * spreads,
         spreads=spreads,
         reach=np.array(reach),
         prior=np.array([o.weight_scale, o.share_low + o.share_high, excess, SIGNAL_FLOOR]),
-        squares=float(labels @ labels),
+        squares=dot(labels, labels),
     )
     return model, axes
 
@@ -181,7 +182,7 @@ def run_ladder(
 ) -> Run:
     """Tune a ladder from the bag means and random starts, then run and record it."""
     model, axes = make_model(target)
-    state = _first_state(model, draw_starts(target, n_levels, rng) @ axes)
+    state = _first_state(model, multiply(draw_starts(target, n_levels, rng), axes))
 
     def sweep(levels: np.ndarray, n: int) -> kernels.Record:
         return _sweep(model, axes, state, levels, n, rng, stop)
@@ -191,7 +192,7 @@ def run_ladder(
     _, grid, log_noise = _weigh_noise(model, target, levels, record.sums)
     return Run(
         levels,
-        record.draws @ axes.T,
+        multiply(record.draws, axes.T),
         record.holders,
         1.0 - record.refusals / (0.5 * n_sweeps),
         int(record.trips[0]),
@@ -313,10 +314,10 @@ def _first_state(model: kernels.Model, weights: np.ndarray) -> kernels.State:
     """Start every replica at its weights and their rank matching."""
     n_levels, n = len(weights), len(model.labels)
     holder = np.empty((n_levels, n), dtype=np.int64)
-    for r, z in enumerate(weights @ model.rows.T):
+    for r, z in enumerate(multiply(weights, model.rows.T)):
         for start, stop in zip(model.offsets[:-1], model.offsets[1:], strict=True):
             holder[r, start:stop] = start + np.argsort(z[start:stop], kind="stable")
-    pull = np.stack([model.labels @ model.rows[held] for held in holder])
+    pull = np.stack([(model.labels[:, None] * model.rows[held]).sum(axis=0) for held in holder])
     return kernels.State(holder, pull, weights.copy(), np.arange(n_levels))
 
 
@@ -365,7 +366,7 @@ def draw_chance(
     gammas[..., 1] = rng.standard_gamma(both, shape)
     return kernels.Chance(
         pairs=rng.random((*shape, n, 2)),
-        normals=np.ascontiguousarray(rng.standard_normal((*shape, 2, p)) @ axes),
+        normals=multiply(rng.standard_normal((*shape, 2, p)), axes),
         gammas=gammas,
         spare=rng.random((*shape, kernels.N_SPARE)),
         exchanges=rng.random(shape),

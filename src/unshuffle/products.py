@@ -1,0 +1,73 @@
+"""Products and least squares whose last bits depend on the numbers alone.
+
+BLAS adds in an order that depends on the processor, on the number of its threads, on the layout
+and, for some processors, the address of what it multiplies, and on how many columns share a
+product. One bit is enough to send a descent into another minimum, so that nothing as long as the
+data, and nothing that several starts or draws share, goes through it. LAPACK serves for matrices as
+small as the number of weights: at every address the same numbers gave the same bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unshuffle import kernels
+
+
+def predict_rows(X: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return X w, column after column: the same bits for rows stored in any layout.
+
+    >>> predict_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0])).tolist()
+    [12.0, 34.0]
+    """
+    z = np.zeros(len(X))
+    for j, weight in enumerate(w):
+        z += weight * X[:, j]
+    return z
+
+
+def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the product of (…, k) with (k, …), a sum over k for every entry by itself.
+
+    >>> multiply(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    shared = len(right)
+    total = np.zeros(left.shape[:-1] + right.shape[1:])
+    spare = (..., *(None,) * (right.ndim - 1))
+    for k in range(shared):
+        total += left[..., k][spare] * right[k]
+    return total
+
+
+def dot(left: np.ndarray, right: np.ndarray) -> float:
+    """Return the sum of products of two vectors.
+
+    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    return float((left * right).sum())
+
+
+def solve_rows(rows: np.ndarray, labels: np.ndarray, rcond: float) -> tuple[np.ndarray, int]:
+    """Return the least-norm least-squares weights of labels on rows, and the rank of the rows.
+
+    >>> solve_rows(np.array([[1.0], [2.0], [3.0]]), np.array([2.0, 4.0, 6.0]), 1e-10)[0].round(9)
+    array([2.])
+    """
+    weights, _, rank, _ = np.linalg.lstsq(*condense(rows, labels), rcond=rcond)
+    return weights, int(rank)
+
+
+def condense(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most d rows and labels that have the least squares of many, in place of them.
+
+    Reflections bring the rows to a triangle with the same singular values; LAPACK sees only that.
+    """
+    n, d = rows.shape
+    if n <= d:
+        return rows, labels
+    both = np.empty((d + 1, n))
+    both[:d], both[d] = rows.T, labels
+    kernels.triangulate(both)
+    return np.tril(both[:d, :d]).T, both[d, :d]

@@ -1,0 +1,139 @@
+"""Numbers of any size give a finite answer or a refusal that says what to do, never a warning."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from registry_examples import CHOOSERS, fit_quietly, make_method_data
+from unshuffle import InputError, ShuffledLinearRegression, make_shuffled
+from unshuffle.losses import Moments
+from unshuffle.methods import METHODS
+from unshuffle.solvers.projection import Projection
+
+# Those that sample take seconds a fit.
+QUICK = [name for name in METHODS if name not in (*CHOOSERS, "likelihood", "sampler")]
+SIZES = (1e-305, 1e-150, 1e-100, 1e-5, 1.0, 1.0, 1.0, 1e5, 1e100, 1e150, 1e300, 1e305)
+
+
+def name(method):
+    """Return a method's name for its tests: that of a function would hold its address."""
+    return method if isinstance(method, str) else type(method).__name__
+
+
+def fit_strictly(method, X, y, groups=None, **options):
+    """Fit, summarise and match with every doubt of NumPy an error."""
+    options = {"random_state": 0, "n_starts": 2, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UserWarning)  # what the fit itself has to say
+        with np.errstate(all="raise", under="ignore"):
+            model = ShuffledLinearRegression(method, **options).fit(X, y, groups)
+            str(model.summary())
+            model.match(X, y, groups)
+    return model
+
+
+def make_case(seed, method):
+    """Return small data of many kinds and sizes, and options."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8 if method == "exact" else 41))
+    d = int(rng.integers(1, 5))
+    X = rng.standard_normal((n, d))
+    kind = rng.integers(5)
+    if kind == 0:
+        X = X.round()
+    elif kind == 1:
+        X[:, 0] = 3.7
+    elif kind == 2:
+        X[:, -1] = 2 * X[:, 0]
+    elif kind == 3:
+        X = X + 10.0 ** rng.integers(0, 17)
+    size = rng.choice(SIZES)
+    y = size * (X @ rng.standard_normal(d) + rng.choice([0.0, 0.1, 1.0]) * rng.standard_normal(n))
+    options = {"fit_intercept": bool(rng.integers(2))}
+    if rng.random() < 0.4:
+        options["noise"] = float(rng.choice([0.0, 0.1 * size, size, 1.0, 1e-150, 1e150]))
+    for name in () if method in ("means", "exact") else ("l1", "l2"):
+        if rng.random() < 0.4:
+            options[name] = float(rng.choice([1e-100, 1e-3, 10.0, 1e100]))
+    # One bag for each of the weights at least, where their means are what is fitted.
+    n_bags = n if method == "means" else int(rng.integers(1, 4))
+    return X * rng.choice(SIZES, d), y, np.arange(n) % n_bags, options
+
+
+@pytest.mark.parametrize("method", [*QUICK, Projection(3), Moments(4)], ids=name)
+def test_every_fit_is_finite_or_refused(method):
+    n_fitted = 0
+    for seed in range(60):
+        with np.errstate(over="ignore"):
+            X, y, groups, options = make_case(seed, method)
+        if not (np.isfinite(X).all() and np.isfinite(y).all()):
+            continue
+        try:
+            model = fit_strictly(method, X, y, groups, **options)
+        except InputError:
+            continue
+        n_fitted += 1
+        assert np.isfinite([*model.coef_, model.intercept_]).all()
+        for candidate in model.solution_.candidates:
+            assert np.isfinite([*candidate.weights, candidate.value]).all()
+    assert n_fitted >= 10
+
+
+@pytest.mark.parametrize(
+    "method", ["sm", "ls", "p2", Moments(4), "likelihood", "sampler"], ids=name
+)
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused(method, scale):
+    data = make_shuffled(30, 2, noise=0.1, bags=3, rng=0)
+    model = fit_strictly(method, data.X, scale * data.y, data.groups, noise=0.1 * scale)
+    assert np.isfinite(model.coef_).all()
+    with pytest.raises(InputError, match=r"noise .* units of y"):
+        fit_strictly(method, data.X, scale * data.y, data.groups, noise=1e80 * scale)
+
+
+@pytest.mark.parametrize("method", ["ls", "emd", "sm", "p1", "p2", Projection(3)], ids=name)
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_a_penalty_beyond_the_loss_is_refused_and_one_far_above_it_taken(method, penalty):
+    data = make_method_data("ls")
+    model = fit_strictly(method, data.X, data.y, data.groups, **{penalty: 1e30})
+    assert np.isfinite(model.coef_).all()
+    with pytest.raises(InputError, match=f"{penalty} = 1e\\+80 is .* lower it, or rescale y"):
+        fit_strictly(method, data.X, data.y, data.groups, **{penalty: 1e80})
+
+
+def test_values_beyond_the_range_are_refused():
+    # The only weight that meets the mean is a thousand times too large, and its misfit squares.
+    X = np.linspace(-1.0, 1.002, 12)[:, None]
+    y = 1e153 * np.linspace(0.5, 1.5, 12)
+    assert fit_strictly("p1", X, 1e-3 * y, fit_intercept=False).solution_.value < np.inf
+    with pytest.raises(InputError, match=r"an answer has a value of .* rescale y"):
+        fit_strictly("p1", X, y, fit_intercept=False)
+
+
+def test_means_of_huge_and_tiny_columns_have_finite_intervals():
+    data = make_shuffled(80, 2, noise=0.1, bags=8, rng=0)
+    plain = fit_strictly("means", data.X, data.y, data.groups).conf_int()
+    factors = np.array([1e-200, 1e200])
+    moved = fit_strictly("means", factors * data.X, data.y, data.groups).conf_int()
+    np.testing.assert_allclose(moved * factors[:, None], plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_matches_do_not_depend_on_the_size_of_labels(scale):
+    data = make_shuffled(30, 1, noise=0.3, bags=2, rng=0)
+    plain = fit_quietly("likelihood", data.X, data.y, data.groups, n_starts=5)
+    moved = fit_strictly("likelihood", data.X, scale * data.y, data.groups, n_starts=5)
+    expected = plain.match(data.X, data.y, data.groups)
+    found = moved.match(data.X, scale * data.y, data.groups)
+    np.testing.assert_array_equal(found.order, expected.order)
+    # Both sample the same posterior; their draws differ in the last digits, their swaps in chance.
+    np.testing.assert_allclose(found.probability, expected.probability, atol=0.05)
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_ks_without_a_column_that_varies_gives_zeros(l1):
+    y = np.arange(1.0, 6.0)
+    model = fit_strictly("ks", np.zeros((5, 1)), y, fit_intercept=False, l1=l1)
+    assert model.coef_.tolist() == [0.0]
