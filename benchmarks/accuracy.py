@@ -33,10 +33,10 @@ from unshuffle import (
     load_dataset,
     shuffle_labels,
 )
-from unshuffle.bags import make_bags
-from unshuffle.scaling import standardise
-from unshuffle.solvers.likelihood.modes import climb
-from unshuffle.solvers.likelihood.target import make_target
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
+from unshuffle.posterior.model import make_target
+from unshuffle.posterior.modes import climb
 
 NAMES = (
     "lsat", "accidents", "acetylene", "power_plant", "airfoil", "yacht", "concrete",

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.plots import BLUE, ORANGE, plot_coefficients
+from unshuffle.answers.plots import BLUE, ORANGE, plot_coefficients
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from unshuffle import losses, noise
+from unshuffle.core import losses, noise
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS
 from unshuffle.simulate import make_shuffled
@@ -43,6 +43,8 @@ NOISE_EXAMPLES = {
     "gaussian": noise.GaussianNoise(0.3),
     "moments": noise.MomentNoise((0.1, 0.2, 0.05, 0.15)),
     "sample": noise.noise_from_calibration([0.0, 0.1, 0.3, 1.0]),
+    "student": noise.StudentNoise(0.23, 9.0),
+    "grid": noise.GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]),
 }
 
 # Methods that choose another, and so are no solver of their own: what they give is, bit for bit,

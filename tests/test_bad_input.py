@@ -16,11 +16,11 @@ from unshuffle import (
     noise_from_calibration,
     sorted_error,
 )
+from unshuffle.core.losses import Moments, OrderInvariant, SmallD
+from unshuffle.core.noise import GaussianNoise, MomentNoise
+from unshuffle.core.penalties import Penalty
 from unshuffle.errors import InputError
-from unshuffle.losses import Moments, OrderInvariant, SmallD
 from unshuffle.methods import choose_method
-from unshuffle.noise import GaussianNoise, MomentNoise
-from unshuffle.penalties import Penalty
 from unshuffle.simulate import make_shuffled, shuffle_labels
 from unshuffle.solvers.projection import Projection
 

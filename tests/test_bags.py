@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unshuffle.bags import Bag, join_bags, make_bags
+from unshuffle.core.bags import Bag, join_bags, make_bags
 from unshuffle.errors import InputError
 from unshuffle.scoring import sorted_error
 from unshuffle.simulate import make_shuffled, shuffle_labels
@@ -47,11 +47,11 @@ def test_canonical_order_ignores_order_of_labels_rows_and_bags(table, seed):
 def test_orders_lead_back_to_the_data_as_given(table):
     X, y, groups = table
     bags = make_bags(X, y, groups)
-    np.testing.assert_array_equal(X[bags.row_order], bags.X)
-    np.testing.assert_array_equal(y[bags.label_order], bags.y)
-    assert sorted(bags.row_order) == sorted(bags.label_order) == list(range(len(y)))
+    np.testing.assert_array_equal(X[bags.rows.order], bags.X)
+    np.testing.assert_array_equal(y[bags.labels.order], bags.y)
+    assert sorted(bags.rows.order) == sorted(bags.labels.order) == list(range(len(y)))
     for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
-        inside = groups[bags.row_order[start:stop]], groups[bags.label_order[start:stop]]
+        inside = groups[bags.rows.order[start:stop]], groups[bags.labels.order[start:stop]]
         assert len(np.unique(inside)) == 1
         assert np.all(np.diff(bags.y[start:stop]) >= 0)
         assert np.all(np.diff(bags.X[start:stop, 0]) >= 0)
@@ -106,9 +106,9 @@ def test_thinned_bags_keep_shares_pairing_and_the_law_of_the_labels():
     bags = make_bags(data.X, data.y, data.groups)
     thin = bags.thin(3_000, np.random.default_rng(1))
     assert thin.sizes.tolist() == [1_000, 2_000]
-    np.testing.assert_array_equal(data.X[thin.row_order], thin.X)
-    np.testing.assert_array_equal(data.y[thin.label_order], thin.y)
-    assert len(set(thin.row_order.tolist())) == 3_000
+    np.testing.assert_array_equal(data.X[thin.rows.order], thin.X)
+    np.testing.assert_array_equal(data.y[thin.labels.order], thin.y)
+    assert len(set(thin.rows.order.tolist())) == 3_000
     # Middles of equal slices: a quantile moves by at most one slice of 1/1000.
     for r in range(2):
         full = bags.y[bags.offsets[r] : bags.offsets[r + 1]]

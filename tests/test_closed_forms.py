@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from registry_examples import all_weights, fit_quietly
+from unshuffle.core.losses import Moments
+from unshuffle.core.solution import Status
 from unshuffle.estimator import ShuffledLinearRegression
-from unshuffle.losses import Moments
 from unshuffle.simulate import make_shuffled, shuffle_labels
-from unshuffle.solution import Status
 
 
 def moment_gaps(X, y, w, n_moments, noise_moments=(0.0, 0.0, 0.0)):

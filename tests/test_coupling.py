@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 
 from oracles import central_differences, couple_densely, log_permanent
 from unshuffle import Likelihood, kernels, make_shuffled
-from unshuffle.bags import make_bags
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
 from unshuffle.kernels import coupling
-from unshuffle.scaling import standardise
-from unshuffle.solvers.likelihood.target import make_target
+from unshuffle.posterior.model import make_target
 
 
 def make_samples(n, noise, seed):

@@ -29,9 +29,9 @@ from unshuffle import (
     make_shuffled_scorer,
     sorted_error,
 )
-from unshuffle.losses import Moments, OrderInvariant, SmallD
-from unshuffle.noise import noise_from_calibration
-from unshuffle.solvers.likelihood import Likelihood
+from unshuffle.core.losses import Moments, OrderInvariant, SmallD
+from unshuffle.core.noise import noise_from_calibration
+from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.solvers.projection import Projection
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from registry_examples import CHOOSERS, fit_quietly, make_method_data
 from unshuffle import InputError, ShuffledLinearRegression, make_shuffled
-from unshuffle.losses import Moments
+from unshuffle.core.losses import Moments
 from unshuffle.methods import METHODS
 from unshuffle.solvers.projection import Projection
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import oracles
-from unshuffle import kernels, moments
-from unshuffle.bags import make_bags
-from unshuffle.noise import GaussianNoise, SampleNoise, noise_from_calibration
+from unshuffle import kernels
+from unshuffle.core import moments
+from unshuffle.core.bags import make_bags
+from unshuffle.core.noise import GaussianNoise, SampleNoise, noise_from_calibration
 from unshuffle.solvers.descent import descend
 
 CODES = {

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 
 from oracles import central_differences, enumerate_posterior, least_mean_distance, log_permanent
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
-from unshuffle.bags import make_bags
-from unshuffle.scaling import standardise
-from unshuffle.solution import Status
-from unshuffle.solvers.likelihood.importance import find_centre, flatten, limit_tilt, normalise
-from unshuffle.solvers.likelihood.target import make_target
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
+from unshuffle.core.solution import Status
+from unshuffle.posterior.importance import find_centre, flatten, limit_tilt, normalise
+from unshuffle.posterior.model import make_target
 
 
 def make_case(n, p, n_bags, seed, noise=0.3):

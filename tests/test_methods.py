@@ -19,10 +19,10 @@ from registry_examples import (
     make_method_data,
 )
 from unshuffle import Bag, ShuffledLinearRegression, fit
-from unshuffle.losses import Moments, OrderInvariant, Squared
+from unshuffle.core.losses import Moments, OrderInvariant, Squared
+from unshuffle.core.solution import Status
 from unshuffle.methods import METHODS, choose_method, choose_paper_method
 from unshuffle.simulate import make_shuffled, shuffle_labels
-from unshuffle.solution import Status
 from unshuffle.solvers.projection import Projection
 
 solvers = pytest.mark.parametrize("method", SOLVERS)

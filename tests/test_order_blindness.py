@@ -5,7 +5,7 @@ import pytest
 
 from registry_examples import LENGTHY, SOLVERS, cube_root, fit_quietly, make_law_data
 from unshuffle import Bag, fit
-from unshuffle.losses import Moments, OrderInvariant, SmallD
+from unshuffle.core.losses import Moments, OrderInvariant, SmallD
 from unshuffle.simulate import shuffle_labels
 from unshuffle.solvers.projection import Projection
 
@@ -38,7 +38,7 @@ def outcome(model):
     """Return every number of a fit as bytes."""
     solution = model.solution_
     # The spreads decide the verdict: a last bit of theirs could turn it.
-    numbers = [model.coef_, [model.intercept_], solution.start_values, model._scales]
+    numbers = [model.coef_, [model.intercept_], solution.start_values, model.result_.facts.scales]
     numbers += [part for c in solution.candidates for part in (c.weights, [c.value, c.n_starts])]
     if solution.uncertainty is not None and solution.uncertainty.has_interval:
         numbers.append(model.conf_int().ravel())

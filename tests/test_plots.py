@@ -12,7 +12,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from unshuffle import plots  # noqa: E402
+from unshuffle.answers import plots  # noqa: E402
 
 
 class Match:

@@ -5,8 +5,8 @@ import pytest
 
 from registry_examples import fit_quietly
 from test_closed_forms import moment_gaps
+from unshuffle.core.solution import Status
 from unshuffle.simulate import make_shuffled
-from unshuffle.solution import Status
 from unshuffle.solvers.projection import Projection
 
 CASES = {

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.core.solution import Status
 from unshuffle.errors import InputError
-from unshuffle.solution import Status
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

@@ -19,11 +19,11 @@ from unshuffle import (
     compare_methods,
     make_shuffled,
 )
-from unshuffle.bags import make_bags
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
 from unshuffle.kernels import tempering as kernels
-from unshuffle.scaling import standardise
-from unshuffle.solvers import tempering
-from unshuffle.solvers.likelihood.target import make_target
+from unshuffle.posterior import tempering
+from unshuffle.posterior.model import make_target
 
 
 def fit(method, data, **options):
@@ -123,7 +123,7 @@ def test_likelihood_agrees_with_every_matching(case, seed):
 def test_match_agrees_with_every_matching(case, method):
     data, options, bags, _, (_, _, _, table) = enumerate_case(case, 1)
     match = fit(method, data, **options).match(data.X, data.y, data.groups)
-    row, label = np.argsort(bags.row_order), np.argsort(bags.label_order)
+    row, label = np.argsort(bags.rows.order), np.argsort(bags.labels.order)
     expected = table[row, label[match.order]]
     # Only 60 posterior draws are averaged: a standard error of up to 0.065 where they disagree
     # wholly, three of which are left once in 400 entries.

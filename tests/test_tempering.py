@@ -8,17 +8,17 @@ from numpy.testing import assert_allclose
 
 from oracles import share_prior, swap_pass
 from unshuffle import Likelihood, make_shuffled
-from unshuffle.bags import make_bags
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
 from unshuffle.kernels import tempering as kernels
-from unshuffle.scaling import standardise
-from unshuffle.solvers import tempering
-from unshuffle.solvers.chains import (
+from unshuffle.posterior import tempering
+from unshuffle.posterior.chains import (
     bridge_levels,
     effective_draws,
     log_prior_mass,
     split_rhat,
 )
-from unshuffle.solvers.likelihood.target import make_target
+from unshuffle.posterior.model import make_target
 
 
 def make_kernel_case(sizes, p, seed):

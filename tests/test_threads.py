@@ -14,9 +14,9 @@ from unshuffle import (
     ShuffledLinearRegression,
     make_shuffled,
 )
-from unshuffle.bags import make_bags
-from unshuffle.penalties import no_penalty
-from unshuffle.problem import Problem
+from unshuffle.core.bags import make_bags
+from unshuffle.core.penalties import no_penalty
+from unshuffle.core.problem import Problem
 from unshuffle.solvers import projection
 from unshuffle.solvers.threads import map_all
 

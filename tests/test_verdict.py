@@ -9,9 +9,9 @@ from scipy.stats import t as student_t
 
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.inference import Facts, is_identified, summarise
-from unshuffle.solution import Candidate, Solution, Status
-from unshuffle.uncertainty import Posterior
+from unshuffle.answers.summary import Facts, is_identified, summarise
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior
 
 ESTIMATE = np.array([4.0, 0.03, 7.0])
 # Columns of unequal spread: in units of w sd(x) the estimate is (4, 3), of length 5.

@@ -12,13 +12,8 @@ import numpy as np
 
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
-from unshuffle.methods import METHODS
+from unshuffle.methods import METHODS, as_strategy
 from unshuffle.scoring import sorted_error
-
-# Beyond these rows a method is not tried unless it is named: the oracle of the smallest data would
-# count the matchings of large ones for minutes, only to say that they are too many, and the sampler
-# would take longer than all others together.
-MOST_ROWS = {"exact": 8, "sampler": 300}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +57,18 @@ def compare_methods(
     >>> [(row.method, round(row.error, 3)) for row in rows]
     [('ls', 0.0), ('means', 0.0)]
     """
-    names = [m.name for m in METHODS.values() if m.strategy is not None]
-    for name in methods or [name for name in names if len(y) <= MOST_ROWS.get(name, len(y))]:
+    for name in methods or _suitable(len(y)):
         yield _compare_one(name, X, y, groups, linked_y, options)
+
+
+def _suitable(n: int) -> list[str]:
+    """Return the methods that stand on their own and are worth their time for so many rows."""
+    strategies = {name: as_strategy(method.strategy) for name, method in METHODS.items()}
+    return [
+        name
+        for name, strategy in strategies.items()
+        if strategy is not None and n <= (strategy.compared_rows or n)
+    ]
 
 
 def _compare_one(

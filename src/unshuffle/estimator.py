@@ -12,25 +12,16 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.bags import make_bags
-from unshuffle.checks import check_range, check_values
-from unshuffle.errors import InputError, quote
-from unshuffle.inference import (
-    Facts,
+from unshuffle.answers.fit import fit_bags, warn_once
+from unshuffle.answers.matching import Match
+from unshuffle.answers.summary import (
     Summary,
-    check_level,
-    is_identified,
-    make_intervals,
-    summarise,
 )
-from unshuffle.matching import Match, match_labels
-from unshuffle.methods import solve_bags, warn_once
-from unshuffle.noise import as_noise
-from unshuffle.options import FitOptions, make_rng
-from unshuffle.products import predict_rows
-from unshuffle.scaling import column_spreads
-from unshuffle.solution import Solution
-from unshuffle.uncertainty import Posterior
+from unshuffle.core.bags import make_bags
+from unshuffle.core.checks import check_range, check_values
+from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.products import predict_rows
+from unshuffle.errors import InputError, quote
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
@@ -78,8 +69,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     identified_ : bool or None
         False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
         of w_j sd(x_j)); None for methods without a posterior.
+    model_fits_ : bool or None
+        False when the labels do not look as the model predicts; None where nobody looked.
     posterior_ : Posterior or None
         Weighted draws of the weights and of the noise.
+    result_ : Fit
+        The result from which all of these come, as `unshuffle.fit` returns it.
 
     Examples
     --------
@@ -94,8 +89,6 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-    # What remarks call the columns of an array, which has no names of its own.
-    _array_names: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -144,30 +137,16 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.tol,
             self.n_jobs,
         )
-        bags = make_bags(X, y, _check_groups(groups, len(y)))
-        names = getattr(self, "feature_names_in_", self._array_names)
-        # Spreads of the columns: the verdict measures weights in units of w_j sd(x_j). Taken from
-        # the canonical rows, since a sum depends on its order in the last bit.
-        with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
-            self._scales = column_spreads(bags.X)
-            if not self.fit_intercept:
-                # A constant column serves as the intercept: its weight must not go unjudged.
-                is_flat = self._scales == 0
-                self._scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
-        self._sizes = (bags.n, bags.n_bags)
-        data = [bags]
-        del bags  # the solver lets go of what it no longer needs
-        solution, self.method_ = solve_bags(data.pop(), options, make_rng(self.random_state), names)
-        weights = solution.weights
-        self.coef_ = weights[: len(self._scales)]
-        self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
-        self.solution_ = solution
-        self.posterior_ = (
-            solution.uncertainty if isinstance(solution.uncertainty, Posterior) else None
-        )
-        self.noise_ = _noise_level(self.noise, solution)
-        self.identified_ = is_identified(solution, self._scales)
-        warn_once(solution)
+        names = getattr(self, "feature_names_in_", None)
+        groups = _check_groups(groups, len(y))
+        found = fit_bags(make_bags(X, y, groups), options, make_rng(self.random_state), names)
+        self.result_ = found
+        self.method_ = found.method
+        self.coef_, self.intercept_ = found.coef, found.intercept
+        self.solution_, self.posterior_ = found.solution, found.posterior
+        self.noise_ = found.noise
+        self.identified_, self.model_fits_ = found.identified, found.model_fits
+        warn_once(found, stacklevel=2)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -185,23 +164,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         wrong value.
         """
         check_is_fitted(self)
-        return make_intervals(self.solution_, self.method_, level)[: len(self.coef_)]
+        return self.result_.conf_int(level)
 
     def summary(self, level: float = 0.95) -> Summary:
         """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
         check_is_fitted(self)
-        return summarise(
-            self.solution_,
-            Facts(
-                self.method_,
-                self._names(),
-                self._scales,
-                *self._sizes,
-                noise=self.noise_,
-                is_noise_given=self.noise is not None,
-            ),
-            check_level(level),
-        )
+        return self.result_.summary(level)
 
     def match(self, X: Any, y: Any, groups: Sequence[Hashable] | None = None) -> Match:
         """Return for each row the index in `y` of the label of its rank, and its probability.
@@ -219,14 +187,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X, y = _check_data(self, X, y, reset=False)
         bags = make_bags(X, y, _check_groups(groups, len(y)))
         check_range(bags, getattr(self, "feature_names_in_", None))
-        return match_labels(bags, self.coef_, self.intercept_, self.posterior_)
-
-    def _names(self) -> tuple[str, ...]:
-        """Names of the weights, the intercept last."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(len(self.coef_))]
-        return (*map(str, names), *(("intercept",) if self.fit_intercept else ()))
+        return self.result_.match(bags)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -274,14 +235,6 @@ def _check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.n
     y = np.asarray(y, dtype=np.float64)
     check_values(X, y, getattr(model, "feature_names_in_", None))
     return X, y
-
-
-def _noise_level(noise: Any, solution: Solution) -> float | None:
-    """Return the noise sd that was given, else the estimated one, else None."""
-    given = as_noise(noise)
-    if given is not None:
-        return given.sd
-    return None if solution.uncertainty is None else solution.uncertainty.noise
 
 
 def _find_gap(y: Any) -> str | None:

@@ -1,118 +1,34 @@
-"""The methods by name, the rule that chooses one, and the one way from bags to a solution."""
+"""Which method is meant, and the one way from bags to a solution."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from unshuffle import losses
-from unshuffle import noise as noises
-from unshuffle.bags import Bag, Bags, join_bags
-from unshuffle.checks import (
+from unshuffle.core.bags import Bags
+from unshuffle.core.checks import (
     check_noise,
     check_range,
     check_scaling,
-    check_values,
     make_remarks,
 )
+from unshuffle.core.losses import Loss, Moments
+from unshuffle.core.noise import as_noise
+from unshuffle.core.options import FitOptions, check_options
+from unshuffle.core.penalties import scale_penalty
+from unshuffle.core.problem import Problem
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.scaling import standardise
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
-from unshuffle.options import FitOptions, check_options, make_rng
-from unshuffle.penalties import scale_penalty
-from unshuffle.problem import Problem
-from unshuffle.scaling import standardise
-from unshuffle.solution import Solution, Status
-from unshuffle.solvers import closed_form, exact, likelihood, multistart, projection, sampler
-from unshuffle.solvers.likelihood import Likelihood
-from unshuffle.solvers.multistart import Effort
-from unshuffle.solvers.projection import Projection
-from unshuffle.solvers.sampler import Sampler
+from unshuffle.registry import METHODS
+from unshuffle.solvers.multistart import Search
+from unshuffle.solvers.self_moments import SelfMoments
 
-
-@dataclass(frozen=True)
-class Means:
-    """Regress the mean labels of the bags on their mean rows.
-
-    >>> bags = [Bag([[0.0], [2.0]], [5.0, 1.0]), Bag([[4.0]], [9.0])]
-    >>> fit(bags, method=Means()).weights.round(6).tolist()
-    [2.0, 1.0]
-    """
-
-
-@dataclass(frozen=True)
-class Exact:
-    """Try every permutation; for at most eight rows.
-
-    >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
-    >>> fit([bag], method=Exact()).weights.round(6).tolist()
-    [2.0, 1.0]
-    """
-
-
-Strategy = losses.Loss | Projection | Means | Exact | Likelihood | Sampler
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method's name, one line on it, and what it does (None: it chooses another)."""
-
-    name: str
-    summary: str
-    strategy: Strategy | None = None
-
-
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method("auto", "the method that the decision table picks for these data"),
-        Method(
-            "likelihood",
-            "the posterior of the shuffled model: estimate, intervals, competing answers",
-            Likelihood(),
-        ),
-        Method(
-            "sampler",
-            "the exact model sampled: matchings, weights and noise, for up to a few hundred rows",
-            Sampler(),
-        ),
-        Method("paper", "the paper's rule: 'sm' if d <= 2 or bags >= 3d, else 'p1'"),
-        Method(
-            "ls",
-            "least squares over all matchings: sorted predictions against sorted labels",
-            losses.Squared(),
-        ),
-        Method(
-            "sm",
-            "self-moments: the first K moments of predictions and labels agree",
-            losses.Moments(),
-        ),
-        Method("p1", "least squares among weights that meet the mean exactly", Projection(1)),
-        Method(
-            "p2", "least squares among weights that meet mean and variance exactly", Projection(2)
-        ),
-        Method("emd", "earth mover's distance between predictions and labels", losses.Absolute()),
-        Method(
-            "ks",
-            "Kolmogorov-Smirnov distance between predictions and labels",
-            losses.KolmogorovSmirnov(),
-        ),
-        Method(
-            "small-d",
-            "least squares on the smallest labels only (the paper's poor example)",
-            losses.SmallD(),
-        ),
-        Method(
-            "means",
-            "regression of bag means, unbiased, for at least as many bags as weights",
-            Means(),
-        ),
-        Method("exact", "least squares over every permutation, for at most 8 rows", Exact()),
-    )
-}
+__all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_bags"]
 
 
 @dataclass(frozen=True)
@@ -204,33 +120,20 @@ def _check_sizes(n: int, bag_sizes: Sequence[int] | None) -> None:
         raise InputError(f"bag_sizes add up to {sum(bag_sizes)}, not to n = {n}: give every size")
 
 
-def fit(
-    bags: Iterable[Bag], *, rng: np.random.Generator | int | None = None, **options: Any
-) -> Solution:
-    """Fit separate bags; the options are those of `ShuffledLinearRegression`.
-
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.exponential(size=(200, 2))
-    >>> bags = [Bag(X[:100], rng.permutation(X[:100] @ [1.0, 2.0])),
-    ...         Bag(X[100:], rng.permutation(X[100:] @ [1.0, 2.0]))]
-    >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
-    [1.0, 2.0, 0.0]
-    """
-    bags = list(bags)
-    joined = join_bags(bags)
-    for r, bag in enumerate(bags):
-        check_values(bag.X, bag.y, place=f"bag {r}, ")
-    solution, _ = solve_bags(joined, FitOptions(**options), make_rng(rng))
-    warn_once(solution)
-    return solution
-
-
-def resolve(
-    method: object, bags: Bags, d: int, noise: object, has_penalty: bool
-) -> tuple[str, Strategy]:
-    """Turn a method's name or object into its name and strategy."""
+def as_strategy(method: object) -> Strategy | None:
+    """Turn an object given as method into what does the work; None where it is no method."""
     if isinstance(method, Strategy):
-        return _name_of(method), method
+        return method
+    if isinstance(method, Moments):
+        return SelfMoments(method)
+    return Search(method) if isinstance(method, Loss) else None
+
+
+def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
+    """Turn a method's name or object into its strategy; choosers choose by these data."""
+    found = as_strategy(method)
+    if found is not None:
+        return found
     if not isinstance(method, str):
         raise InputError(
             f"method={method!r} is not understood: give a name, one of {', '.join(METHODS)}, or an "
@@ -238,25 +141,16 @@ def resolve(
         )
     if method not in METHODS:
         raise InputError(f"unknown method '{method}': {suggest(method, METHODS)}")
-    if METHODS[method].strategy is None:
-        sizes = bags.sizes.tolist()
+    if METHODS[method].place is None:
+        sizes, d = bags.sizes.tolist(), bags.d + options.fit_intercept
         if method == "paper":
             method = choose_paper_method(bags.n, d, sizes).method
         else:
-            method = choose_method(bags.n, d, sizes, noise, penalty=has_penalty).method
-    strategy = METHODS[method].strategy
+            has_penalty = bool(options.l1 or options.l2)
+            method = choose_method(bags.n, d, sizes, options.noise, penalty=has_penalty).method
+    strategy = as_strategy(METHODS[method].strategy)
     assert strategy is not None
-    return method, strategy
-
-
-def _name_of(strategy: Strategy) -> str:
-    """Return the name under which a strategy given as an object is reported."""
-    if isinstance(strategy, Projection):
-        return f"p{strategy.dp}"
-    for method in METHODS.values():
-        if type(method.strategy) is type(strategy):
-            return method.name
-    return "order-invariant"
+    return strategy
 
 
 def solve_bags(
@@ -264,126 +158,43 @@ def solve_bags(
     options: FitOptions,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
+    report: Report = say_nothing,
 ) -> tuple[Solution, str]:
     """Solve bags in standard units; return the solution in the user's, and the method used.
 
-    Remarks call the columns by their `names`, or by number.
+    Remarks call the columns by their `names`, or by number; `report` is told how far the work is.
     """
     check_options(options)
-    noise = noises.as_noise(options.noise)
-    d = bags.d + options.fit_intercept
-    has_penalty = bool(options.l1 or options.l2)
-    name, strategy = resolve(options.method, bags, d, noise, has_penalty)
-    loss = strategy if isinstance(strategy, losses.Loss) else losses.Squared()
-    keeps_units = loss.degree is None
+    noise = as_noise(options.noise)
+    strategy = resolve(options.method, bags, options)
+    loss = strategy.loss
     check_range(bags, names)
     standard, scaling = standardise(
         bags, options.fit_intercept, options.fit_intercept and loss.is_shift_invariant
     )
-    if keeps_units:
+    if loss.degree is None:  # the loss of a user's g keeps the user's units
         scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
-        standard = standard.with_values(standard.X, bags.y)
-    _check_size(bags, d, strategy, options)
-    has_prior = isinstance(strategy, Likelihood | Sampler)
-    # Log evidence has no unit; bag means and matchings are judged by squares.
-    degree = 0 if has_prior else loss.degree or 0
-    check_scaling(scaling, degree)
-    penalty = scale_penalty(options, scaling, degree)
+        standard = replace(standard, labels=bags.labels)
+    strategy.check(bags, options)
+    if not strategy.has_posterior:
+        standard = replace(standard, labels=standard.labels.points)
+    check_scaling(scaling, strategy.degree)
+    penalty = scale_penalty(options, scaling, strategy.degree)
     if noise is not None:
         noise = noise.divided_by(scaling.label_scale)
-        if not keeps_units and not isinstance(strategy, Means | Exact):
-            check_noise(noise, _count_moments(strategy, standard))
-    remarks = make_remarks(bags, standard, scaling, names, has_prior=has_prior)
-    problem = Problem(standard, loss, noise, penalty)
+        n_moments = strategy.noise_moments(standard)
+        if loss.degree is not None and n_moments:
+            check_noise(noise, n_moments)
+    remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
+    problem = Problem(standard, loss, noise, penalty, options.fit_intercept)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del bags, standard
-    solution = _solve(problem, strategy, rng, options)
+    solution = strategy.solve(problem, rng, _make_effort(options, report))
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    return solution.mapped(scaling.to_user, scaling.label_scale, degree), name
+    return solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree), strategy.name
 
 
-def _count_moments(strategy: Strategy, bags: Bags) -> int:
-    """Return how many moments of the noise a strategy reads: two for the starts, or more."""
-    if isinstance(strategy, losses.Moments):
-        return max(2, strategy.n_moments(bags.d, bags.n_bags))
-    return max(2, strategy.dp) if isinstance(strategy, Projection) else 2
-
-
-def _solve(
-    problem: Problem, strategy: Strategy, rng: np.random.Generator, options: FitOptions
-) -> Solution:
-    """Hand a problem to the solver of its strategy."""
+def _make_effort(options: FitOptions, report: Report) -> Effort:
     n_starts = None if options.n_starts is None else int(options.n_starts)
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
-    effort = Effort(n_starts, options.tol, n_jobs)
-    if isinstance(strategy, Likelihood):
-        has_intercept = options.fit_intercept
-        return likelihood.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
-    if isinstance(strategy, Sampler):
-        has_intercept = options.fit_intercept
-        return sampler.solve(problem.bags, has_intercept, problem.noise, strategy, rng, effort)
-    if isinstance(strategy, Means):
-        return closed_form.solve_means(problem.bags)
-    if isinstance(strategy, Exact):
-        return exact.solve(problem.bags)
-    if isinstance(strategy, Projection):
-        return projection.solve(problem, strategy.dp, rng, effort)
-    if isinstance(strategy, losses.Moments):
-        return _solve_moments(problem, strategy, rng, effort)
-    return multistart.solve(problem, rng, effort)
-
-
-def _solve_moments(
-    problem: Problem, loss: losses.Moments, rng: np.random.Generator, effort: Effort
-) -> Solution:
-    """Take the closed forms where they hold, else search."""
-    bags = problem.bags
-    n_moments = loss.n_moments(bags.d, bags.n_bags)
-    has_kinks = bool(problem.penalty.l1.any())
-    if n_moments == 1 and not has_kinks:
-        return closed_form.solve_first_moment(problem, loss)
-    if bags.d == 2 and n_moments == 2 and bags.n_bags == 1 and not problem.penalty.is_active:
-        solution = closed_form.solve_two_moments(problem)
-        if solution is not None:
-            return solution
-    return multistart.solve(problem, rng, effort)
-
-
-def _check_size(bags: Bags, d: int, strategy: Strategy, options: FitOptions) -> None:
-    """Refuse data too small for the method, and options that it does not have."""
-    if isinstance(strategy, Sampler) and bags.n > sampler.MAX_ROWS:
-        raise InputError(
-            f"n_samples = {bags.n} are over {sampler.MAX_ROWS}, where method 'sampler' would take "
-            "minutes and not mix: use method 'likelihood', which has the same posterior"
-        )
-    if isinstance(strategy, Means | Exact | Likelihood | Sampler):
-        if options.l1 or options.l2:
-            raise InputError(
-                f"method '{_name_of(strategy)}' has no penalties: leave l1 and l2 at 0, or use "
-                "method 'ls'"
-            )
-        return
-    if bags.n < d and not options.l2 and not isinstance(strategy, losses.Moments):
-        raise InputError(
-            f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, use "
-            "fewer features, or give a penalty l2 > 0"
-        )
-
-
-_DOUBTFUL = (
-    Status.LONELY,
-    Status.UNFINISHED,
-    Status.UNMET_MOMENTS,
-    Status.THIN_POSTERIOR,
-    Status.UNMIXED,
-    Status.MISFIT,
-)
-
-
-def warn_once(solution: Solution) -> None:
-    """Say at most one thing about convergence and one about the data."""
-    if solution.status in _DOUBTFUL:
-        warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
-    remarks = solution.stats.get("remarks", ())
-    if remarks:
-        warnings.warn(" ".join(remarks), UserWarning, stacklevel=3)
+    return Effort(n_starts, options.tol, n_jobs, report)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import config_context
 from sklearn.metrics import make_scorer
 
-from unshuffle.bags import make_bags
+from unshuffle.core.bags import make_bags
 
 
 def sorted_error(

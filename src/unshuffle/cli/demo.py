@@ -10,12 +10,14 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.data import Data
 from unshuffle.cli.fit import make_object, print_fit
-from unshuffle.cli.fitting import Fitted, fit_data
+from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import json_option, provenance, seed_option
 from unshuffle.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from unshuffle.answers.fit import Fit
 
 _EPILOG = """\b
 Example:
@@ -60,17 +62,17 @@ def demo(**options: Any) -> None:
     data = draw_pools(options["seed"])
     console.print_messages(_introduce())
     with console.show_progress("fitting …"):
-        fitted = fit_data(data, {**_MODEL, "seed": options["seed"]})
-        summary = fitted.model.summary()
+        found = fit_data(data, {**_MODEL, "seed": options["seed"]})
+        summary = found.summary()
     origin = provenance(options["seed"], data.sha256)
     truth = [*WEIGHTS, INTERCEPT]
     if options["as_object"]:
-        result = make_object(fitted, summary, data, origin)
+        result = make_object(summary, data, origin)
         console.print_json({**result, "truth": [*truth, NOISE]})
     else:
-        print_fit(fitted, summary, data, truth)
+        print_fit(found, summary, data, truth)
         console.print_result(f"The true noise sd is {NOISE}.")
-    _write_report(fitted, data, options["out"], origin)
+    _write_report(found, data, options["out"], origin)
 
 
 def _introduce() -> list[str]:
@@ -103,9 +105,9 @@ def _hash(X: np.ndarray, y: np.ndarray) -> str:
     return sha256(X.tobytes() + y.tobytes()).hexdigest()
 
 
-def _write_report(fitted: Fitted, data: Data, path: str, origin: dict[str, Any]) -> None:
+def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> None:
     """Write the report; without the libraries it needs, say which to install."""
-    from unshuffle.report import check_report, write_report
+    from unshuffle.answers.report import check_report, write_report
 
     try:
         check_report(path)
@@ -115,7 +117,7 @@ def _write_report(fitted: Fitted, data: Data, path: str, origin: dict[str, Any])
     with console.show_progress("writing the report …"):
         design = data.design
         write_report(
-            fitted.model,
+            found,
             path,
             design.X,
             design.y,

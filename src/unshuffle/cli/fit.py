@@ -9,7 +9,7 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
-from unshuffle.cli.fitting import Fitted, fit_data
+from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import (
     check_level,
     data_options,
@@ -21,7 +21,8 @@ from unshuffle.cli.options import (
 from unshuffle.errors import shorten
 
 if TYPE_CHECKING:
-    from unshuffle.inference import Summary
+    from unshuffle.answers.fit import Fit
+    from unshuffle.answers.summary import Summary
 
 _EPILOG = """\b
 Examples:
@@ -61,99 +62,63 @@ def fit(**options: Any) -> int:
     and labels may also lie in two files, named by --rows and --labels.
     """
     if options["report"]:
-        from unshuffle.report import check_report
+        from unshuffle.answers.report import check_report
 
         check_report(options["report"])
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
-        fitted = fit_data(data, options)
-        summary = fitted.model.summary(level=options["level"])
+        found = fit_data(data, options)
+        summary = found.summary(options["level"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
-        console.print_json(make_object(fitted, summary, data, origin))
+        console.print_json(make_object(summary, data, origin))
     else:
-        print_fit(fitted, summary, data)
+        print_fit(found, summary, data)
     if options["report"]:
-        _write_report(fitted, data, options, origin)
-    is_doubtful = fitted.model.identified_ is False or not fitted.is_converged
+        _write_report(found, data, options, origin)
+    is_doubtful = found.identified is False or not found.is_converged
     return DOUBTFUL if options["strict"] and is_doubtful else OK
 
 
-def _write_report(
-    fitted: Fitted, data: Data, options: dict[str, Any], origin: dict[str, Any]
-) -> None:
-    from unshuffle.report import write_report
+def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
+    from unshuffle.answers.report import write_report
 
     design = data.design
     with console.show_progress("writing the report …", options["quiet"]):
         path = write_report(
-            fitted.model,
+            found,
             options["report"],
             design.X,
             design.y,
             design.groups,
             level=options["level"],
             source=data.source,
-            notes=[*data.describe(), *fitted.remarks],
+            notes=data.describe(),
             provenance=origin,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
 
 
-def make_object(
-    fitted: Fitted, summary: Summary, data: Data, origin: dict[str, Any]
-) -> dict[str, Any]:
+def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[str, Any]:
     """Return the fit as the JSON object of the public contract."""
-    model, design = fitted.model, data.design
-    n, d = design.X.shape
-    entries = [{"estimate": row.estimate, "low": row.low, "high": row.high} for row in summary.rows]
     return {
-        "verdict": list(summary.verdict),
-        "coefficients": dict(zip(design.feature_names, entries[:d], strict=True)),
-        "intercept": entries[d] if len(entries) > d else None,
-        "level": summary.level,
-        "noise": summary.noise,
-        "method": model.method_,
-        "n": n,
-        "d": d,
-        "bags": data.n_bags,
-        "identified": model.identified_,
-        "converged": fitted.is_converged,
-        "status": model.solution_.status.value,
-        "candidates": [
-            {
-                "weights": c.weights,
-                "value": c.value,
-                "starts": c.n_starts,
-                "evidence": c.evidence,
-                "share": c.share,
-                "noise": c.noise,
-            }
-            for c in model.solution_.candidates
-        ],
-        "data": _describe_data(data, fitted),
+        **summary.to_dict(),
+        "data": {
+            "source": data.source,
+            "label": data.label,
+            "bag": data.bag,
+            "rows_read": data.n_read,
+            "rows_dropped": data.n_read - len(data.design.rows),
+            "base_levels": dict(data.design.base_levels),
+            "notes": list(data.design.notes),
+        },
         "provenance": origin,
     }
 
 
-def _describe_data(data: Data, fitted: Fitted) -> dict[str, Any]:
-    return {
-        "source": data.source,
-        "label": data.label,
-        "bag": data.bag,
-        "rows_read": data.n_read,
-        "rows_dropped": data.n_read - len(data.design.rows),
-        "base_levels": dict(data.design.base_levels),
-        "notes": [*data.design.notes, *fitted.remarks],
-    }
-
-
-def print_fit(
-    fitted: Fitted, summary: Summary, data: Data, truth: list[float] | None = None
-) -> None:
+def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | None = None) -> None:
     """Print the verdict, the table, and what competes with it."""
-    model = fitted.model
     n, d = data.design.X.shape
     verdict = " ".join(summary.verdict)
     console.print_result(verdict, "")
@@ -161,15 +126,15 @@ def print_fit(
     level = f"{100 * summary.level:g} % intervals" if _has_intervals(summary) else "no intervals"
     facts = [
         f"noise sd {console.show_number(summary.noise)}",
-        f"method {model.method_}",
+        f"method {found.method}",
         count(n, "row"),
         count(d, "feature"),
         count(data.n_bags, "bag"),
         level,
     ]
-    console.print_result(" · ".join(facts), *fitted.remarks)
-    if len(model.solution_.candidates) > 1:
-        console.print_result("", "Competing answers, best first:", _candidate_table(model, summary))
+    console.print_result(" · ".join(facts), *found.remarks)
+    if len(found.candidates) > 1:
+        console.print_result("", "Competing answers, best first:", _candidate_table(found))
 
 
 def _has_intervals(summary: Summary) -> bool:
@@ -186,10 +151,10 @@ def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
     return console.make_table(columns, rows)
 
 
-def _candidate_table(model: Any, summary: Summary) -> Any:
+def _candidate_table(found: Fit) -> Any:
     show = console.show_number
-    names = [shorten(row.name, _NAME_LENGTH) for row in summary.rows][:_SHOWN_WEIGHTS]
-    candidates = model.solution_.candidates[:_SHOWN_CANDIDATES]
+    names = [shorten(name, _NAME_LENGTH) for name in found.facts.names][:_SHOWN_WEIGHTS]
+    candidates = found.candidates[:_SHOWN_CANDIDATES]
     has_shares = any(c.share is not None for c in candidates)
     rows = [
         [

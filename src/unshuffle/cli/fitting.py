@@ -1,9 +1,7 @@
-"""From options to a fitted model, for every command that fits one."""
+"""From options to a fit, for every command that makes one."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,50 +9,27 @@ import click
 from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
-    from unshuffle.estimator import ShuffledLinearRegression
+    from unshuffle.answers.fit import Fit
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fitted model, whether its search converged, and what it warned of."""
+def fit_data(data: Data, options: dict[str, Any]) -> Fit:
+    """Fit the data as the options say."""
+    from unshuffle.answers.fit import fit_bags
+    from unshuffle.core.bags import make_bags
+    from unshuffle.core.options import FitOptions, make_rng
 
-    model: ShuffledLinearRegression
-    is_converged: bool
-    remarks: tuple[str, ...]
-
-
-def fit_data(data: Data, options: dict[str, Any]) -> Fitted:
-    """Fit the data as the options say; warnings are collected, not printed."""
-    import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
-
-    from unshuffle.estimator import ShuffledLinearRegression
-
-    model = ShuffledLinearRegression(
+    asked = FitOptions(
         method=options["method"],
         noise=choose_noise(options),
         l1=options["l1"],
         l2=options["l2"],
         fit_intercept=not options["no_intercept"],
         n_starts=options["starts"],
-        random_state=options["seed"],
         n_jobs=options["jobs"],
     )
     design = data.design
-    groups: Any = design.groups
-    model._array_names = design.feature_names
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(design.X, design.y, groups=groups)
-    # The names of an array's columns, which scikit-learn would otherwise read off a data frame.
-    model.feature_names_in_ = np.array(design.feature_names, dtype=object)
-    failed = any(issubclass(each.category, ConvergenceWarning) for each in caught)
-    remarks = [
-        str(each.message)
-        for each in caught
-        if each.category is UserWarning or issubclass(each.category, RuntimeWarning)
-    ]
-    return Fitted(model, not failed, tuple(remarks))
+    bags = make_bags(design.X, design.y, design.groups)
+    return fit_bags(bags, asked, make_rng(options["seed"]), design.feature_names)
 
 
 def choose_noise(options: dict[str, Any]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import sys
-import warnings
 from typing import Any
 
 import click
@@ -38,6 +37,7 @@ def match(**options: Any) -> None:
     The model is fitted first; the probability is that the label belongs to the row. Rows are
     counted from 1 below the header, as in the file.
     """
+    from unshuffle.core.bags import make_bags
     from unshuffle.files.writing import check_writable, write_whole
 
     if options["out"]:
@@ -45,14 +45,10 @@ def match(**options: Any) -> None:
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     design = data.design
-    groups: Any = design.groups
     with console.show_progress("fitting and matching …", options["quiet"]):
         fitted = fit_data(data, options)
         console.print_messages(fitted.remarks, options["quiet"])
-        with warnings.catch_warnings():
-            # The names were given after the fit, see `fit_data`.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            found = fitted.model.match(design.X, design.y, groups=groups)
+        found = fitted.match(make_bags(design.X, design.y, design.groups))
     rows = (design.rows + 1).tolist()
     labels = design.y[found.order].tolist()
     # Methods without a posterior match by rank and have no probabilities.

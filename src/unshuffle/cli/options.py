@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.registry import METHODS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -33,8 +34,6 @@ def check_level(ctx: click.Context, param: click.Parameter, value: float) -> flo
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Offer the methods to the shell."""
-    from unshuffle.methods import METHODS
-
     return [name for name in METHODS if name.startswith(incomplete)]
 
 
@@ -141,7 +140,7 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="M",
         shell_complete=complete_methods,
-        help="auto, likelihood, sampler, ls, sm, p1, p2, emd, ks, small-d, means or paper.",
+        help=f"One of {', '.join(METHODS)}.",
     )(command)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unshuffle.experiments.runner import Experiment
 
 # What shows results but does not make them: a change here leaves rows as good as they were.
-_SHOWING = ("cli", "experiments", "plots.py", "report.py", "templates")
+_SHOWING = ("cli/", "experiments/", "templates/", "answers/plots.py", "answers/report.py")
 _PACKAGE = "unshuffle.experiments."
 _SOURCE = Path(unshuffle.__file__).parent
 # How a row gets its generator, whatever the experiment.
@@ -99,11 +99,11 @@ def _is_unreleased() -> bool:
 def _library_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(_SOURCE.rglob("*.py")):
-        name = path.relative_to(_SOURCE)
-        if name.parts[0] not in _SHOWING:
+        name = path.relative_to(_SOURCE).as_posix()
+        if not name.startswith(_SHOWING):
             # A checkout may end its lines in its own way.
             text = path.read_bytes().replace(b"\r\n", b"\n")
-            digest.update(name.as_posix().encode() + text)
+            digest.update(name.encode() + text)
     return digest.hexdigest()
 
 

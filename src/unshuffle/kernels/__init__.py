@@ -15,6 +15,7 @@ from unshuffle.kernels.moment_losses import (
     evaluate_moments,
     evaluate_tensors,
 )
+from unshuffle.kernels.pairings import evaluate_pairings
 from unshuffle.kernels.projection import gram, triangulate
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
@@ -28,6 +29,7 @@ from unshuffle.kernels.sorted_losses import (
 from unshuffle.kernels.sorting import sort_rows
 from unshuffle.kernels.swapping import swap_counts
 from unshuffle.kernels.tempering import advance_replicas
+from unshuffle.kernels.weighted_losses import compare_masses, evaluate_weighted
 
 __all__ = [
     "ABSOLUTE",
@@ -37,10 +39,13 @@ __all__ = [
     "accumulate_tensors",
     "advance_descent",
     "advance_replicas",
+    "compare_masses",
     "compare_sorted",
     "evaluate_moments",
+    "evaluate_pairings",
     "evaluate_sorted",
     "evaluate_tensors",
+    "evaluate_weighted",
     "gram",
     "largest_step_gap",
     "log_likelihood",

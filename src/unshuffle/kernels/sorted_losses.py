@@ -7,7 +7,7 @@ from unshuffle.kernels.compiling import OPTIONS, SUMS
 from unshuffle.kernels.projection import add_chain, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
-# Codes of the losses that have a compiled form; `unshuffle.losses` gives each its code.
+# Codes of the losses that have a compiled form; `core.losses` gives each its code.
 SQUARED, ABSOLUTE, SMALL_D, KOLMOGOROV_SMIRNOV = 0, 1, 2, 3
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from unshuffle import kernels
-from unshuffle.problem import Evaluate
-from unshuffle.products import multiply
+from unshuffle.core.problem import Evaluate
+from unshuffle.core.products import multiply
 from unshuffle.solvers.threads import run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.

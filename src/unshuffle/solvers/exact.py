@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations, product
 from math import factorial, lgamma, log, prod
+from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.bags import Bags
+from unshuffle.core.bags import Bags
+from unshuffle.core.problem import Problem
+from unshuffle.core.products import multiply
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError
-from unshuffle.products import multiply
-from unshuffle.solution import Candidate, Solution, Status
 
 MAX_PERMUTATIONS = factorial(8)
 _KEPT = 10
+
+
+@dataclass(frozen=True)
+class Exact(Strategy):
+    """Try every permutation; for at most eight rows.
+
+    >>> from unshuffle import Bag, fit
+    >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
+    >>> fit([bag], method=Exact()).weights.round(6).tolist()
+    [2.0, 1.0]
+    """
+
+    takes_penalty: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False
+    why_plain: ClassVar[str | None] = "it tries every matching of labels to rows"
+    # To say that there are too many matchings it would count those of large data for minutes.
+    compared_rows: ClassVar[int | None] = 8
+
+    @property
+    def name(self) -> str:
+        return "exact"
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        return solve(problem.bags)
+
+    def noise_moments(self, bags: Bags) -> int:
+        return 0
 
 
 def solve(bags: Bags) -> Solution:

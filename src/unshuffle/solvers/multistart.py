@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.core.bags import Bags
+from unshuffle.core.losses import Loss, Squared
+from unshuffle.core.problem import Evaluate, Problem
+from unshuffle.core.products import multiply, solve_rows
+from unshuffle.core.solution import Solution, Status, merge_starts
+from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError
-from unshuffle.losses import Moments, Squared
-from unshuffle.problem import Evaluate, Problem
-from unshuffle.products import multiply, solve_rows
-from unshuffle.solution import Solution, Status, merge_starts
 from unshuffle.solvers.descent import descend, search_without_slopes
 
 # Predictions that differ by less than this (root mean square, in label spreads) are one answer.
@@ -52,12 +54,21 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How hard to search: starts (None: until the best is confirmed), tolerance, threads."""
+class Search(Strategy):
+    """Minimise a loss from many starts."""
 
-    n_starts: int | None = None
-    tol: float = 1e-6
-    n_jobs: int | None = None
+    criterion: Loss
+
+    @property
+    def name(self) -> str:
+        return self.criterion.name
+
+    @property
+    def loss(self) -> Loss:
+        return self.criterion
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        return solve(problem, rng, effort)
 
 
 def solve(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
@@ -71,7 +82,7 @@ def solve(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solutio
 
 def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
     """Minimise a problem by descent; very long data compete on a sample first."""
-    if problem.bags.n <= THIN_ABOVE or isinstance(problem.loss, Moments):
+    if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
         return search(make_space(problem, rng), effort, problem.bags.n)
     thin = problem.with_bags(problem.bags.thin(THIN_TO, rng))
     rough = search(make_space(thin, rng), effort, thin.bags.n)
@@ -106,12 +117,18 @@ def draw_starts(
     if sphere.radius > 0:
         starts = sphere.on_sphere(directions)
     else:
-        starts = sphere.on_plane(directions * np.std(problem.bags.y))
+        starts = sphere.on_plane(directions * label_spread(problem.bags))
     if is_first:
         rows, labels = problem.bags.bag_means()
-        root = np.sqrt(problem.bags.sizes)
+        root = np.sqrt(problem.bags.statistics.weights)
         starts[0] = solve_rows(rows * root[:, None], labels * root, 1e-10)[0]
     return starts
+
+
+def label_spread(bags: Bags) -> float:
+    """Return the sd of the labels."""
+    stats = bags.statistics
+    return float(np.sqrt(stats.average_labels((bags.y - stats.label_mean) ** 2)))
 
 
 def search(space: Space, effort: Effort, n_rows: int) -> Solution:
@@ -133,6 +150,7 @@ def search(space: Space, effort: Effort, n_rows: int) -> Solution:
         all_values = np.concatenate(values)
         candidates = merge_starts(weights, all_values, space.curvature, SAME_ANSWER)
         n_starts = len(all_values)
+        effort.report("descending from many starts", min(1.0, n_starts / limit))
         if n_starts >= limit or (candidates and candidates[0].n_starts >= ENOUGH_ARRIVALS):
             break
     if not candidates:

@@ -16,16 +16,17 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize
 
-from unshuffle import moments
-from unshuffle.bags import Bags
+from unshuffle.core import moments
+from unshuffle.core.bags import Bags
+from unshuffle.core.losses import Squared
+from unshuffle.core.noise import Noise
+from unshuffle.core.penalties import Penalty
+from unshuffle.core.problem import Problem
+from unshuffle.core.products import multiply, predict_rows
+from unshuffle.core.solution import Candidate, Solution, Status, merge_starts
+from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError
-from unshuffle.losses import Squared
-from unshuffle.noise import Noise
-from unshuffle.penalties import Penalty
-from unshuffle.problem import Problem
-from unshuffle.products import multiply, predict_rows
-from unshuffle.solution import Candidate, Solution, Status, merge_starts
-from unshuffle.solvers.multistart import SAME_ANSWER, Effort, Space, search
+from unshuffle.solvers.multistart import SAME_ANSWER, Space, label_spread, search
 
 # Smoothing of |w| on the way to exact zeros (in standard units), and the size below which a
 # weight counts as one: ten times the smoothing, since a weight at rest on a kink ends within it.
@@ -38,7 +39,7 @@ _NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Projection:
+class Projection(Strategy):
     """The hybrid estimator P(dp): LS among the weights that meet the first dp moments.
 
     >>> from unshuffle import Bag, fit
@@ -52,6 +53,16 @@ class Projection:
     def __post_init__(self) -> None:
         if not (int(self.dp) == self.dp and self.dp >= 1):
             raise InputError(f"Projection needs a whole dp of at least 1, got {self.dp}")
+
+    @property
+    def name(self) -> str:
+        return f"p{self.dp}"
+
+    def noise_moments(self, bags: Bags) -> int:
+        return max(2, self.dp)
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        return solve(problem, self.dp, rng, effort)
 
 
 def solve(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
@@ -103,7 +114,7 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
     judge = _judge(problem)
     inner = multiply(sphere.basis.T, multiply(problem.curvature, sphere.basis))
     n_free = len(inner)
-    size = sphere.radius or float(np.std(problem.bags.y))
+    size = sphere.radius or label_spread(problem.bags)
 
     def evaluate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values, gradients = judge.smooth(sphere.on_plane(u))
@@ -162,11 +173,12 @@ def _pull_back(sphere: moments.MomentSphere, gradients: np.ndarray) -> np.ndarra
 def moment_gaps(bags: Bags, noise: Noise | None, dp: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function w → Mₖ(w) − Nₖ, k = 1 … dp, on the pooled data."""
     mixing = moments.mix_noise(dp, noise)
-    targets = np.array([np.mean(bags.y**k) for k in range(1, dp + 1)])
+    stats = bags.statistics
+    targets = np.array([stats.average_labels(bags.y**k) for k in range(1, dp + 1)])
 
     def gaps(w: np.ndarray) -> np.ndarray:
         z = predict_rows(bags.X, w)
-        raw = np.array([np.mean(z**k) for k in range(dp + 1)])
+        raw = np.array([stats.average_rows(z**k) for k in range(dp + 1)])
         return multiply(mixing, raw) - targets
 
     return gaps
@@ -176,7 +188,10 @@ def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> n
     """Return the Jacobian (dp, d) of the moment gaps."""
     mixing = moments.mix_noise(dp, noise)
     z = predict_rows(bags.X, w)
-    raw = np.stack([(k * z ** (k - 1) * bags.columns).mean(axis=1) for k in range(1, dp + 1)])
+    average = bags.statistics.average_rows
+    raw = np.array(
+        [[average(k * z ** (k - 1) * column) for column in bags.columns] for k in range(1, dp + 1)]
+    )
     return multiply(mixing[:, 1:], raw)
 
 
@@ -262,7 +277,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
         keep[largest[:n_kept]] |= keep.sum() < n_kept
         # Signs fixed at those found would pay a search for crossing to the other side.
         part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
-        bags = problem.bags.with_values(problem.bags.X[:, keep], problem.bags.y)
+        bags = problem.bags.with_columns(problem.bags.X[:, keep])
         inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)
         if inner.status is not Status.UNMET_MOMENTS:
             break

@@ -1,0 +1,1 @@
+"""What a fit says: numbers, words, pictures and pages."""

@@ -1,0 +1,239 @@
+"""The result of a fit, from which estimator, command line, report and JSON all speak."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from unshuffle.answers.matching import Match, match_labels
+from unshuffle.answers.summary import Summary, summarise
+from unshuffle.answers.verdict import (
+    Facts,
+    check_level,
+    is_identified,
+    make_intervals,
+    model_fits,
+)
+from unshuffle.core.bags import Bag, Bags, join_bags
+from unshuffle.core.checks import check_values
+from unshuffle.core.labels import Histogram
+from unshuffle.core.noise import as_noise
+from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.scaling import column_spreads
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import InputError
+from unshuffle.methods import solve_bags
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A solution with everything that is to be said of it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(60, 1))
+    >>> found = fit([Bag(X, rng.permutation(2 * X[:, 0] + 1))], method="ls", rng=1)
+    >>> found.coef.round(3).tolist(), round(found.intercept, 3), found.method
+    ([2.0], 1.0, 'ls')
+    """
+
+    solution: Solution
+    facts: Facts
+    options: FitOptions
+
+    @property
+    def method(self) -> str:
+        """The method used, where another one chose it."""
+        return self.facts.method
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimated weights, the intercept last."""
+        return self.solution.weights
+
+    @property
+    def coef(self) -> np.ndarray:
+        """The estimated weights of the features."""
+        return self.weights[: len(self.facts.scales)]
+
+    @property
+    def intercept(self) -> float:
+        """The estimated intercept, 0.0 without one."""
+        return float(self.weights[-1]) if self.options.fit_intercept else 0.0
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Competing answers, best first."""
+        return self.solution.candidates
+
+    @property
+    def status(self) -> Status:
+        """How the solver ended; its value is a sentence of advice."""
+        return self.solution.status
+
+    @property
+    def stats(self) -> Any:
+        """What the solver counted."""
+        return self.solution.stats
+
+    @property
+    def value(self) -> float:
+        """The value of the best candidate."""
+        return self.solution.value
+
+    @property
+    def start_values(self) -> np.ndarray:
+        """The final value of every start, best first."""
+        return self.solution.start_values
+
+    @property
+    def noise(self) -> float | None:
+        """Sd of the noise, given or estimated; None where the method has none."""
+        return self.facts.noise
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """Weighted draws of weights and noise, where the method has them."""
+        unsure = self.solution.uncertainty
+        return unsure if isinstance(unsure, Posterior) else None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was handled but should be known, each one sentence."""
+        return tuple(self.stats.get("remarks", ()))
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the search ended as it should."""
+        return not self.status.is_doubtful
+
+    @property
+    def identified(self) -> bool | None:
+        """Whether the posterior stays near the estimate; None without a posterior."""
+        return is_identified(self.solution, self.facts.scales)
+
+    @property
+    def model_fits(self) -> bool | None:
+        """Whether the labels look as the model predicts; None where nobody looked."""
+        return model_fits(self.solution)
+
+    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
+        """Return one row (low, high) per feature, and one for the intercept where asked."""
+        ends = make_intervals(self.solution, self.method, level)
+        return ends if intercept else ends[: len(self.facts.scales)]
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
+        return summarise(self.solution, self.facts, check_level(level))
+
+    def match(self, bags: Bags) -> Match:
+        """Return which label most probably belongs to which row."""
+        return match_labels(bags, self.coef, self.intercept, self.posterior)
+
+
+def as_fit(fitted: Any) -> Fit:
+    """Return the result behind a fitted estimator, or the result itself."""
+    if isinstance(fitted, Fit):
+        return fitted
+    if isinstance(fitted, BaseEstimator):
+        check_is_fitted(fitted)
+    found = getattr(fitted, "result_", None)
+    if not isinstance(found, Fit):
+        raise InputError(
+            f"this needs a fitted ShuffledLinearRegression, got {type(fitted).__name__}: of a "
+            "pipeline give its last step, with X as the steps before it return it"
+        )
+    return found
+
+
+def fit(
+    bags: Iterable[Bag],
+    *,
+    same_individuals: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit separate bags; the other options are those of `ShuffledLinearRegression`.
+
+    `same_individuals` says whether rows and labels of a bag are the same individuals, some of
+    whose labels may be missing, or separate samples of one population. It changes model and
+    intervals. None means the same individuals where the numbers of rows and labels agree in every
+    bag, and separate samples otherwise.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(200, 2))
+    >>> bags = [Bag(X[:100], rng.permutation(X[:100] @ [1.0, 2.0])),
+    ...         Bag(X[100:], rng.permutation(X[100:] @ [1.0, 2.0]))]
+    >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    bags = list(bags)
+    joined = join_bags(bags, same_individuals)
+    for r, bag in enumerate(bags):
+        # The edges and counts of a histogram were checked when it was made.
+        y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
+        check_values(bag.X, y, place=f"bag {r}, ")
+    found = fit_bags(joined, FitOptions(**options), make_rng(rng))
+    warn_once(found, stacklevel=2)
+    return found
+
+
+def fit_bags(
+    bags: Bags,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> Fit:
+    """Fit bags and gather what is to be said.
+
+    Remarks and tables call the columns by their `names`, or by number.
+    """
+    scales = _measure_scales(bags, options)
+    n, n_bags = bags.n, bags.n_bags
+    data = [bags]
+    del bags  # the solver lets go of what it no longer needs
+    solution, method = solve_bags(data.pop(), options, rng, names, report)
+    shown = [f"x{j}" for j in range(len(scales))] if names is None else names
+    given = as_noise(options.noise)
+    unsure = solution.uncertainty
+    facts = Facts(
+        method=method,
+        names=(*map(str, shown), *(("intercept",) if options.fit_intercept else ())),
+        scales=scales,
+        n=n,
+        n_bags=n_bags,
+        noise=given.sd if given is not None else None if unsure is None else unsure.noise,
+        is_noise_given=given is not None,
+    )
+    return Fit(solution, facts, options)
+
+
+def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
+    """Return the spreads of the columns: the verdict measures weights in units of w_j sd(x_j).
+
+    Taken from the canonical rows, since a sum depends on its order in the last bit.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
+        scales = column_spreads(bags)
+    if not options.fit_intercept:
+        # A constant column serves as the intercept: its weight must not go unjudged.
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
+    return scales
+
+
+def warn_once(found: Fit, stacklevel: int) -> None:
+    """Say at most one thing about convergence and one about the data."""
+    if not found.is_converged:
+        warnings.warn(found.status.value, ConvergenceWarning, stacklevel=stacklevel + 1)
+    if found.remarks:
+        warnings.warn(" ".join(found.remarks), UserWarning, stacklevel=stacklevel + 1)

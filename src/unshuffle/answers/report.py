@@ -1,0 +1,342 @@
+"""A report of a fit: one HTML file that needs neither network nor scripts.
+
+The pictures are drawn by `plots` as SVG and put into the page, with their colours replaced by
+names that the page's style sheet gives a light and a dark value.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unshuffle import __version__
+from unshuffle.answers import plots
+from unshuffle.answers.fit import Fit, as_fit
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import import_extra, shorten
+from unshuffle.files.writing import check_writable, write_whole
+from unshuffle.registry import METHODS
+
+_PURPOSE = "writing a report"
+_INK = "#101112"
+_COLOURS = {
+    _INK: "currentColor",
+    plots.GRID: "var(--grid)",
+    plots.BLUE: "var(--blue)",
+    plots.ORANGE: "var(--orange)",
+    plots.GREEN: "var(--green)",
+    plots.PURPLE: "var(--purple)",
+    plots.SKY: "var(--sky)",
+}
+_STYLE = {
+    # Text stays text: it can be searched, read aloud, and takes little room.
+    "svg.fonttype": "none",
+    # Names of parts follow from their content, so that the same fit gives the same file.
+    "svg.hashsalt": "unshuffle",
+    "font.family": "sans-serif",
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+# Without these the file would carry the time and matplotlib's address.
+_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+# Of an inch, so that the usual drawing of seven inches fills the page.
+_PIXELS = 120
+
+_SHOWN_CANDIDATES = 5
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG, with what it shows in words."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    level: float = 0.95,
+    source: str | None = None,
+    notes: Sequence[str] = (),
+    provenance: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a report of a fitted model to an HTML file, whole or not at all.
+
+    With the data the report also shows what the loss compares, and how many rows and bags there
+    were. `source` names the data, `notes` are sentences on how they were read, `provenance` says
+    what repeats the fit.
+
+    >>> import tempfile
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(200, 2, bags=4, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> folder = tempfile.mkdtemp()
+    >>> write_report(model, folder + "/fit.html", data.X, data.y, data.groups).name
+    'fit.html'
+    """
+    target = check_report(path)
+    found = as_fit(model)
+    data = _describe_data(X, y, groups, source, notes)
+    seed = getattr(model, "random_state", None)
+    origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
+    pictures = _draw_pictures(found, X, y, groups, level)
+    write_whole(target, _render(found, level, data, origin, pictures))
+    return Path(path)
+
+
+def check_report(path: str | os.PathLike[str]) -> Path:
+    """Refuse a report that cannot be written or drawn, before any work is done for it."""
+    import_extra("matplotlib", "report", _PURPOSE)
+    import_extra("jinja2", "report", _PURPOSE)
+    return check_writable(path)
+
+
+def _render(
+    found: Fit,
+    level: float,
+    data: Mapping[str, str],
+    origin: Mapping[str, Any],
+    pictures: Sequence[Picture],
+) -> str:
+    jinja2 = import_extra("jinja2", "report", _PURPOSE)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = _show_number
+    environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
+    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
+    folder = resources.files("unshuffle") / "templates"
+    template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
+    summary = found.summary(level)
+    d = len(found.coef)
+    page: str = template.render(
+        style=(folder / "report.css").read_text(encoding="utf-8"),
+        summary=summary,
+        headline=_headline(found),
+        has_intervals=_has_intervals(summary),
+        percent=f"{100 * level:g}",
+        rows=summary.rows,
+        candidates=found.candidates[:_SHOWN_CANDIDATES],
+        n_candidates=len(found.candidates),
+        has_evidence=any(c.evidence is not None for c in found.candidates),
+        # A posterior's verdict has said already how far it can be trusted.
+        advice=found.status.value if summary.identified is None else "",
+        remarks=found.remarks,
+        method=_describe_method(found),
+        d=d,
+        data=data,
+        origin=origin,
+        pictures=pictures,
+    )
+    return page
+
+
+def _has_intervals(summary: Any) -> bool:
+    return any(row.low is not None for row in summary.rows)
+
+
+def _headline(found: Fit) -> tuple[str, str]:
+    """Return the verdict in two words, and the class of its colour."""
+    if found.identified is None:
+        return "Not judged", "unknown"
+    if found.posterior is not None and found.posterior.is_thin:
+        return "Not established", "doubtful"
+    return ("Identified", "good") if found.identified else ("Not identified", "doubtful")
+
+
+def _describe_method(found: Fit) -> list[tuple[str, str]]:
+    name = str(found.method)
+    asked = found.options.method
+    asked = asked if isinstance(asked, str) else type(asked).__name__
+    lines = [("Method", name + (f" (chosen by '{asked}')" if asked != name else ""))]
+    if name in METHODS:
+        lines.append(("What it does", METHODS[name].summary))
+    lines.append(("Intercept", "fitted" if found.options.fit_intercept else "none"))
+    if found.options.l1 or found.options.l2:
+        lines.append(("Penalties", f"l1 = {found.options.l1:g}, l2 = {found.options.l2:g}"))
+    noise = "estimated from the data" if found.options.noise is None else "given"
+    if found.noise is None:
+        noise = "not part of this method" if found.posterior is None else "not seen in the labels"
+    lines.append(("Noise", noise))
+    return lines
+
+
+def _describe_data(
+    X: Any, y: Any, groups: Any, source: str | None, notes: Sequence[str]
+) -> dict[str, Any]:
+    facts: list[tuple[str, str]] = []
+    if source is not None:
+        facts.append(("Source", shorten(source, 200)))
+    if X is not None:
+        n, d = np.shape(X)
+        facts += [("Rows", f"{n}"), ("Features", f"{d}"), ("Bags", _count_bags(groups))]
+    if y is not None:
+        labels = np.asarray(y, dtype=float)
+        facts.append(("Labels", f"from {labels.min():.4g} to {labels.max():.4g}"))
+    return {"facts": facts, "notes": [shorten(note, 2000) for note in notes]}
+
+
+def _count_bags(groups: Any) -> str:
+    if groups is None:
+        return "1"
+    sizes = list(_bag_sizes(groups).values())
+    smallest, largest = min(sizes), max(sizes)
+    span = f"{smallest} rows each" if smallest == largest else f"{smallest} to {largest} rows"
+    return f"{len(sizes)}, of {span}"
+
+
+def _bag_sizes(groups: Any) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for name in list(groups):
+        sizes[name] = sizes.get(name, 0) + 1
+    return sizes
+
+
+def _default_provenance(seed: Any, X: Any, y: Any) -> dict[str, Any]:
+    shown = seed if isinstance(seed, int) else "not fixed"
+    origin = {"version": __version__, "seed": shown, "data_sha256": None, "command": None}
+    if X is not None and y is not None:
+        content = np.ascontiguousarray(X, dtype=float).tobytes()
+        content += np.ascontiguousarray(y, dtype=float).tobytes()
+        origin["data_sha256"] = sha256(content).hexdigest()
+    return origin
+
+
+def _draw_pictures(found: Fit, X: Any, y: Any, groups: Any, level: float) -> list[Picture]:
+    """Draw what this model and these data allow to be drawn."""
+    d = len(found.coef)
+    rows = 0.9 + 0.28 * max(d, 2)
+    has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
+    pictures = [
+        _draw(
+            "The weights",
+            partial(plots.plot_coefficients, found, level=level),
+            (7.0, rows),
+            f"Estimates (dots) of {d} weights"
+            + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
+            + "; the line marks zero.",
+        )
+    ]
+    if X is not None and y is not None:
+        pictures.append(
+            _draw(
+                "What is compared",
+                partial(plots.plot_sorted, found, X, y, groups),
+                (7.0, 4.2),
+                "Sorted labels (marks) and sorted predictions (lines) of each bag, the largest "
+                "bags only. A good fit lays the lines through the marks.",
+            )
+        )
+    if len(found.start_values):
+        pictures.append(_draw_starts(found))
+    if len(found.candidates) > 1:
+        pictures.append(
+            _draw(
+                "The best candidates",
+                partial(plots.plot_candidates, found),
+                (8.0, rows + 0.5),
+                "Weights of the best candidates, each row divided by its largest. Where the marks "
+                "lie apart, the answers differ.",
+            )
+        )
+    posterior = found.posterior
+    if posterior is not None and not set(range(d)) <= set(posterior.unknown):
+        pictures.append(_draw_posterior(found, posterior))
+    return pictures
+
+
+def _draw_starts(found: Fit) -> Picture:
+    n_starts = len(found.start_values)
+    return _draw(
+        "How sure the minimum is",
+        partial(plots.plot_starts, found),
+        (7.0, 3.2),
+        f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
+        "found the same minimum.",
+    )
+
+
+def _draw_posterior(found: Fit, posterior: Posterior) -> Picture:
+    """Draw the pairs of the weights that are least sure against their size.
+
+    A weight of which the data say nothing is not drawn: its draws have no meaning.
+    """
+    d = len(found.coef)
+    n_known = len(set(range(d)) - set(posterior.unknown))
+    n_shown = min(n_known, 4)
+    spread = posterior.draws[:, :d].std(axis=0)
+    size = np.abs(found.coef)
+    order = np.argsort(-spread / np.where(size > 0, size, np.inf), kind="stable").tolist()
+    chosen = sorted([j for j in order if j not in posterior.unknown][:n_shown])
+    which = f"the {n_shown} least certain weights"
+    if n_shown == n_known:
+        which = "all weights" if n_known == d else "the weights of the columns that vary"
+    return _draw(
+        "Which weights hang together",
+        partial(plots.plot_posterior, found, features=chosen),
+        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
+        f"Posterior of {which}: each alone on the diagonal, in pairs below. A slanted cloud means "
+        "that one weight can make up for another; separate clouds are separate answers.",
+    )
+
+
+def _draw(title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str) -> Picture:
+    """Draw on a figure of its own, without touching the user's figures or settings."""
+    matplotlib = import_extra("matplotlib", "report", _PURPOSE)
+    figures = import_extra("matplotlib.figure", "report", _PURPOSE)
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
+        # Glyphs missing here are the browser's business: text stays text.
+        warnings.simplefilter("ignore")
+        figure = figures.Figure(figsize=size, layout="constrained")
+        plot(ax=figure.add_subplot())
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
+    return Picture(title, _embed(buffer.getvalue(), title, size[0]), caption)
+
+
+def _embed(svg: str, title: str, inches: float) -> str:
+    """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
+    svg = svg[svg.index("<svg") :]
+    prefix = re.sub(r"\W+", "-", title.lower())
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
+    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
+    # Its style sheet would reach the whole page, and repeats what the page says once.
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    for drawn, named in _COLOURS.items():
+        svg = re.sub(re.escape(drawn), named, svg, flags=re.IGNORECASE)
+    # Small drawings stay small: letters are of the same size in all of them.
+    width = f"max-width: {inches * _PIXELS:.0f}px"
+    head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg.replace("<svg", head, 1)
+
+
+def _show_number(value: float | None) -> str:
+    if value is None or not np.isfinite(value):
+        return "–"
+    return f"{value:.4g}"

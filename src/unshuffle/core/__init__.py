@@ -1,0 +1,1 @@
+"""The problem: bags, losses, noise, and what a solver returns."""

@@ -1,0 +1,189 @@
+"""Labels as a weighted sample: values or bins, each with the number of labels it stands for.
+
+A mass is a frequency: mass 2 is the label written twice. A bin says only that its labels lie
+between two ends; raw labels are bins of width zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unshuffle.errors import InputError
+
+# A bin counts as so many points in losses that compare points: more than two only where bins are
+# few, and with the variance of a uniform bin for any number. 512 points keep a histogram of 200
+# bins within twice the cost of 200 labels.
+_MOST_POINTS, _POINTS_OF_ALL = 16, 512
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The labels of one bag as counts between edges; the first and last edge may be infinite.
+
+    Bin k holds ``counts[k]`` labels between ``edges[k]`` and ``edges[k + 1]``. A bin of width zero
+    holds labels of exactly that value.
+
+    >>> Histogram([0.0, 1.0, 2.0], [3, 1]).n
+    4
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+
+    def __post_init__(self) -> None:
+        edges, counts = (_as_numbers(self, name) for name in ("edges", "counts"))
+        if len(edges) != len(counts) + 1 or len(counts) == 0:
+            raise InputError(
+                f"a histogram of {len(counts)} counts needs {len(counts) + 1} edges, got "
+                f"{len(edges)}: give every bin its two ends"
+            )
+        check_edges(edges[:-1], edges[1:])
+        check_counts(counts, "count", "bin")
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def n(self) -> int:
+        """Number of labels in all bins."""
+        return int(self.counts.sum())
+
+
+def _as_numbers(histogram: Any, name: str) -> np.ndarray:
+    """Return a field as one row of numbers."""
+    try:
+        values = np.asarray(getattr(histogram, name), dtype=float)
+    except (TypeError, ValueError) as exc:
+        raise InputError(f"the {name} of a histogram must be numbers: {exc}") from exc
+    if values.ndim != 1:
+        raise InputError(
+            f"the {name} of a histogram must be one row of numbers, got shape {values.shape}"
+        )
+    return values
+
+
+def check_edges(low: np.ndarray, high: np.ndarray, place: str = "bin") -> None:
+    """Refuse ends of bins that are no numbers or decrease, and bins without any end."""
+    wrong = np.flatnonzero(np.isnan(low) | np.isnan(high) | ~(low <= high))
+    if len(wrong):
+        k = wrong[0]
+        raise InputError(
+            f"{place} {k} goes from {low[k]:g} to {high[k]:g}: edges must be numbers that do not "
+            "decrease"
+        )
+    endless = np.flatnonzero((np.isinf(low) & np.isinf(high)) | (low == np.inf) | (high == -np.inf))
+    if len(endless):
+        k = endless[0]
+        raise InputError(
+            f"{place} {k} goes from {low[k]:g} to {high[k]:g} and says nothing: give it at least "
+            "one end, or leave it out"
+        )
+
+
+def check_counts(counts: np.ndarray, what: str, place: str) -> None:
+    """Refuse frequencies that are no whole numbers of at least 0, or all 0."""
+    wrong = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts))))
+    if len(wrong):
+        k = wrong[0]
+        raise InputError(
+            f"{place} {k} has the {what} {counts[k]:g}: a {what} says how often an item stands "
+            "there, so give whole numbers of at least 0"
+        )
+    if not counts.any():
+        raise InputError(f"every {what} is 0, so that nothing is left: give at least one item")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of all bags end to end: bin ``low`` to ``high`` holds ``masses`` labels.
+
+    Bag r holds the items ``offsets[r]:offsets[r + 1]``, sorted; ``order[i]`` says where item i
+    stood in the data as given. For raw labels `low` and `high` are one array.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    order: np.ndarray
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether every label is known to its last digit."""
+        return self.low is self.high
+
+    @property
+    def has_masses(self) -> bool:
+        """Whether some item stands there more than once."""
+        return self.masses.strides != (0,)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """One value for each item: the middle of its bin."""
+        if self.is_raw:
+            return self.low
+        low, high = self._closed
+        return 0.5 * (low + high)
+
+    @cached_property
+    def _closed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the bins, where an open one is as wide as its neighbour."""
+        low, high = self.low.copy(), self.high.copy()
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            width = high[start:stop] - low[start:stop]
+            finite = width[np.isfinite(width)]
+            if low[start] == -np.inf:
+                low[start] = high[start] - (finite[0] if len(finite) else 0.0)
+            if high[stop - 1] == np.inf:
+                high[stop - 1] = low[stop - 1] + (finite[-1] if len(finite) else 0.0)
+        return low, high
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Number of labels of each bag."""
+        return np.add.reduceat(self.masses, self.offsets[:-1])
+
+    @cached_property
+    def points(self) -> Labels:
+        """The same labels as points: a bin becomes a few of equal mass, of its mean and variance.
+
+        For losses that compare points. With J points in even steps the variance would be that of
+        the bin times 1 − 1/J², so the steps are widened to keep it.
+        """
+        if self.is_raw:
+            return self
+        low, high = self._closed
+        n_points = int(np.clip(_POINTS_OF_ALL // len(low), 2, _MOST_POINTS))
+        steps = (np.arange(n_points) + 0.5) / n_points - 0.5
+        steps /= np.sqrt(1.0 - 1.0 / n_points**2)
+        values, masses, sizes = [], [], []
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            part = slice(start, stop)
+            is_wide = high[part] > low[part]
+            copies = np.where(is_wide, n_points, 1)
+            spread = np.where(is_wide[:, None], steps, 0.0) * (high[part] - low[part])[:, None]
+            points = (0.5 * (low[part] + high[part]))[:, None] + spread
+            keep = np.arange(n_points) < copies[:, None]
+            values.append(points[keep])
+            masses.append(np.repeat(self.masses[part] / copies, copies))
+            sizes.append(int(copies.sum()))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        bag = np.repeat(np.arange(len(sizes)), sizes)
+        # The widened steps of bins that touch may cross.
+        order = np.lexsort([np.concatenate(values), bag])
+        found = np.concatenate(values)[order]
+        return Labels(found, found, np.concatenate(masses)[order], offsets, order)
+
+    def mapped(self, shift: float, scale: float) -> Labels:
+        """Return (labels − shift)/scale."""
+        low = (self.low - shift) / scale
+        high = low if self.is_raw else (self.high - shift) / scale
+        return replace(self, low=low, high=high)
+
+
+def unit_masses(n: int) -> np.ndarray:
+    """Return n ones that take no memory."""
+    return np.broadcast_to(np.float64(1.0), n)

@@ -1,0 +1,140 @@
+"""How rows and labels of a bag belong together: as individuals, all or some of them, or not at all.
+
+The pairing is what the likelihood sums over, and what the mean of a bag is worth. With the same
+individuals on both sides the mean label pins the mean prediction to within σ/√n; where labels are
+missing, or were measured on other individuals, the sampling error of both sides enters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unshuffle.errors import InputError
+
+
+class Pairing(ABC):
+    """How the labels of a bag come from its rows; n rows and m labels, both as masses."""
+
+    name: ClassVar[str]
+    # What it means for the reader, in a sentence.
+    sentence: ClassVar[str]
+    # Whether a label belongs to one of the rows, so that it can be matched.
+    has_individuals: ClassVar[bool] = True
+
+    @abstractmethod
+    def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        """Return how much each bag counts: what its mean label is worth, in labels."""
+
+    @abstractmethod
+    def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        """Return f so that ȳ − z̄ has variance σ²/m + f var(z), var(z) being that of the bag."""
+
+    @abstractmethod
+    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
+        """Refuse numbers of rows and labels that the pairing does not allow."""
+
+
+@dataclass(frozen=True)
+class Permutation(Pairing):
+    """The same individuals on both sides, each with its label.
+
+    >>> Permutation().weights(np.array([3.0]), np.array([3.0])).tolist()
+    [3.0]
+    """
+
+    name: ClassVar[str] = "permutation"
+    sentence: ClassVar[str] = "Rows and labels are the same individuals."
+
+    def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return n
+
+    def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return np.zeros(len(n))
+
+    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
+        wrong = np.flatnonzero(n != m)
+        if len(wrong):
+            r = wrong[0]
+            raise InputError(
+                f"{place} {r} has {n[r]:g} rows but {m[r]:g} labels: give as many labels as rows, "
+                "or say with same_individuals what the numbers mean"
+            )
+
+
+@dataclass(frozen=True)
+class Subset(Pairing):
+    """The same individuals on both sides, but the labels of some are missing at random.
+
+    >>> Subset().row_factors(np.array([4.0]), np.array([2.0])).tolist()
+    [0.25]
+    """
+
+    name: ClassVar[str] = "subset"
+    sentence: ClassVar[str] = (
+        "Rows and labels are the same individuals, and some labels are missing at random."
+    )
+
+    def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return m
+
+    def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return 1.0 / m - 1.0 / n
+
+    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
+        wrong = np.flatnonzero(m > n)
+        if len(wrong):
+            r = wrong[0]
+            raise InputError(
+                f"{place} {r} has {n[r]:g} rows but {m[r]:g} labels, more labels than individuals: "
+                "give every individual's row, or fit them as separate samples "
+                "(same_individuals=False)"
+            )
+
+
+@dataclass(frozen=True)
+class Draws(Pairing):
+    """Separate samples of one population: no label belongs to any of the rows.
+
+    >>> Draws().weights(np.array([2.0]), np.array([2.0])).tolist()
+    [1.0]
+    """
+
+    name: ClassVar[str] = "draws"
+    sentence: ClassVar[str] = (
+        "Rows and labels are separate samples, so that the sampling error of both is counted."
+    )
+    has_individuals: ClassVar[bool] = False
+
+    def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return n * m / (n + m)
+
+    def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
+        return 1.0 / m + 1.0 / n
+
+    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
+        """Allow any numbers."""
+
+
+def choose_pairing(
+    n: np.ndarray, m: np.ndarray, same_individuals: bool | None, place: str = "bag"
+) -> Pairing:
+    """Return the pairing of bags with n rows and m labels.
+
+    Unless it is said, rows and labels are the same individuals where their numbers agree in every
+    bag, and separate samples otherwise.
+
+    >>> choose_pairing(np.array([3.0]), np.array([2.0]), None).name
+    'draws'
+    """
+    is_equal = bool((n == m).all())
+    if same_individuals is None:
+        return Permutation() if is_equal else Draws()
+    if not same_individuals:
+        return Draws()
+    pairing = Permutation() if is_equal else Subset()
+    pairing.check(n, m, place)
+    return pairing

@@ -1,0 +1,186 @@
+"""What a solver returns: candidates best first, a status that is advice, and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.uncertainty import Posterior, Uncertainty
+from unshuffle.errors import InputError
+
+
+class Status(Enum):
+    """How a solver ended; the value is a sentence of advice."""
+
+    EXACT = "The minimum is exact: a closed form or a search through every possibility."
+    AGREED = "Several starts reached the best value: the minimum found is probably the lowest."
+    LONELY = (
+        "Only one start reached the best value, so a lower minimum may have been missed: "
+        "raise n_starts and see whether the answer stays."
+    )
+    UNFINISHED = (
+        "The best start was still improving when it stopped: raise tol, or scale the data "
+        "so that no column dwarfs the others."
+    )
+    POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
+    NOTHING_VARIES = (
+        "No label or no column varies, so that the data say nothing about the weights: they are "
+        "shown as 0, without intervals. Give rows and labels that differ."
+    )
+    THIN_POSTERIOR = (
+        "The posterior was hard to sample, so that estimate and intervals are rough: try another "
+        "random_state, and trust only what stays."
+    )
+    UNMIXED = (
+        "The posterior was hard to sample (noise levels do not exchange, or runs disagree), "
+        "so that estimate and intervals are rough: raise n_sweeps of Sampler, or use method "
+        "'likelihood'."
+    )
+    MISFIT = (
+        "The labels do not look as the model predicts (curved mean, uneven or heavy-tailed noise), "
+        "so that the evidence was weakened and the intervals widened: look at the residual plot of "
+        "a linked sample, or transform the label."
+    )
+    UNMET_MOMENTS = (
+        "No real weights meet the moment conditions of these data; the nearest were taken: give "
+        "the noise level if it is known, or use a method that does not need moments ('ls')."
+    )
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the search did not end as it should, so that the answer may be another."""
+        return self not in (
+            Status.EXACT,
+            Status.AGREED,
+            Status.POSTERIOR,
+            Status.NOTHING_VARIES,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One answer: its weights [features …, intercept], its value, and how many starts met there.
+
+    Answers from a posterior carry their log evidence (the value is its negative), their share of
+    the posterior and their noise sd.
+    """
+
+    weights: np.ndarray
+    value: float
+    n_starts: int = 1
+    evidence: float | None = None
+    share: float | None = None
+    noise: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Candidates best first, the status, and what the solver counted.
+
+    `start_values` holds the final value of every start, best first, also of those that ended in
+    a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
+    mean over several), `uncertainty` how sure it is where the method can say.
+
+    >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
+    >>> solution.weights.tolist(), solution.value, solution.status.name
+    ([2.0], 0.1, 'EXACT')
+    """
+
+    candidates: tuple[Candidate, ...]
+    status: Status
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    estimate: np.ndarray | None = None
+    uncertainty: Uncertainty | None = None
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate with the lowest value."""
+        return self.candidates[0]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimated weights, the intercept last."""
+        return self.best.weights if self.estimate is None else self.estimate
+
+    @property
+    def value(self) -> float:
+        """The value of the best candidate."""
+        return self.best.value
+
+    def with_remarks(self, remarks: tuple[str, ...], unknown: Sequence[int]) -> Solution:
+        """Return the solution with remarks, and certain of nothing about the `unknown` weights."""
+        unsure = self.uncertainty
+        if isinstance(unsure, Posterior):
+            unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
+        return replace(self, stats=dict(self.stats, remarks=remarks), uncertainty=unsure)
+
+    def mapped(
+        self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int
+    ) -> Solution:
+        """Return the solution in the user's units; values grow by label_scale**degree."""
+        value_scale = float(np.float64(label_scale) ** degree)
+        worst = max((abs(c.value) for c in self.candidates), default=0.0)
+        if worst > 1.0 and value_scale > np.finfo(float).max / worst:
+            raise InputError(
+                f"an answer has a value of {worst:.1e} in units of the labels' spread, which "
+                f"overflows in those of y: rescale y, for instance divide it by {label_scale:.0e}"
+            )
+        # A start that ended far from any answer may be beyond the range; infinity says so.
+        with np.errstate(over="ignore"):
+            start_values = self.start_values * value_scale
+        candidates = tuple(
+            replace(
+                c,
+                weights=to_user(c.weights),
+                value=c.value * value_scale,
+                noise=None if c.noise is None else c.noise * label_scale,
+            )
+            for c in self.candidates
+        )
+        unsure = self.uncertainty
+        return replace(
+            self,
+            candidates=candidates,
+            start_values=start_values,
+            estimate=None if self.estimate is None else to_user(self.estimate),
+            uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),
+        )
+
+
+def merge_starts(
+    weights: np.ndarray,
+    values: np.ndarray,
+    curvature: np.ndarray,
+    distance: float,
+    n_starts: Sequence[int] | None = None,
+) -> tuple[Candidate, ...]:
+    """Gather end points whose predictions agree into candidates, best first.
+
+    Two end points are one answer when the root mean square difference of their predictions is
+    below `distance` (in units of the labels' spread). `n_starts` says how many starts each end
+    point already stands for; without it, one.
+    """
+    arrivals = [1] * len(values) if n_starts is None else n_starts
+    order = [s for s in np.argsort(values, kind="stable") if np.isfinite(values[s])]
+    centres: list[int] = []
+    counts: list[int] = []
+    # In coordinates where the curvature is the identity, distances are plain.
+    values_of_axes, axes = np.linalg.eigh(curvature)
+    flat = np.einsum("ij,jk->ik", weights, axes * np.sqrt(np.maximum(values_of_axes, 0.0)))
+    for s in order:
+        if centres:
+            close = ((flat[centres] - flat[s]) ** 2).sum(axis=1) < distance**2
+            if close.any():
+                counts[int(np.argmax(close))] += arrivals[s]
+                continue
+        centres.append(s)
+        counts.append(arrivals[s])
+    return tuple(
+        Candidate(weights[s].copy(), float(values[s]), n)
+        for s, n in zip(centres, counts, strict=True)
+    )

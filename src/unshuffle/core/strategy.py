@@ -1,0 +1,91 @@
+"""What a method is: a few facts, a check before any work, and the work itself.
+
+Estimator, command line, comparison and report know a method by these facts alone, so that none of
+them has to ask which method it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unshuffle.core.bags import Bags
+from unshuffle.core.losses import Loss, Squared
+from unshuffle.core.options import FitOptions
+from unshuffle.core.problem import Problem
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.solution import Solution
+from unshuffle.errors import InputError
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to search: starts (None: until the best is confirmed), tolerance, threads.
+
+    `report` is told how far the work is.
+    """
+
+    n_starts: int | None = None
+    tol: float = 1e-6
+    n_jobs: int | None = None
+    report: Report = say_nothing
+
+
+class Strategy(ABC):
+    """One way from a problem to a solution."""
+
+    # Whether l1 and l2 mean something to it.
+    takes_penalty: ClassVar[bool] = True
+    # Whether it averages over a posterior, instead of one best answer: its value then has no unit.
+    has_posterior: ClassVar[bool] = False
+    # Whether fewer rows than weights leave it without an answer, unless l2 is given.
+    needs_rows: ClassVar[bool] = True
+    # Why each row must have one label of its own; None where any pairing, masses and bins will do.
+    why_plain: ClassVar[str | None] = None
+    # Beyond so many rows a comparison leaves it out unless it is named (None: never).
+    compared_rows: ClassVar[int | None] = None
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name under which it is reported."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss whose units and centring the problem takes."""
+        return Squared()
+
+    @property
+    def degree(self) -> int:
+        """How its value scales with the labels; log evidence has no unit."""
+        return 0 if self.has_posterior else self.loss.degree or 0
+
+    def noise_moments(self, bags: Bags) -> int:
+        """Return how many moments of given noise it reads: two for the starts, or more."""
+        return 2
+
+    @abstractmethod
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        """Solve a problem in standard units."""
+
+    def check(self, bags: Bags, options: FitOptions) -> None:
+        """Refuse data the method cannot take, or too small, and options that it does not have."""
+        why = self.why_plain or self.loss.why_plain
+        if why is not None and not bags.is_plain:
+            raise InputError(
+                f"method '{self.name}' needs one label for each row, since {why}: use method "
+                "'likelihood' or 'ls'"
+            )
+        if not self.takes_penalty and (options.l1 or options.l2):
+            raise InputError(
+                f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
+            )
+        d = bags.d + options.fit_intercept
+        if self.needs_rows and bags.n < d and not options.l2:
+            raise InputError(
+                f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, "
+                "use fewer features, or give a penalty l2 > 0"
+            )

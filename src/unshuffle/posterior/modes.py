@@ -1,0 +1,161 @@
+"""The search for modes: annealed starts, least-squares answers, and the climb to the top."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import numpy as np
+
+from unshuffle.posterior.model import Target
+from unshuffle.solvers.threads import map_all
+
+# Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
+# modes are ranked.
+ANNEALING = (0.4, 0.25, 0.15, 0.1)
+# Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
+_OVERSTEP = 1.7
+# Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
+SAME_MODE = 0.0025
+# An expected gain below 0.01 nats is not worth a step.
+_LEAST_GAIN = 0.01
+# Climbs end within a dozen steps; the limit only ends those that wander. Each climb is run twice,
+# the second time with the slope in log sigma mended where the first one ended.
+_MAX_STEPS, _N_MENDED = 30, 2
+
+# A mode: its log posterior and its coordinates.
+Mode = tuple[float, np.ndarray]
+
+
+def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw starts from the bag means and from the prior, scaled onto the sphere of two moments."""
+    p, share = target.p, ANNEALING[-1]
+    rows = target.bag_rows * np.diff(target.offsets)[:, None] / share
+    precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
+    centre = np.linalg.solve(precision, rows.T @ target.bag_labels)
+    factor = np.linalg.cholesky(precision)
+    w = centre + np.linalg.solve(factor.T, rng.standard_normal((p, n_starts))).T
+    values, vectors = np.linalg.eigh(target.covariance)
+    third = n_starts // 3
+    # A third ignores the bag means (they mislead when the model is wrong), half of that uniform
+    # in predictions.
+    w[:third] = rng.standard_normal((third, p))
+    w[: third // 2] = (w[: third // 2] / np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
+    if np.abs(centre).max() > 1e-9:
+        w[-1] = centre
+    power = np.einsum("ij,jk,ik->i", w, target.covariance, w)
+    return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
+
+
+def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
+    """Follow the likelihood from broad noise to narrow; return value and end at the last level."""
+    variance = target.options.weight_scale**2
+    for share, solver in zip(ANNEALING, solvers, strict=True):
+        gradient = target.likelihood(w, 0.5 * log(share))[1]
+        w = w + _OVERSTEP * (solver @ (gradient - w / variance))
+    value = target.likelihood(w, 0.5 * log(ANNEALING[-1]))[0]
+    return value - 0.5 * float(w @ w) / variance, w
+
+
+def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
+    """Climb to a mode; the kernel's slope in log sigma is mended at the start and once again."""
+    for _ in range(_N_MENDED):
+        offset = np.zeros(target.dim)
+        if target.log_sigma is None:
+            offset[target.p] = target.noise_offset(theta)
+        value, theta = _climb(target, theta, tilt, offset)
+    return value, theta
+
+
+def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mode]:
+    """Climb from every point."""
+    return map_all(lambda theta: climb(target, theta, tilt), thetas, target.n_jobs)
+
+
+def _climb(target: Target, theta: np.ndarray, tilt: float, offset: np.ndarray) -> Mode:
+    """Climb by BFGS with the complete-data curvature as first metric."""
+    p, d = target.p, target.dim
+    metric = _first_metric(target, theta)
+    value, gradient = target(theta, tilt)
+    gradient = gradient + offset
+    for _ in range(_MAX_STEPS):
+        step = metric @ gradient
+        gain = float(step @ gradient)
+        if gain < 2 * _LEAST_GAIN:
+            break
+        # A step of more than one in log sigma leaves the range in which the metric means anything.
+        scale = min(1.0, 1.0 / abs(step[p])) if d > p and step[p] != 0.0 else 1.0
+        for _ in range(6):
+            trial = theta + scale * step
+            trial_value, trial_gradient = target(trial, tilt)
+            if trial_value > value + 1e-4 * scale * gain:
+                break
+            scale *= 0.35
+        else:
+            break
+        trial_gradient = trial_gradient + offset
+        move, change = trial - theta, gradient - trial_gradient
+        inner = float(move @ change)
+        if inner > 1e-10 * sqrt(float(move @ move) * float(change @ change)):
+            left = np.eye(d) - np.outer(move, change) / inner
+            metric = left @ metric @ left.T + np.outer(move, move) / inner
+        is_done = trial_value - value < _LEAST_GAIN
+        theta, value, gradient = trial, trial_value, trial_gradient
+        if is_done:
+            break
+    return value, theta
+
+
+def _first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
+    """Return the inverse curvature if half of the information survived the shuffling."""
+    p, d = target.p, target.dim
+    share = exp(2.0 * target.split(theta)[1])
+    rows = target.bag_rows * np.diff(target.offsets)[:, None]
+    information = 0.5 * target.power * target.n * target.covariance
+    information += target.means_power * (rows.T @ target.bag_rows)
+    ridge = np.eye(p) / target.options.weight_scale**2
+    metric = np.zeros((d, d))
+    metric[:p, :p] = np.linalg.inv(information / share + ridge)
+    if d > p:
+        metric[p, p] = 4.0 / (target.power * target.n + 4.0)
+    return metric
+
+
+def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
+    """Keep the best of each group of coinciding answers, best first."""
+    kept: list[Mode] = []
+    for value, theta in sorted(found, key=lambda mode: -mode[0]):
+        if np.isfinite(value) and all(
+            target.squared_distance(theta, other) > SAME_MODE for _, other in kept
+        ):
+            kept.append((value, theta))
+        if len(kept) == limit:
+            break
+    return kept
+
+
+def count_starts(target: Target) -> int:
+    """Return how many starts are annealed."""
+    n_starts = target.options.n_starts
+    # One column has two directions only; more starts would repeat them.
+    return n_starts if target.p > 1 else min(n_starts, 12)
+
+
+def find_modes(
+    target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
+) -> list[Mode]:
+    """Screen annealed starts, refine the best and the given least-squares fits, keep the modes.
+
+    `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
+    modes that annealing misses.
+    """
+    o = target.options
+    ridge = np.eye(target.p) / o.weight_scale**2
+    solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
+    drawn = list(draw_starts(target, count_starts(target), rng))
+    ends = map_all(lambda w: _anneal(target, w, solvers), drawn, target.n_jobs)
+    starts = [
+        np.append(w, 0.5 * log(ANNEALING[-1])) for _, w in keep_distinct(target, ends, o.n_refined)
+    ]
+    starts += [np.append(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
+    refined = climb_all(target, [start[: target.dim] for start in starts], 1.0)
+    return keep_distinct(target, refined, o.n_components)

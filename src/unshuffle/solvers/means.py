@@ -1,0 +1,81 @@
+"""The regression of bag means, which no order of the labels can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unshuffle.core.bags import Bags
+from unshuffle.core.problem import Problem
+from unshuffle.core.products import condense, dot, predict_rows, solve_rows
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.uncertainty import StudentT
+from unshuffle.errors import InputError
+
+
+@dataclass(frozen=True)
+class Means(Strategy):
+    """Regress the mean labels of the bags on their mean rows.
+
+    >>> from unshuffle import Bag, fit
+    >>> bags = [Bag([[0.0], [2.0]], [5.0, 1.0]), Bag([[4.0]], [9.0])]
+    >>> fit(bags, method=Means()).weights.round(6).tolist()
+    [2.0, 1.0]
+    """
+
+    takes_penalty: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return "means"
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        return solve_means(problem.bags)
+
+    def noise_moments(self, bags: Bags) -> int:
+        return 0
+
+
+def solve_means(bags: Bags) -> Solution:
+    """Regress mean labels on mean rows, bags weighted by their size: w = argmin Σ nᵣ(ȳᵣ − x̄ᵣᵀw)².
+
+    Unbiased whatever the noise, since a mean does not depend on the order; it needs at least as
+    many bags with different means as there are weights.
+    """
+    if bags.n_bags < bags.d:
+        raise InputError(
+            f"method 'means' needs at least as many bags as weights: there are {bags.n_bags} bags "
+            f"for {bags.d} weights (the intercept counts); add bags, or use method 'ls'"
+        )
+    rows, labels = bags.bag_means()
+    root = np.sqrt(bags.statistics.weights)
+    design = rows * root[:, None]
+    weights, rank = solve_rows(design, labels * root, 1e-10)
+    if rank < bags.d:
+        raise InputError(
+            f"the means of the bags span only {rank} of {bags.d} directions (the intercept "
+            "counts): use bags that differ, fewer features, or method 'ls'"
+        )
+    gaps = (labels - predict_rows(rows, weights)) * root
+    value = dot(gaps, gaps) / float(bags.statistics.weights.sum())
+    # Means of n labels have variance σ²/n, so the weighted residuals measure σ itself.
+    dof = bags.n_bags - bags.d
+    variance = dot(gaps, gaps) / dof if dof > 0 else 0.0
+    unsure = StudentT(
+        weights,
+        _make_spreads(design, float(np.sqrt(variance))),
+        dof,
+        float(np.sqrt(variance)) if dof > 0 else None,
+    )
+    return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
+
+
+def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
+    """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
+    # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
+    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
+    return sd * axes / sizes[:, None]

@@ -1,0 +1,46 @@
+"""Self-moments (SM): closed forms where they hold, else a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unshuffle.core.bags import Bags
+from unshuffle.core.losses import Loss, Moments
+from unshuffle.core.problem import Problem
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.solvers import closed_form, multistart
+
+
+@dataclass(frozen=True)
+class SelfMoments(Strategy):
+    """Let the first K moments of predictions and labels agree."""
+
+    criterion: Moments
+    needs_rows: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return self.criterion.name
+
+    @property
+    def loss(self) -> Loss:
+        return self.criterion
+
+    def noise_moments(self, bags: Bags) -> int:
+        return max(2, self.criterion.n_moments(bags.d, bags.n_bags))
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        bags, loss = problem.bags, self.criterion
+        n_moments = loss.n_moments(bags.d, bags.n_bags)
+        has_kinks = bool(problem.penalty.l1.any())
+        if n_moments == 1 and not has_kinks:
+            return closed_form.solve_first_moment(problem, loss)
+        if bags.d == 2 and n_moments == 2 and bags.n_bags == 1 and not problem.penalty.is_active:
+            solution = closed_form.solve_two_moments(problem)
+            if solution is not None:
+                return solution
+        return multistart.solve(problem, rng, effort)
