@@ -152,27 +152,37 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, content):
 
 
 UNEQUAL = {
-    "too few labels": (
+    "too many labels": (
         {"x": [1, 2], "g": [1, 1]},
-        {"y": [1], "g": [1]},
-        ["'1'", "2 rows", "1 lab"],
+        {"y": [1, 2, 3], "g": [1, 1, 1]},
+        ["'1'", "2 rows", "3 labels", "--separate"],
     ),
-    "bag without labels": ({"x": [1], "g": ["p"]}, {"y": [1], "g": ["q"]}, ["'p'", "1 r", "0 lab"]),
-    "no bags": ({"x": [1, 2]}, {"y": [1, 2, 3]}, ["2 rows", "3 labels", "check"]),
+    "bag without labels": (
+        {"x": [1, 2], "g": ["p", "q"]},
+        {"y": [1], "g": ["q"]},
+        ["'p'", "1 rows", "0 labels"],
+    ),
+    "bag without rows": (
+        {"x": [1], "g": ["p 1"]},
+        {"y": [1, 2], "g": ["p 1", "p1"]},
+        ["'p1'", "0 rows", "1 labels", "did you mean 'p 1'"],
+    ),
+    "other bags": ({"x": [1], "g": ["p"]}, {"y": [1], "g": ["q"]}, ["'p'", "'q'", "alike"]),
+    "no bags": ({"x": [1, 2]}, {"y": [1, 2, 3]}, ["2 rows", "3 labels", "--separate"]),
 }
 
 
 @pytest.mark.parametrize(("rows", "labels", "parts"), UNEQUAL.values(), ids=UNEQUAL)
-def test_unequal_counts_name_the_bag_and_both_numbers(rows, labels, parts):
+def test_numbers_that_cannot_be_name_the_bag_and_both_sides(rows, labels, parts):
     bag = "g" if "g" in rows else None
     with pytest.raises(InputError) as error:
-        make_design_from_two(table_of(**rows), table_of(**labels), bag=bag)
+        make_design_from_two(table_of(**rows), table_of(**labels), bag=bag, same_individuals=True)
     assert all(part in str(error.value) for part in parts), error.value
 
 
 def test_a_label_file_of_several_columns_asks_which():
-    labels = table_of(low=[0, 1], high=[1, 2], count=[3, 4])
-    with pytest.raises(InputError, match=r"which column is the label.*'low', 'high', 'count'"):
+    labels = table_of(low=[0, 1], mid=[1, 2], top=[3, 4])
+    with pytest.raises(InputError, match=r"which column is the label.*'low', 'mid', 'top'"):
         make_design_from_two(table_of(x=[1, 2]), labels)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from command_line import FIT, assert_one_line, write_data
-from unshuffle import make_shuffled
+from unshuffle import Status, make_shuffled
 from unshuffle.cli.app import app, run
 from unshuffle.cli.fitting import fit_data
 
@@ -51,6 +51,7 @@ def test_fit_prints_the_object_of_the_contract(folder, capsys):
     assert list(fit["coefficients"]) == ["x1", "x2"]
     assert set(fit["coefficients"]["x1"]) == set(fit["intercept"]) == {"estimate", "low", "high"}
     assert (fit["n"], fit["d"], fit["bags"], fit["method"]) == (120, 2, 4, "ls")
+    assert (fit["labels"], fit["pairing"]) == (120, "permutation")
     assert {"noise", "identified", "status"} <= set(fit)
     assert {"weights", "value"} <= set(fit["candidates"][0])
     origin = fit["provenance"]
@@ -211,7 +212,9 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
     assert run([*args, "--strict"]) == 0
 
     def fit_badly(data, options):
-        return dataclasses.replace(fit_data(data, options), is_converged=False)
+        found = fit_data(data, options)
+        solution = dataclasses.replace(found.solution, status=Status.UNFINISHED)
+        return dataclasses.replace(found, solution=solution)
 
     monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_badly)
     assert run(args) == 0
@@ -304,7 +307,7 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     result = json.loads(capsys.readouterr().out)
     assert result["coefficients"]["batch"] == {"estimate": 0.0, "low": None, "high": None}
     assert result["intercept"]["low"] < result["intercept"]["high"]
-    (note,) = [line for line in result["data"]["notes"] if "constant" in line]
+    (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
     assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
     assert run([*fit, "-q"]) == 0

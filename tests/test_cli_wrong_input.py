@@ -83,6 +83,19 @@ WRONG_COMMANDS = {
     "negative seed": ([*FIT, "--seed", "-1"], ["--seed"]),
     "no starts": ([*FIT, "--starts", "0", "--method", "ls"], ["n_starts", "0"]),
     "rows alone": (["fit", "--rows", "data.csv"], ["--rows together with --labels"]),
+    "labels alone": (["fit", "--labels", "data.csv"], ["--rows together with --labels"]),
+    "separate and same": ([*FIT, "--separate", "--same-individuals"], ["not both"]),
+    "wrong weight": ([*FIT, "--weight", "x01"], ["data.csv", "weight column", "mean 'x1'"]),
+    "weight as label": ([*FIT, "--weight", "y"], ["data.csv", "'y'", "both label and weight"]),
+    "weights with a fraction": ([*FIT, "--weight", "x1"], ["data.csv", "row 1", "'x1'", "whole"]),
+    "truth of separate samples": (
+        ["compare", "data.csv", "--truth", "y", "--separate"],
+        ["--truth", "leave --separate out"],
+    ),
+    "match of separate samples": (
+        ["match", *FIT[1:], "--separate", "-q"],
+        ["data.csv", "separate samples", "'unshuffle fit'"],
+    ),
     "report in no folder": ([*FIT, "--report", "no/such/f.html"], ["no/such/f.html", "folder"]),
     "report is a folder": ([*FIT, "--report", "."], ["folder"]),
     "encoding unknown": ([*FIT, "--encoding", "klingon"], ["klingon"]),
@@ -105,20 +118,6 @@ def test_a_wrong_command_is_one_line(args, words, folder, capsys):
 def test_forbidden_files_are_one_line(folder, capsys):
     Path("data.csv").chmod(0)
     assert_one_line(run(FIT), capsys.readouterr(), ["data.csv", "permission"])
-
-
-def test_bags_of_unequal_counts_are_one_line(folder, capsys):
-    Path("rows.csv").write_text("bag,x\na,1\na,2\nb,3\n")
-    Path("labels.csv").write_text("bag,y\na,1\nb,3\n")
-    code = run(["fit", "--rows", "rows.csv", "--labels", "labels.csv", "--bag", "bag", "-q"])
-    words = ["'a'", "2 rows in rows.csv", "1 labels in labels.csv"]
-    assert_one_line(code, capsys.readouterr(), words)
-
-
-def test_a_histogram_is_refused_in_words(folder, capsys):
-    Path("labels.csv").write_text("low,high,count\n0,1,120\n")
-    code = run(["fit", "--rows", "data.csv", "--labels", "labels.csv", "-q"])
-    assert_one_line(code, capsys.readouterr(), ["labels.csv", "histogram"])
 
 
 def test_a_mistake_of_ours_is_one_line_and_no_input_error(folder, capsys, monkeypatch):

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.fit import fit_bags
+from unshuffle.core.bags import Bags
+from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
-from unshuffle.scoring import sorted_error
+from unshuffle.scoring import measure_gap, sorted_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,28 @@ def compare_methods(
     """
     for name in methods or _suitable(len(y)):
         yield _compare_one(name, X, y, groups, linked_y, options)
+
+
+def compare_bags(
+    bags: Bags, *, methods: Sequence[str] | None = None, random_state: Any = None, **options: Any
+) -> Iterator[Comparison]:
+    """Fit every method to bags whose rows and labels have numbers of their own.
+
+    A method that needs one label for each row says so in its note. The other options are those of
+    `FitOptions`.
+    """
+    for name in methods or _suitable(bags.n):
+        begin = time.perf_counter()
+        try:
+            found = fit_bags(bags, FitOptions(method=name, **options), make_rng(random_state))
+        except InputError as exc:
+            if name not in METHODS:
+                raise
+            yield Comparison(name, time.perf_counter() - begin, note=str(exc))
+            continue
+        seconds = time.perf_counter() - begin
+        gap = float(np.sqrt(measure_gap(bags, found.coef, found.intercept)))
+        yield Comparison(name, seconds, found.coef, found.intercept, gap)
 
 
 def _suitable(n: int) -> list[str]:

@@ -26,6 +26,7 @@ from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.pairing import Pairing
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, Solution, Status
@@ -104,6 +105,16 @@ class Fit:
         """Weighted draws of weights and noise, where the method has them."""
         unsure = self.solution.uncertainty
         return unsure if isinstance(unsure, Posterior) else None
+
+    @property
+    def pairing(self) -> Pairing:
+        """How rows and labels belong together; its sentence says what follows from it."""
+        return self.facts.pairing
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels; it may differ from that of rows."""
+        return self.facts.n if self.facts.n_labels is None else self.facts.n_labels
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -198,7 +209,9 @@ def fit_bags(
     Remarks and tables call the columns by their `names`, or by number.
     """
     scales = _measure_scales(bags, options)
-    n, n_bags = bags.n, bags.n_bags
+    # Masses are whole numbers, whose sums are exact in any order.
+    n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
+    n_bags, pairing = bags.n_bags, bags.pairing
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)
@@ -213,6 +226,8 @@ def fit_bags(
         n_bags=n_bags,
         noise=given.sd if given is not None else None if unsure is None else unsure.noise,
         is_noise_given=given is not None,
+        n_labels=n_labels,
+        pairing=pairing,
     )
     return Fit(solution, facts, options)
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from unshuffle.answers.fit import Fit, as_fit
+from unshuffle.core.bags import Bags
+from unshuffle.core.products import predict_rows
 from unshuffle.errors import InputError, import_extra, shorten
 
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
@@ -66,15 +68,40 @@ def plot_sorted(model: Any, X: Any, y: Any, groups: Any = None, *, ax: Any = Non
     z = X @ found.coef + found.intercept
     names = [""] * len(y) if groups is None else list(groups)
     for place, (name, members) in enumerate(_largest_bags(names).items()):
-        share, labels = _curve(y[members])
-        _, predictions = _curve(_spread(z[members], found.noise))
-        colour, marker = PALETTE[place], MARKERS[place]
         text = "labels" if groups is None else f"labels, bag {shorten(name, 20)}"
-        step = max(1, len(share) // 25)
-        ax.plot(share[::step], labels[::step], marker, color=colour, ms=4, label=_plain(text))
-        ax.plot(
-            np.linspace(0, 1, len(predictions)), predictions, "-", color=colour, lw=1.5, alpha=0.8
-        )
+        _draw_bag(ax, place, text, y[members], _spread(z[members], found.noise))
+    return _finish_sorted(ax)
+
+
+def draw_sorted_bags(model: Any, bags: Bags, *, ax: Any = None) -> Any:
+    """Draw what `plot_sorted` draws, of bags whose rows and labels have numbers of their own.
+
+    Bins are drawn as points, and bags, which have no names here, by their numbers of rows.
+    """
+    found = as_fit(model)
+    ax = _prepare(ax, (6.4, 4.0))
+    z = predict_rows(bags.X, found.coef) + found.intercept
+    labels, n = bags.labels.points, bags.rows.totals
+    for place, r in enumerate(np.argsort(-n, kind="stable")[:_SHOWN_BAGS]):
+        rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
+        items = slice(labels.offsets[r], labels.offsets[r + 1])
+        predictions = _spread(_thin(z[rows], bags.rows.masses[rows]), found.noise)
+        text = f"labels, bag of {n[r]:g} rows"
+        _draw_bag(ax, place, text, _thin(labels.values[items], labels.masses[items]), predictions)
+    return _finish_sorted(ax)
+
+
+def _draw_bag(ax: Any, place: int, text: str, labels: np.ndarray, predictions: np.ndarray) -> None:
+    """Draw the sorted labels of a bag as marks, and its sorted predictions as a line."""
+    share, marks = _curve(labels)
+    _, line = _curve(predictions)
+    colour, marker = PALETTE[place], MARKERS[place]
+    step = max(1, len(share) // 25)
+    ax.plot(share[::step], marks[::step], marker, color=colour, ms=4, label=_plain(text))
+    ax.plot(np.linspace(0, 1, len(line)), line, "-", color=colour, lw=1.5, alpha=0.8)
+
+
+def _finish_sorted(ax: Any) -> Any:
     ax.set_xlabel("share of the bag, smallest first (lines: predictions)")
     ax.set_ylabel("label")
     ax.legend(frameon=False, fontsize="small", loc="upper left")
@@ -245,6 +272,14 @@ def _largest_bags(names: Sequence[Any]) -> dict[Any, np.ndarray]:
         rows.setdefault(name, []).append(row)
     largest = set(sorted(rows, key=lambda name: -len(rows[name]))[:_SHOWN_BAGS])
     return {name: np.array(places) for name, places in rows.items() if name in largest}
+
+
+def _thin(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Return values at even shares of their mass: so many that a curve loses nothing."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(masses[order])
+    shares = (np.arange(_CURVE_POINTS) + 0.5) / _CURVE_POINTS
+    return values[order][np.searchsorted(sums, shares * sums[-1])]
 
 
 def _curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

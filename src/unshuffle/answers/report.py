@@ -23,6 +23,7 @@ import numpy as np
 from unshuffle import __version__
 from unshuffle.answers import plots
 from unshuffle.answers.fit import Fit, as_fit
+from unshuffle.core.bags import Bags
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import import_extra, shorten
 from unshuffle.files.writing import check_writable, write_whole
@@ -77,6 +78,7 @@ def write_report(
     y: Any = None,
     groups: Any = None,
     *,
+    bags: Bags | None = None,
     level: float = 0.95,
     source: str | None = None,
     notes: Sequence[str] = (),
@@ -85,7 +87,8 @@ def write_report(
     """Write a report of a fitted model to an HTML file, whole or not at all.
 
     With the data the report also shows what the loss compares, and how many rows and bags there
-    were. `source` names the data, `notes` are sentences on how they were read, `provenance` says
+    were; `bags` stands for X, y and groups where rows and labels have numbers of their own.
+    `source` names the data, `notes` are sentences on how they were read, `provenance` says
     what repeats the fit.
 
     >>> import tempfile
@@ -99,9 +102,11 @@ def write_report(
     target = check_report(path)
     found = as_fit(model)
     data = _describe_data(X, y, groups, source, notes)
+    if bags is not None:
+        data["facts"] += _describe_bags(bags)
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
-    pictures = _draw_pictures(found, X, y, groups, level)
+    pictures = _draw_pictures(found, X, y, groups, bags, level)
     write_whole(target, _render(found, level, data, origin, pictures))
     return Path(path)
 
@@ -198,6 +203,22 @@ def _describe_data(
     return {"facts": facts, "notes": [shorten(note, 2000) for note in notes]}
 
 
+def _describe_bags(bags: Bags) -> list[tuple[str, str]]:
+    """Say how many rows, labels and bags there are, and how they belong together."""
+    n, m = bags.rows.totals, bags.labels.totals
+    return [
+        ("Rows", f"{n.sum():.0f}"),
+        ("Labels", f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")),
+        ("Features", f"{bags.d}"),
+        (
+            "Bags",
+            f"{bags.n_bags}, of {n.min():.0f} to {n.max():.0f} rows and {m.min():.0f} to "
+            f"{m.max():.0f} labels",
+        ),
+        ("Pairing", bags.pairing.sentence),
+    ]
+
+
 def _count_bags(groups: Any) -> str:
     if groups is None:
         return "1"
@@ -224,7 +245,9 @@ def _default_provenance(seed: Any, X: Any, y: Any) -> dict[str, Any]:
     return origin
 
 
-def _draw_pictures(found: Fit, X: Any, y: Any, groups: Any, level: float) -> list[Picture]:
+def _draw_pictures(
+    found: Fit, X: Any, y: Any, groups: Any, bags: Bags | None, level: float
+) -> list[Picture]:
     """Draw what this model and these data allow to be drawn."""
     d = len(found.coef)
     rows = 0.9 + 0.28 * max(d, 2)
@@ -240,15 +263,9 @@ def _draw_pictures(found: Fit, X: Any, y: Any, groups: Any, level: float) -> lis
         )
     ]
     if X is not None and y is not None:
-        pictures.append(
-            _draw(
-                "What is compared",
-                partial(plots.plot_sorted, found, X, y, groups),
-                (7.0, 4.2),
-                "Sorted labels (marks) and sorted predictions (lines) of each bag, the largest "
-                "bags only. A good fit lays the lines through the marks.",
-            )
-        )
+        pictures.append(_draw_sorted(partial(plots.plot_sorted, found, X, y, groups)))
+    elif bags is not None:
+        pictures.append(_draw_sorted(partial(plots.draw_sorted_bags, found, bags)))
     if len(found.start_values):
         pictures.append(_draw_starts(found))
     if len(found.candidates) > 1:
@@ -265,6 +282,16 @@ def _draw_pictures(found: Fit, X: Any, y: Any, groups: Any, level: float) -> lis
     if posterior is not None and not set(range(d)) <= set(posterior.unknown):
         pictures.append(_draw_posterior(found, posterior))
     return pictures
+
+
+def _draw_sorted(plot: Callable[..., Any]) -> Picture:
+    return _draw(
+        "What is compared",
+        plot,
+        (7.0, 4.2),
+        "Sorted labels (marks) and sorted predictions (lines) of each bag, the largest bags only. "
+        "A good fit lays the lines through the marks.",
+    )
 
 
 def _draw_starts(found: Fit) -> Picture:

@@ -15,6 +15,7 @@ from unshuffle.answers.verdict import (
     make_verdict,
     model_fits,
 )
+from unshuffle.core.pairing import Pairing
 from unshuffle.core.solution import Solution
 from unshuffle.errors import InputError
 
@@ -45,8 +46,10 @@ class Summary:
     is_converged: bool
     status: str
     n: int
+    n_labels: int
     d: int
     n_bags: int
+    pairing: Pairing
     candidates: tuple[dict[str, Any], ...]
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -60,7 +63,11 @@ class Summary:
     def _facts(self) -> list[str]:
         rows = "1 row" if self.n == 1 else f"{self.n} rows"
         bags = "1 bag" if self.n_bags == 1 else f"{self.n_bags} bags"
+        if self.n_labels != self.n:
+            rows += " and 1 label" if self.n_labels == 1 else f" and {self.n_labels} labels"
         facts = [f"{rows} in {bags}, method {self.method}."]
+        if not self.pairing.is_usual:
+            facts.append(self.pairing.sentence)
         if self.noise is not None:
             facts.append(f"Noise sd {_number(self.noise)}.")
         return [*facts, *self.priors, *self.remarks]
@@ -126,8 +133,10 @@ class Summary:
             "noise": self.noise,
             "method": self.method,
             "n": self.n,
+            "labels": self.n_labels,
             "d": self.d,
             "bags": self.n_bags,
+            "pairing": self.pairing.name,
             "identified": self.identified,
             "model_fits": self.model_fits,
             "converged": self.is_converged,
@@ -164,7 +173,8 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
             "value": c.value,
             "starts": c.n_starts,
             "evidence": c.evidence,
-            "share": c.share,
+            # A sum of shares passes one by rounding.
+            "share": None if c.share is None else min(c.share, 1.0),
             "noise": c.noise,
         }
         for c in solution.candidates
@@ -180,8 +190,10 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         is_converged=not solution.status.is_doubtful,
         status=solution.status.value,
         n=facts.n,
+        n_labels=facts.n if facts.n_labels is None else facts.n_labels,
         d=len(facts.scales),
         n_bags=facts.n_bags,
+        pairing=facts.pairing,
         candidates=candidates,
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.products import predict_rows
 from unshuffle.core.solution import Solution, Status
 from unshuffle.core.uncertainty import Posterior, StudentT
@@ -28,6 +29,7 @@ class Facts:
     """What is to be said of a fit besides its solution.
 
     `scales` are the spreads of the columns, `names` those of the weights, the intercept last.
+    Without `n_labels` there are as many labels as rows.
     """
 
     method: str
@@ -37,6 +39,8 @@ class Facts:
     n_bags: int
     noise: float | None
     is_noise_given: bool = False
+    n_labels: int | None = None
+    pairing: Pairing = field(default_factory=Permutation)
 
 
 def check_level(level: float) -> float:
@@ -181,7 +185,8 @@ def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> l
 
 def _advise(facts: Facts) -> str:
     """Say what would help these data: nothing that they have already."""
-    is_linked = facts.n == facts.n_bags
+    has_individuals = facts.pairing.has_individuals
+    is_linked = has_individuals and facts.n == facts.n_bags
     ways = []
     if is_linked or facts.n <= len(facts.names):
         ways.append("more rows")
@@ -189,7 +194,10 @@ def _advise(facts: Facts) -> str:
         ways.append("labels with less noise")
     else:
         ways.append("more bags (also the same samples divided into more, different bags)")
+    if has_individuals and not is_linked:
         ways.append("a few linked pairs as bags of one row")
+    if not has_individuals:
+        ways.append("larger samples of rows and of labels")
     if not facts.is_noise_given:
         ways.append("a known noise level")
     return f"What would help: {', '.join(ways[:-1])}, or {ways[-1]}."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import load_data
+from unshuffle.cli.data import Data, load_data
 from unshuffle.cli.fitting import choose_noise
 from unshuffle.cli.options import (
     data_options,
@@ -20,6 +20,8 @@ from unshuffle.cli.options import (
 from unshuffle.errors import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from unshuffle.comparison import Comparison
 
 _EPILOG = """\b
@@ -44,24 +46,11 @@ def compare(**options: Any) -> None:
     known. With --truth alone the linked labels serve as shuffled ones too: their order is never
     used.
     """
-    from unshuffle.comparison import compare_methods
-
     data = load_data(options, options["truth"])
+    if data.truth is not None and options["separate"]:
+        raise click.UsageError("--truth is about the same individuals; leave --separate out")
     console.print_messages(data.describe(), options["quiet"])
-    comparisons = compare_methods(
-        data.design.X,
-        data.design.y,
-        data.design.groups,
-        linked_y=data.truth,
-        methods=options["methods"],
-        noise=choose_noise(options),
-        l1=options["l1"],
-        l2=options["l2"],
-        fit_intercept=not options["no_intercept"],
-        n_starts=options["starts"],
-        random_state=options["seed"],
-        n_jobs=options["jobs"],
-    )
+    comparisons = _compare(data, options)
     with console.show_progress("fitting every method …", options["quiet"]):
         rows = list(comparisons)
     if options["as_object"]:
@@ -75,6 +64,30 @@ def compare(**options: Any) -> None:
         console.print_result(
             *[f"{row.method}: {shorten(row.note, 300)}" for row in rows if row.note]
         )
+
+
+def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
+    """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
+    from unshuffle.comparison import compare_bags, compare_methods
+    from unshuffle.files import join_design, write_out
+
+    how = {
+        "methods": options["methods"],
+        "noise": choose_noise(options),
+        "l1": options["l1"],
+        "l2": options["l2"],
+        "fit_intercept": not options["no_intercept"],
+        "n_starts": options["starts"],
+        "random_state": options["seed"],
+        "n_jobs": options["jobs"],
+    }
+    bags = join_design(data.design)
+    if not (bags.pairing.is_usual and bags.labels.is_raw):
+        return compare_bags(bags, **how)
+    design, truth = write_out(data.design, "compare"), data.truth
+    if truth is not None and data.design.counts is not None:
+        truth = truth.repeat(data.design.counts.astype(int))
+    return compare_methods(design.X, design.y, design.groups, linked_y=truth, **how)
 
 
 def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from unshuffle.files import Design, Table
 
-_HISTOGRAM = {"low", "high", "count"}
-
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -44,12 +42,16 @@ class Data:
     def describe(self) -> list[str]:
         """Say in a few lines what was read and chosen."""
         n, d = self.design.X.shape
+        m = len(self.design.y)
+        is_binned = self.design.apart is not None and self.design.apart.high is not None
+        labels = count(m, "bin") if is_binned else count(m, "label")
+        apart = "" if self.design.apart is None else f"{labels}, "
         names = ", ".join(shorten(name, 30) for name in self.design.feature_names[:12])
         more = f" and {d - 12} more" if d > 12 else ""
         bags = count(self.n_bags, "bag")
         bag = "one bag" if self.bag is None else f"bag {quote(self.bag)} ({bags})"
         return [
-            f"{self.source}: {count(n, 'row')}, label {quote(self.label)}, {bag}, "
+            f"{self.source}: {count(n, 'row')}, {apart}label {quote(self.label)}, {bag}, "
             f"{count(d, 'feature')}: {names}{more}",
             *self.design.notes,
         ]
@@ -69,22 +71,28 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     label = options["label"] or truth
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
+    same_individuals = _choose_pairing(options)
     table, bag = _read(options["data"], options)
     table = _take_logs(table, [label, truth], options["log10"])
     features = _choose_columns(options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-        features = features or _all_but(table, [label, bag, truth])
-    from unshuffle.files import make_design
+        features = features or _all_but(table, [label, bag, truth, options["weight"]])
+    from unshuffle.files import Apart, make_design
 
     design = make_design(
         table,
         label=label,
         features=features,
         bag=bag,
+        weight=options["weight"],
         categorical=options["categorical"],
         missing=options["missing"],
     )
+    if same_individuals is False:
+        apart = Apart(design.groups, design.counts, same_individuals=False)
+        notes = (*design.notes, _describe_separate())
+        design = dataclasses.replace(design, apart=apart, notes=notes)
     linked = None if truth is None else _find_linked(table, truth, design)
     name = table.find(label)
     return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked)
@@ -95,27 +103,44 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         raise click.UsageError("give one table, or --rows together with --labels")
     if truth is not None:
         raise click.UsageError("--truth needs rows and labels in one table")
-    from unshuffle.files import make_design_from_two
+    same_individuals = _choose_pairing(options)
+    from unshuffle.files import describe_label, is_histogram, make_design_from_two
 
     rows, bag = _read(options["rows"], options)
     labels, label_bag = _read(options["labels"], options)
     bag = bag or label_bag
-    _refuse_histogram(labels)
-    left = [name for name in labels.names if name != bag]
-    labels = _take_logs(labels, [options["label"] or left[0]], options["log10"])
+    weight = options["weight"] if options["weight"] in labels.columns else None
+    label = describe_label(labels, options["label"], bag, weight)
+    if options["label"] is not None or not is_histogram(labels):
+        labels = _take_logs(labels, [label], options["log10"])
     design = make_design_from_two(
         rows,
         labels,
         label=options["label"],
         bag=bag,
+        weight=options["weight"],
         features=_choose_columns(options),
         categorical=options["categorical"],
         missing=options["missing"],
+        log10=options["log10"],
+        same_individuals=same_individuals,
     )
     digest = sha256((rows.sha256 + labels.sha256).encode()).hexdigest()
-    label = labels.find(options["label"]) if options["label"] else left[0]
     source = f"{rows.source} and {labels.source}"
     return Data(design, source, digest, label, bag, rows.n_rows)
+
+
+def _choose_pairing(options: dict[str, Any]) -> bool | None:
+    """Return whether rows and labels are the same individuals; None where nothing is said."""
+    if options["separate"] and options["same_individuals"]:
+        raise click.UsageError("give --separate or --same-individuals, not both")
+    return True if options["same_individuals"] else False if options["separate"] else None
+
+
+def _describe_separate() -> str:
+    from unshuffle.core.pairing import Draws
+
+    return Draws.sentence
 
 
 def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | None]:
@@ -182,11 +207,3 @@ def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:
             "name the column of linked labels"
         )
     return column
-
-
-def _refuse_histogram(labels: Table) -> None:
-    if set(labels.names) >= _HISTOGRAM:
-        raise InputError(
-            f"{labels.source}: a histogram of labels (columns low, high, count) cannot be fitted "
-            "yet; give one label per line"
-        )

@@ -28,6 +28,10 @@ _EPILOG = """\b
 Examples:
   unshuffle fit cells.csv --label fluorescence --bag pool --report fit.html
   unshuffle fit --rows rows.csv --labels labels.csv --bag pool --json
+  unshuffle fit --rows cells.csv --labels facs.csv --bag sample --separate
+  unshuffle fit --rows all.csv --labels some.csv --bag class --same-individuals
+  unshuffle fit --rows cells.csv --labels histogram.csv --bag sample
+  unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
 
 # More candidates and more columns are in --json and in the report.
@@ -59,7 +63,8 @@ def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
     DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are a bag each. Rows
-    and labels may also lie in two files, named by --rows and --labels.
+    and labels may also lie in two files, named by --rows and --labels, in numbers of their own.
+    Labels may be counts in bins: columns low, high and count, where an empty end is an open one.
     """
     if options["report"]:
         from unshuffle.answers.report import check_report
@@ -83,15 +88,16 @@ def fit(**options: Any) -> int:
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
     from unshuffle.answers.report import write_report
+    from unshuffle.files import join_design
 
     design = data.design
+    is_plain = design.apart is None and design.counts is None
     with console.show_progress("writing the report …", options["quiet"]):
         path = write_report(
             found,
             options["report"],
-            design.X,
-            design.y,
-            design.groups,
+            *((design.X, design.y, design.groups) if is_plain else ()),
+            bags=None if is_plain else join_design(design),
             level=options["level"],
             source=data.source,
             notes=data.describe(),
@@ -119,7 +125,6 @@ def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[st
 
 def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | None = None) -> None:
     """Print the verdict, the table, and what competes with it."""
-    n, d = data.design.X.shape
     verdict = " ".join(summary.verdict)
     console.print_result(verdict, "")
     console.print_result(_coefficient_table(summary, truth), "")
@@ -127,12 +132,16 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
     facts = [
         f"noise sd {console.show_number(summary.noise)}",
         f"method {found.method}",
-        count(n, "row"),
-        count(d, "feature"),
-        count(data.n_bags, "bag"),
+        count(summary.n, "row"),
+        *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
+        count(summary.d, "feature"),
+        count(summary.n_bags, "bag"),
         level,
     ]
-    console.print_result(" · ".join(facts), *found.remarks)
+    console.print_result(" · ".join(facts))
+    if not found.pairing.is_usual:
+        console.print_result(found.pairing.sentence)
+    console.print_result(*found.remarks)
     if len(found.candidates) > 1:
         console.print_result("", "Competing answers, best first:", _candidate_table(found))
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     """Fit the data as the options say."""
     from unshuffle.answers.fit import fit_bags
-    from unshuffle.core.bags import make_bags
     from unshuffle.core.options import FitOptions, make_rng
+    from unshuffle.files import join_design
 
     asked = FitOptions(
         method=options["method"],
@@ -27,9 +27,9 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         n_starts=options["starts"],
         n_jobs=options["jobs"],
     )
-    design = data.design
-    bags = make_bags(design.X, design.y, design.groups)
-    return fit_bags(bags, asked, make_rng(options["seed"]), design.feature_names)
+    # Not kept here: the solver lets go of what it no longer needs.
+    rng, names = make_rng(options["seed"]), data.design.feature_names
+    return fit_bags(join_design(data.design), asked, rng, names)
 
 
 def choose_noise(options: dict[str, Any]) -> Any:

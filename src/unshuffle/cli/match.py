@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import sys
 from typing import Any
@@ -37,18 +38,19 @@ def match(**options: Any) -> None:
     The model is fitted first; the probability is that the label belongs to the row. Rows are
     counted from 1 below the header, as in the file.
     """
-    from unshuffle.core.bags import make_bags
+    from unshuffle.files import join_design, write_out
     from unshuffle.files.writing import check_writable, write_whole
 
     if options["out"]:
         check_writable(options["out"])
     data = load_data(options)
+    design = write_out(data.design, f"{data.source}: match")
     console.print_messages(data.describe(), options["quiet"])
-    design = data.design
+    data = dataclasses.replace(data, design=design)
     with console.show_progress("fitting and matching …", options["quiet"]):
         fitted = fit_data(data, options)
         console.print_messages(fitted.remarks, options["quiet"])
-        found = fitted.match(make_bags(design.X, design.y, design.groups))
+        found = fitted.match(join_design(design))
     rows = (design.rows + 1).tolist()
     labels = design.y[found.order].tolist()
     # Methods without a posterior match by rank and have no probabilities.

@@ -61,7 +61,7 @@ _DATA = (
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of features; all but label and bag without it.",
+        help="Columns of features; all but label, bag and weight without it.",
     ),
     click.option(
         "--bag",
@@ -78,7 +78,26 @@ _DATA = (
     ),
     click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),
     click.option(
-        "--labels", multiple=True, metavar="FILE", help="File of labels, in any order in a bag."
+        "--labels",
+        multiple=True,
+        metavar="FILE",
+        help="File of labels, in any order in a bag; or of bins, with columns low, high and count.",
+    ),
+    click.option(
+        "--separate",
+        is_flag=True,
+        help="Rows and labels are separate samples of a bag; taken so without being said where "
+        "their numbers differ.",
+    ),
+    click.option(
+        "--same-individuals",
+        is_flag=True,
+        help="Rows and labels are the same individuals, some of whose labels may be missing.",
+    ),
+    click.option(
+        "--weight",
+        metavar="COL",
+        help="Column that says how often a line stands there, in either file.",
     ),
     click.option(
         "--log10", is_flag=True, help="Fit log10 of the labels; values up to 0 count as missing."

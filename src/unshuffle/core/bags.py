@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.core.labels import Histogram, Labels, check_counts, unit_masses
+from unshuffle.core.labels import Histogram, Labels, as_numbers, check_counts, unit_masses
 from unshuffle.core.pairing import Pairing, Permutation, choose_pairing
 from unshuffle.core.rows import Rows
 from unshuffle.core.statistics import Statistics, make_statistics
@@ -44,8 +44,8 @@ class Bag:
     label_counts: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        X = np.asarray(self.X, dtype=float)
-        y: Any = self.y if isinstance(self.y, Histogram) else np.asarray(self.y, dtype=float)
+        X = as_numbers(self.X, "the X of a bag")
+        y: Any = self.y if isinstance(self.y, Histogram) else as_numbers(self.y, "the y of a bag")
         if X.ndim != 2 or (isinstance(y, np.ndarray) and y.ndim != 1):
             raise InputError(
                 f"a bag needs a two-dimensional X and a one-dimensional y, got shapes {X.shape} "
@@ -92,10 +92,7 @@ class Bag:
 def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
     """Return frequencies as numbers, one for each item."""
     what = "row" if name == "row_counts" else "label"
-    try:
-        found = np.asarray(counts, dtype=float)
-    except (TypeError, ValueError) as exc:
-        raise InputError(f"{name} must be whole numbers: {exc}") from exc
+    found = as_numbers(counts, name)
     if found.shape != (len(items),):
         raise InputError(
             f"{name} has shape {found.shape} but there are {len(items)} {what}s: give one for each"
@@ -160,6 +157,8 @@ class Bags:
             and not self.rows.has_masses
             and not self.labels.has_masses
             and self.labels.is_raw
+            # Rows drawn at random from rows with masses may have none, but leave labels over.
+            and np.array_equal(self.rows.offsets, self.labels.offsets)
         )
 
     @cached_property
@@ -355,7 +354,9 @@ def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.nda
             copies = masses.astype(int)
             keep, low, high = (np.repeat(part, copies) for part in (keep, low, high))
             masses = np.ones(len(keep))
-        return low + 0.0, high + 0.0, masses, keep
+        # Bins of the same ends may stand in any order.
+        order = np.lexsort([masses, high, low])
+        return low[order] + 0.0, high[order] + 0.0, masses[order], keep[order]
     values, masses, place = _order_items(bag.y[:, None], bag.label_counts, write)
     return values[:, 0], values[:, 0], masses, place
 

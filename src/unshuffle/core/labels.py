@@ -35,7 +35,8 @@ class Histogram:
     counts: np.ndarray
 
     def __post_init__(self) -> None:
-        edges, counts = (_as_numbers(self, name) for name in ("edges", "counts"))
+        edges = _as_row(self.edges, "the edges of a histogram")
+        counts = _as_row(self.counts, "the counts of a histogram")
         if len(edges) != len(counts) + 1 or len(counts) == 0:
             raise InputError(
                 f"a histogram of {len(counts)} counts needs {len(counts) + 1} edges, got "
@@ -52,17 +53,20 @@ class Histogram:
         return int(self.counts.sum())
 
 
-def _as_numbers(histogram: Any, name: str) -> np.ndarray:
-    """Return a field as one row of numbers."""
+def as_numbers(values: Any, what: str) -> np.ndarray:
+    """Return what was given as numbers, of any shape."""
     try:
-        values = np.asarray(getattr(histogram, name), dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as exc:
-        raise InputError(f"the {name} of a histogram must be numbers: {exc}") from exc
-    if values.ndim != 1:
-        raise InputError(
-            f"the {name} of a histogram must be one row of numbers, got shape {values.shape}"
-        )
-    return values
+        raise InputError(f"{what} must be numbers: {exc}") from exc
+
+
+def _as_row(values: Any, what: str) -> np.ndarray:
+    """Return what was given as one row of numbers."""
+    found = as_numbers(values, what)
+    if found.ndim != 1:
+        raise InputError(f"{what} must be one row of numbers, got shape {found.shape}")
+    return found
 
 
 def check_edges(low: np.ndarray, high: np.ndarray, place: str = "bin") -> None:
@@ -115,10 +119,10 @@ class Labels:
         """Whether every label is known to its last digit."""
         return self.low is self.high
 
-    @property
+    @cached_property
     def has_masses(self) -> bool:
         """Whether some item stands there more than once."""
-        return self.masses.strides != (0,)
+        return has_several(self.masses)
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -159,7 +163,7 @@ class Labels:
         n_points = int(np.clip(_POINTS_OF_ALL // len(low), 2, _MOST_POINTS))
         steps = (np.arange(n_points) + 0.5) / n_points - 0.5
         steps /= np.sqrt(1.0 - 1.0 / n_points**2)
-        values, masses, sizes = [], [], []
+        values, masses, sizes, places = [], [], [], []
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             part = slice(start, stop)
             is_wide = high[part] > low[part]
@@ -170,12 +174,13 @@ class Labels:
             values.append(points[keep])
             masses.append(np.repeat(self.masses[part] / copies, copies))
             sizes.append(int(copies.sum()))
+            places.append(np.repeat(self.order[part], copies))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         bag = np.repeat(np.arange(len(sizes)), sizes)
         # The widened steps of bins that touch may cross.
         order = np.lexsort([np.concatenate(values), bag])
-        found = np.concatenate(values)[order]
-        return Labels(found, found, np.concatenate(masses)[order], offsets, order)
+        found, stood = np.concatenate(values)[order], np.concatenate(places)[order]
+        return Labels(found, found, np.concatenate(masses)[order], offsets, stood)
 
     def mapped(self, shift: float, scale: float) -> Labels:
         """Return (labels − shift)/scale."""
@@ -187,3 +192,9 @@ class Labels:
 def unit_masses(n: int) -> np.ndarray:
     """Return n ones that take no memory."""
     return np.broadcast_to(np.float64(1.0), n)
+
+
+def has_several(masses: np.ndarray) -> bool:
+    """Return whether some mass is not one; ones that take no memory need not be looked at."""
+    # A copy, and what comes back from another process, does take memory.
+    return masses.strides != (0,) and bool((masses != 1.0).any())

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, shorten
 
 
 class Pairing(ABC):
@@ -24,6 +24,8 @@ class Pairing(ABC):
     sentence: ClassVar[str]
     # Whether a label belongs to one of the rows, so that it can be matched.
     has_individuals: ClassVar[bool] = True
+    # Whether it goes without saying: each row has its label.
+    is_usual: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -47,7 +49,10 @@ class Permutation(Pairing):
     """
 
     name: ClassVar[str] = "permutation"
-    sentence: ClassVar[str] = "Rows and labels are the same individuals."
+    sentence: ClassVar[str] = (
+        "Rows and labels are the same individuals, so that their means differ by noise alone."
+    )
+    is_usual: ClassVar[bool] = True
 
     def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
         return n
@@ -75,7 +80,8 @@ class Subset(Pairing):
 
     name: ClassVar[str] = "subset"
     sentence: ClassVar[str] = (
-        "Rows and labels are the same individuals, and some labels are missing at random."
+        "Rows and labels are the same individuals, and some labels are missing at random, so that "
+        "intervals count which of them are seen."
     )
 
     def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -105,7 +111,7 @@ class Draws(Pairing):
 
     name: ClassVar[str] = "draws"
     sentence: ClassVar[str] = (
-        "Rows and labels are separate samples, so that the sampling error of both is counted."
+        "Rows and labels are separate samples, so that intervals count the sampling error of both."
     )
     has_individuals: ClassVar[bool] = False
 
@@ -130,6 +136,11 @@ def choose_pairing(
     >>> choose_pairing(np.array([3.0]), np.array([2.0]), None).name
     'draws'
     """
+    if not (same_individuals is None or isinstance(same_individuals, bool | np.bool_)):
+        raise InputError(
+            f"same_individuals={shorten(repr(same_individuals))} is not understood: give True "
+            "(labels may be missing), False (separate samples) or None (by their numbers)"
+        )
     is_equal = bool((n == m).all())
     if same_individuals is None:
         return Permutation() if is_equal else Draws()

@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from unshuffle.core.labels import has_several
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -21,10 +23,10 @@ class Rows:
     offsets: np.ndarray
     order: np.ndarray
 
-    @property
+    @cached_property
     def has_masses(self) -> bool:
         """Whether some item stands there more than once."""
-        return self.masses.strides != (0,)
+        return has_several(self.masses)
 
     @cached_property
     def totals(self) -> np.ndarray:

@@ -1,20 +1,29 @@
 """Reading tables people already have, and choosing from them what a fit needs.
 
-`read_table` turns a file into a `Table`, `make_design` turns a `Table` into X, y and groups. One
+`read_table` turns a file into a `Table`, `make_design` turns a `Table` into X, y and groups,
+`make_design_from_two` one of rows and one of labels, and `join_design` a design into bags. One
 module per format; all of them build the same `Table`, so nothing downstream knows formats.
 """
 
-from unshuffle.files.design_matrix import Design, make_design, make_design_from_two
+from unshuffle.files.design_matrix import Apart, Design, make_design
 from unshuffle.files.frame import table_from_frame
+from unshuffle.files.histograms import is_histogram
+from unshuffle.files.joining import join_design, write_out
 from unshuffle.files.reading import read_table, read_tables
 from unshuffle.files.table import Table
+from unshuffle.files.two_tables import describe_label, make_design_from_two
 
 __all__ = [
+    "Apart",
     "Design",
     "Table",
+    "describe_label",
+    "is_histogram",
+    "join_design",
     "make_design",
     "make_design_from_two",
     "read_table",
     "read_tables",
     "table_from_frame",
+    "write_out",
 ]

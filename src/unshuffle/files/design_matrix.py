@@ -22,11 +22,28 @@ _LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
+class Apart:
+    """What labels that do not stand beside the rows have besides their values.
+
+    ``groups`` is the bag of each label, ``counts`` how often it stands there, and ``high`` the
+    upper ends of bins, whose lower ends are the values. ``same_individuals`` is that of
+    `unshuffle.fit`.
+    """
+
+    groups: NDArray[Any] | None
+    counts: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    same_individuals: bool | None = None
+
+
+@dataclass(frozen=True)
 class Design:
     """What a fit needs: X (n, d), y (n,), groups (n,) or None, and how they came about.
 
     ``rows`` holds the place of each row in its table, counted from 0; ``base_levels`` maps a
-    categorical column to the level that has no column of its own.
+    categorical column to the level that has no column of its own. ``counts`` says how often each
+    row stands there, with its label unless the labels lie ``apart``: those have a number of their
+    own, and y is in no order.
     """
 
     X: NDArray[np.float64]
@@ -36,6 +53,8 @@ class Design:
     notes: tuple[str, ...]
     base_levels: Mapping[str, str]
     rows: NDArray[np.intp]
+    counts: NDArray[np.float64] | None = None
+    apart: Apart | None = None
 
 
 def make_design(
@@ -44,80 +63,54 @@ def make_design(
     label: str,
     features: Sequence[str] | None = None,
     bag: str | None = None,
+    weight: str | None = None,
     categorical: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Design:
     """Choose label, features and bag from one table.
 
-    Without ``features`` all columns but label and bag are used. A text column becomes one column
-    of 0 and 1 per level but the first in sorted order, named "column=level"; ``categorical`` names
-    columns of numbers to be coded the same way. ``missing`` says what to do with rows that hold a
+    Without ``features`` all columns but label, bag and weight are used. A text column becomes one
+    column of 0 and 1 per level but the first in sorted order, named "column=level";
+    ``categorical`` names columns of numbers to be coded the same way. ``weight`` names a column
+    that says how often each line stands there. ``missing`` says what to do with rows that hold a
     missing or infinite value: refuse them, or drop them and say how many.
     """
     label = table.find(label, "label column")
     bag = None if bag is None else table.find(bag, "bag column")
+    weight = None if weight is None else table.find(weight, "weight column")
     categorical = [table.find(name) for name in categorical]
-    chosen = _choose_features(table, features, label, bag)
-    _check_label(table, label)
-    _check_numeric(table, [name for name in chosen if name not in categorical])
-    used = [*chosen, label] + ([] if bag is None else [bag])
-    rows, notes = _complete_rows(table, used, missing)
+    chosen = choose_features(table, features, {"label": label, "bag": bag, "weight": weight})
+    check_numbers(table, label)
+    if weight is not None:
+        check_numbers(table, weight, "weight")
+    check_numeric(table, [name for name in chosen if name not in categorical])
+    used = [*chosen, label] + [name for name in (bag, weight) if name is not None]
+    rows, notes = complete_rows(table, used, missing)
     if len(rows) < table.n_rows:
         notes.append(
             "labels are not linked to rows, so a dropped row takes along a label of its bag that "
             "may belong to another row"
         )
-    X, names, base_levels, more = _code_features(table, chosen, categorical, rows)
-    groups = None if bag is None else _bag_keys(table, bag, rows)
+    rows, counts, left_out = choose_counts(table, weight, rows)
+    X, names, base_levels, more = code_features(table, chosen, categorical, rows)
+    groups = None if bag is None else bag_keys(table, bag, rows)
     y = table.columns[label][rows]
-    notes = [*table.notes, *notes, *more]
-    return Design(X, y, groups, names, tuple(notes), base_levels, rows)
+    notes = [*table.notes, *notes, *left_out, *more]
+    return Design(X, y, groups, names, tuple(notes), base_levels, rows, counts)
 
 
-def make_design_from_two(
-    rows: Table,
-    labels: Table,
-    *,
-    label: str | None = None,
-    bag: str | None = None,
-    features: Sequence[str] | None = None,
-    categorical: Sequence[str] = (),
-    missing: Missing = "error",
-) -> Design:
-    """Choose features from one table and labels from another; their order carries no meaning.
-
-    ``label`` may be left out when the label table has one column beside the bag column. Every bag
-    needs as many rows as labels. The other parameters are those of `make_design`.
-    """
-    row_bag = None if bag is None else rows.find(bag, "bag column")
-    label_bag = None if bag is None else labels.find(bag, "bag column")
-    label = _choose_label(labels, label, label_bag)
-    categorical = [rows.find(name) for name in categorical]
-    chosen = _choose_features(rows, features, None, row_bag)
-    _check_label(labels, label)
-    _check_numeric(rows, [name for name in chosen if name not in categorical])
-    row_places, notes = _complete_rows(rows, chosen + ([row_bag] if row_bag else []), missing)
-    needed = [label] + ([label_bag] if label_bag else [])
-    label_places, more = _complete_rows(labels, needed, missing)
-    X, names, base_levels, coding = _code_features(rows, chosen, categorical, row_places)
-    groups = None if row_bag is None else _bag_keys(rows, row_bag, row_places)
-    other = None if label_bag is None else _bag_keys(labels, label_bag, label_places)
-    if groups is not None and other is not None and groups.dtype != other.dtype:
-        groups, other = groups.astype(str).astype(object), other.astype(str).astype(object)
-    y = labels.columns[label][label_places]
-    _check_counts(groups, other, (rows, labels), (len(X), len(y)))
-    if groups is not None and other is not None:
-        y = _deal_labels(y, groups, other)
-    notes = [*rows.notes, *labels.notes, *notes, *more, *coding]
-    return Design(X, y, groups, names, tuple(notes), base_levels, row_places)
-
-
-def _choose_features(
-    table: Table, features: Sequence[str] | None, label: str | None, bag: str | None
+def choose_features(
+    table: Table, features: Sequence[str] | None, roles: Mapping[str, str | None]
 ) -> list[str]:
-    taken = {name: role for name, role in ((label, "label"), (bag, "bag")) if name is not None}
-    if label is not None and label == bag:
-        raise InputError(f"{table.source}: {quote(label)} cannot be both label and bag")
+    """Return the columns of features: those named, or all that have no other role."""
+    taken: dict[str, str] = {}
+    for role, name in roles.items():
+        if name is not None and name in taken:
+            raise InputError(
+                f"{table.source}: {quote(name)} cannot be both {taken[name]} and {role}"
+            )
+        if name is not None:
+            taken[name] = role
     if features is None:
         chosen = [name for name in table.names if name not in taken]
     else:
@@ -137,29 +130,20 @@ def _choose_features(
     return chosen
 
 
-def _choose_label(labels: Table, label: str | None, bag: str | None) -> str:
-    if label is not None:
-        return labels.find(label, "label column")
-    left = [name for name in labels.names if name != bag]
-    if len(left) != 1:
-        shown = ", ".join(quote(name, 30) for name in left[:6]) or "none"
-        raise InputError(f"{labels.source}: which column is the label? Name one of: {shown}")
-    return left[0]
-
-
-def _check_label(table: Table, label: str) -> None:
-    column = table.columns[label]
+def check_numbers(table: Table, name: str, role: str = "label") -> None:
+    """Refuse a column of text where numbers are needed."""
+    column = table.columns[name]
     if column.dtype == object:
         # Numbers written as text, in a Parquet file or a frame, are text all the same.
         texts = [(i, v) for i, v in enumerate(column.tolist()) if v is not None]
         place, value = next(((i, v) for i, v in texts if not is_number(v)), texts[0])
         raise InputError(
-            f"{table.source}, row {place + 1}: the label column {quote(label)} holds the text "
-            f"{quote(value)}; make it numbers or choose another label"
+            f"{table.source}, row {place + 1}: the {role} column {quote(name)} holds the text "
+            f"{quote(value)}; make it numbers or choose another {role}"
         )
 
 
-def _check_numeric(table: Table, names: Sequence[str]) -> None:
+def check_numeric(table: Table, names: Sequence[str]) -> None:
     """Refuse columns that mix numbers with text: more often a slip than a category."""
     for name in names:
         column = table.columns[name]
@@ -177,7 +161,7 @@ def _check_numeric(table: Table, names: Sequence[str]) -> None:
             )
 
 
-def _complete_rows(
+def complete_rows(
     table: Table, names: Sequence[str], missing: Missing
 ) -> tuple[NDArray[np.intp], list[str]]:
     """Return the places of rows whose cells are all present and finite."""
@@ -231,7 +215,7 @@ def _describe_missing(table: Table, names: Sequence[str], place: int) -> str:
     raise AssertionError("unreachable: the row was found incomplete")
 
 
-def _code_features(
+def code_features(
     table: Table, chosen: Sequence[str], categorical: Sequence[str], rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], tuple[str, ...], dict[str, str], list[str]]:
     """Return X, its column names, the base level of each category, and notes."""
@@ -272,7 +256,38 @@ def _find_levels(column: Column, name: str, source: str) -> tuple[list[str], NDA
     return levels, np.array([place[level] for level in column.tolist()], dtype=np.intp)
 
 
-def _bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
+def choose_counts(
+    table: Table, weight: str | None, rows: NDArray[np.intp], what: str = "weight"
+) -> tuple[NDArray[np.intp], NDArray[np.float64] | None, list[str]]:
+    """Return the rows that stand there at least once, how often, and a note on the others.
+
+    The counts are None where each row stands there once.
+    """
+    if weight is None:
+        return rows, None, []
+    column = table.columns[weight][rows]
+    is_wrong = (column < 0) | (column != np.floor(column))
+    if is_wrong.any():
+        place = int(np.argmax(is_wrong))
+        raise InputError(
+            f"{table.source}, row {rows[place] + 1}: the {what} column {quote(weight)} holds "
+            f"{column[place]:g}; a {what} says how often the line stands there, so give whole "
+            "numbers of at least 0"
+        )
+    keep = np.flatnonzero(column)
+    if len(keep) == 0:
+        raise InputError(
+            f"{table.source}: every {what} in the column {quote(weight)} is 0, so that nothing is "
+            "left; give at least one line that counts"
+        )
+    n_left_out = len(column) - len(keep)
+    notes = [f"{table.source}: left out {n_left_out} of {len(column)} rows of {what} 0"]
+    is_once = bool((column[keep] == 1).all())
+    return rows[keep], None if is_once else column[keep], notes if n_left_out else []
+
+
+def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the names of bags: whole numbers or text."""
     column = table.columns[bag][rows]
     if column.dtype == object:
         return column
@@ -284,36 +299,3 @@ def _bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
             f"{column[place]:.17g}, which names no bag; use whole numbers below 2^53 or text"
         )
     return column.astype(np.int64)
-
-
-def _check_counts(
-    groups: NDArray[Any] | None,
-    other: NDArray[Any] | None,
-    tables: tuple[Table, Table],
-    counts: tuple[int, int],
-) -> None:
-    """Refuse bags that have more rows than labels or the other way round."""
-    where = ""
-    if groups is not None and other is not None:
-        keys, codes = np.unique(np.concatenate([groups, other]), return_inverse=True)
-        row_counts = np.bincount(codes[: len(groups)], minlength=len(keys))
-        label_counts = np.bincount(codes[len(groups) :], minlength=len(keys))
-        worst = int(np.argmax(row_counts != label_counts))
-        counts = int(row_counts[worst]), int(label_counts[worst])
-        where = f"bag {quote(keys[worst], 30)} has "
-    if counts[0] != counts[1]:
-        raise InputError(
-            f"{where}{counts[0]} rows in {tables[0].source} and {counts[1]} labels in "
-            f"{tables[1].source}; every bag needs as many rows as labels, so check both files"
-        )
-
-
-def _deal_labels(
-    y: NDArray[np.float64], groups: NDArray[Any], other: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Lay the labels of each bag beside its rows, in any order."""
-    _, codes = np.unique(np.concatenate([groups, other]), return_inverse=True)
-    row_codes, label_codes = codes[: len(groups)], codes[len(groups) :]
-    dealt = np.empty(len(y))
-    dealt[np.argsort(row_codes, kind="stable")] = y[np.argsort(label_codes, kind="stable")]
-    return dealt
