@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 from math import fsum, prod
 
 import numpy as np
+from scipy.special import log_ndtr
 
 
 def argsort_stable(z):
@@ -255,3 +256,49 @@ def multiply_plainly(left, right):
         return fsum(a * b for a, b in zip(row, column, strict=True))
 
     return np.array([[entry(row, column) for column in columns] for row in rows])
+
+
+def quantile_loss(kind, z, z_masses, y, y_masses):
+    """Return the loss between two quantile functions, level by level of their common refinement."""
+    samples, levels = [], [0.0, 1.0]
+    for values, masses in ((z, z_masses), (y, y_masses)):
+        order = argsort_stable(values)
+        reached = np.cumsum(np.asarray(masses, dtype=float)[order]) / np.sum(masses)
+        samples.append((np.asarray(values)[order], reached))
+        levels += reached[:-1].tolist()
+    total = 0.0
+    for low, high in pairwise(sorted(levels)):
+        a, b = (values[np.sum(reached < 0.5 * (low + high))] for values, reached in samples)
+        total += (high - low) * (abs(a - b) if kind == "absolute" else (a - b) ** 2)
+    return total
+
+
+def log_gaussian_bin(low, high, sigma):
+    """Return the log of a Gaussian's probability of a bin over its width (1 where it is open).
+
+    Taken in the tail that is the smaller, as a difference of logs of probabilities.
+    """
+    a, b = (low / sigma, high / sigma) if low + high <= 0 else (-high / sigma, -low / sigma)
+    top, rest = log_ndtr(b), log_ndtr(a)
+    value = top if rest == -np.inf else top + np.log(-np.expm1(rest - top))
+    return value - (np.log(high - low) if np.isfinite(high - low) else 0.0)
+
+
+def log_mean_over_injections(log_kernel):
+    """Return the log of the mean, over all ways to give labels rows of their own, of the product.
+
+    Entry (i, j) of the matrix is the log density of label j at row i.
+    """
+    n_rows, n_labels = log_kernel.shape
+    chosen = np.array(list(permutations(range(n_rows), n_labels)))
+    terms = log_kernel[chosen, np.arange(n_labels)].sum(axis=1)
+    return terms.max() + np.log(np.exp(terms - terms.max()).mean())
+
+
+def log_mixture(log_kernel, row_masses, label_masses):
+    """Return the log likelihood of independent draws from the mixture of all rows."""
+    shares = row_masses / row_masses.sum()
+    densities = [sum(shares * np.exp(column)) for column in log_kernel.T]
+    return sum(
+        mass * np.log(density) for mass, density in zip(label_masses, densities, strict=True)
+    )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from unshuffle.core.bags import Bag, join_bags, make_bags
 from unshuffle.errors import InputError
-from unshuffle.scoring import sorted_error
+from unshuffle.scoring import measure_gap, sorted_error
 from unshuffle.simulate import make_shuffled, shuffle_labels
 
 
@@ -135,7 +135,7 @@ def test_bags_that_do_not_fit_together_are_refused(bags, words):
     [
         ([1.0, 2.0], [1.0, 2.0], "two-dimensional X"),
         ([[1.0], [2.0]], [[1.0], [2.0]], "one-dimensional y"),
-        ([[1.0], [2.0]], [1.0], "2 rows but 1 labels"),
+        ([[1.0], [2.0]], [], "2 rows, 1 features and 0 labels"),
     ],
 )
 def test_a_bag_of_the_wrong_shape_is_refused(X, y, words):
@@ -183,3 +183,18 @@ def test_sorted_error_ignores_the_order_inside_groups(table, seed):
 def test_sorted_error_of_groups_of_one_is_the_mean_squared_error():
     y, z = np.array([1.0, 5.0, 2.0]), np.array([2.0, 2.0, 2.0])
     assert sorted_error(y, z, ["a", "b", "c"]) == pytest.approx((1 + 9 + 0) / 3, rel=1e-15)
+
+
+def test_the_gap_of_bags_is_the_sorted_error_where_each_row_has_its_label():
+    data = make_shuffled(200, 2, bags=[50, 150], rng=3)
+    bags = make_bags(data.X, data.y, data.groups)
+    found = measure_gap(bags, data.weights, 0.5)
+    expected = sorted_error(data.y, data.X @ data.weights + 0.5, data.groups)
+    # Shares of a bag are sums of 1/n, each rounded.
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_gap_counts_a_mass_as_so_many_items():
+    # Quantiles of 0, 0, 3 against those of 1, 2: 0-1 up to 1/2, 0-2 up to 2/3, then 3-2.
+    bags = join_bags([Bag([[0.0], [3.0]], [1.0, 2.0], row_counts=[2, 1])])
+    assert measure_gap(bags, np.array([1.0]), 0.0) == pytest.approx(1 / 2 + 4 / 6 + 1 / 3)

@@ -59,6 +59,12 @@ def test_the_record_linkage_example_finds_what_linking_in_order_does_not(capsys)
     assert capsys.readouterr().out.count("\n") < 15
 
 
+def test_the_separate_samples_example_finds_the_weights(capsys):
+    # Means of twelve cultures, each known to a few percent, fix the weights to about as much.
+    assert load(ROOT / "examples" / "separate_samples.py").main() < 0.1
+    assert capsys.readouterr().out.count("\n") < 15
+
+
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

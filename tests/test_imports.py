@@ -39,13 +39,14 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling densities pairings swapping tempering",
+    "coupling correction grid permanent likelihood densities pairings swapping tempering",
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns model modes misfit importance likelihood chains tempering "
-    "sampler",
-    "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading",
+    "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
+    "likelihood chains tempering sampler",
+    "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
+    "histograms joining two_tables",
     "answers": "verdict summary matching fit plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "

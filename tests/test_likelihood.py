@@ -8,29 +8,23 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from oracles import central_differences, enumerate_posterior, least_mean_distance, log_permanent
+from oracles import enumerate_posterior, least_mean_distance, log_permanent
+from targets import PLAIN, log_constant, pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
 from unshuffle.core.solution import Status
 from unshuffle.posterior.importance import find_centre, flatten, limit_tilt, normalise
-from unshuffle.posterior.model import make_target
 
 
 def make_case(n, p, n_bags, seed, noise=0.3):
-    """Return the standardised target of simulated data, and the generator."""
-    data = make_shuffled(n, p, noise=noise, bags=n_bags, rng=seed)
-    bags, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    return make_target(np.ascontiguousarray(bags.X[:, :p]), bags, n - 1.0, None, Likelihood())
+    """Return the target of simulated data."""
+    return pose_data(make_shuffled(n, p, noise=noise, bags=n_bags, rng=seed))[0]
 
 
 def log_likelihood_by_permanents(target, w, log_sigma):
     """Evaluate the likelihood bag by bag with permanents over every permutation."""
     variance = exp(2 * log_sigma)
-    value = -target.dof * log_sigma
-    bag = target.bag_of_row
-    z = target.within @ w + (target.bag_rows @ w)[bag]
-    y = target.labels + target.bag_labels[bag]
+    value = (1.0 - target.n) * log_sigma
+    z, y = w @ target.rows, target.label_items()[0]
     for start, stop in zip(target.offsets[:-1], target.offsets[1:], strict=True):
         gaps = y[start:stop][None, :] - z[start:stop][:, None]
         kernel = -(gaps**2) / (2 * variance)
@@ -43,30 +37,8 @@ def log_likelihood_by_permanents(target, w, log_sigma):
 def test_small_bags_equal_the_sum_over_every_permutation(sizes, log_sigma):
     target = make_case(6, 2, sizes, seed=3)
     w = np.array([0.7, -0.4])
-    value = target.likelihood(w, log_sigma)[0]
-    # The scaling is stopped at a margin error of 1e-4; the exact permanent of what it left is then
-    # taken, so that only rounding and the band's cut (1.5e-8 per entry) remain.
-    assert_allclose(value, log_likelihood_by_permanents(target, w, log_sigma), atol=1e-4)
-
-
-@pytest.mark.parametrize(("n", "n_bags"), [(30, 1), (200, 1), (200, 4), (1000, 1)])
-def test_slopes_match_differences(n, n_bags):
-    target = make_case(n, 2, n_bags, seed=5)
-    for w in (np.array([0.6, 0.5]), np.array([0.9, -0.2])):
-        for log_sigma in (-1.5, -0.7, -0.2):
-            # Steps wide enough to see past the stopping of the scaling and the kinks of the grid.
-            up, down = (target.likelihood(w, log_sigma + s)[0] for s in (0.02, -0.02))
-            _, gradient, slope = target.likelihood(w, log_sigma)
-            # The correction's slope is that of a Gaussian band, by design: measured within 0.05 a
-            # row and 3 % elsewhere.
-            assert_allclose(slope, (up - down) / 0.04, rtol=0.03, atol=0.05 * n)
-            moved = central_differences(
-                lambda at, s=log_sigma: target.likelihood(at, s)[0], w, 2e-3
-            )
-            # Only its part along the spread of z is in the gradient: measured within 15 % at 30
-            # rows and 6 % from 200 on.
-            share = 0.2 if n < 100 else 0.1
-            assert np.linalg.norm(gradient - moved) < share * np.linalg.norm(moved)
+    value = target.likelihood(w, log_sigma)[0] - log_constant(target)
+    assert_allclose(value, log_likelihood_by_permanents(target, w, log_sigma), rtol=1e-11)
 
 
 def test_prior_slopes_match_differences():
@@ -87,10 +59,11 @@ def test_prior_slopes_match_differences():
 def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
     """Mean and sd of the weight, against numerical integration of the exact posterior (n = 6)."""
     data = make_shuffled(6, 1, noise=0.3, bags=1, rng=seed)
-    bags, scaling = standardise(make_bags(data.X, data.y), True, True)
-    target = make_target(np.ascontiguousarray(bags.X[:, :1]), bags, 5.0, None, Likelihood())
+    target, _, _, scaling = pose_data(data)
     mean, sd = enumerate_posterior(target, log_likelihood_by_permanents)
-    model = ShuffledLinearRegression("likelihood", random_state=0).fit(data.X, data.y)
+    # One bag has neither curve nor offsets, and so few rows count in full.
+    model = ShuffledLinearRegression(PLAIN, random_state=0).fit(data.X, data.y)
+    assert model.solution_.stats["likelihood_power"] == 1.0
     posterior = model.posterior_
     unit = scaling.label_scale / scaling.scale[0]
     draws = posterior.draws[:, 0] / unit
@@ -102,16 +75,15 @@ def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
     assert 0.7 < spread / sd < 1.3
 
 
-@pytest.mark.parametrize("n_seeds", [5, pytest.param(10, marks=pytest.mark.slow)])
-def test_estimate_stays_inside_its_intervals_when_noise_drowns_the_signal(n_seeds):
+def test_estimate_stays_inside_its_intervals_when_noise_drowns_the_signal():
     """At -5 dB leaning towards low noise would fit the noise: the estimate must not.
 
-    Each fit's estimate is inside its 95 % intervals, and the mean error at most half above the
-    plain posterior mean's. Measured on these ten seeds and on ten others: 25 and 15 % above (on
-    the first five 16 %); without the bound on the tilt 87 and 70 %.
+    Ten seeds, each fit's estimate inside its 95 % intervals, and the mean error at most half above
+    the plain posterior mean's. Measured on these seeds and on ten others: 25 and 15 % above;
+    without the bound on the tilt 87 and 70 %.
     """
     errors, plain = [], []
-    for seed in range(n_seeds):
+    for seed in range(10):
         data = make_shuffled(60, 2, snr_db=-5, bags=4, rng=1000 + seed)
         model = ShuffledLinearRegression("likelihood", random_state=0)
         with warnings.catch_warnings():
@@ -125,20 +97,14 @@ def test_estimate_stays_inside_its_intervals_when_noise_drowns_the_signal(n_seed
     assert np.mean(errors) < 1.5 * np.mean(plain)
 
 
-@pytest.mark.parametrize(
-    ("n", "n_seeds"), [(30, 4), pytest.param(60, 8, marks=pytest.mark.slow)], ids=str
-)
-def test_estimate_leans_towards_low_noise_where_signal_dominates(n, n_seeds):
-    """One bag, 15 dB: on the plain posterior a noisy answer far away still weighs in.
-
-    Fewer rows leave it more weight: on the four seeds at n = 30 the mean error is 0.06, and 0.11
-    without leaning.
-    """
+def test_estimate_leans_towards_low_noise_where_signal_dominates():
+    """One bag, 15 dB: on the plain posterior a noisy answer far away still weighs in."""
     errors, centres = [], []
-    for seed in range(n_seeds):
-        data = make_shuffled(n, 2, snr_db=15, rng=1000 + seed)
+    for seed in range(8):
+        data = make_shuffled(60, 2, snr_db=15, rng=1000 + seed)
         both = []
-        for options in (Likelihood(), Likelihood(tilt_limit=0.0)):
+        for limit in (4.0, 0.0):
+            options = Likelihood(n_starts=24, n_refined=8, tilt_limit=limit)
             model = ShuffledLinearRegression(options, random_state=0).fit(data.X, data.y)
             both.append(np.linalg.norm(model.coef_ - data.weights) / np.linalg.norm(data.weights))
         errors.append(both[0])
@@ -146,32 +112,24 @@ def test_estimate_leans_towards_low_noise_where_signal_dominates(n, n_seeds):
     assert np.mean(errors) < np.mean(centres)
 
 
-# Little effort walks the same code in a fraction of the time.
-LIGHT = Likelihood(n_starts=12, n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2)
-
-
-@pytest.mark.parametrize(
-    ("n", "d", "options"),
-    [(60, 8, LIGHT), pytest.param(100, 10, Likelihood(), marks=pytest.mark.slow)],
-    ids=["little effort", "default"],
-)
-def test_a_posterior_that_cannot_be_explored_is_said_and_weakened(n, d, options):
-    """Many Gaussian columns in one bag at 10 dB: more narrow modes than the sample can visit."""
-    data = make_shuffled(n, d, snr_db=10, rng=1000)
+def test_a_posterior_that_cannot_be_explored_is_said_and_weakened():
+    """Thirty columns in one bag at 10 dB: walkers hardly leave their starts."""
+    data = make_shuffled(60, 30, snr_db=10, rng=1000)
+    options = Likelihood(n_starts=12, n_refined=4, n_draws=100)
     model = ShuffledLinearRegression(options, random_state=0)
     with pytest.warns(UserWarning, match="hard to sample"):
         model.fit(data.X, data.y)
     assert model.solution_.status is Status.THIN_POSTERIOR
     assert model.identified_ is False
-    # 0.8 for the approximate permanent, times 0.3.
-    assert model.solution_.stats["likelihood_power"] == pytest.approx(0.24)
+    assert model.solution_.stats["likelihood_power"] < 0.3
+    assert np.isfinite(model.solution_.stats["log_evidence"])
 
 
 @pytest.mark.parametrize(
     "change",
     [
         dict(trust=-1.0), dict(trust=2.0), dict(n_starts=0), dict(n_draws=0), dict(n_draws=2.5),
-        dict(coarse_size=0.0), dict(weight_scale=float("nan")), dict(tilt_limit=-1.0),
+        dict(lean_scale=0.0), dict(weight_scale=float("nan")), dict(tilt_limit=-1.0),
         dict(min_rounds=9),
     ],
 )  # fmt: skip
@@ -232,24 +190,6 @@ def test_bag_means_outlive_a_misfit():
     assert mine < 1.5 * means
 
 
-def test_bags_that_share_what_the_model_leaves_out_count_less():
-    """A bag effect of the size of the noise: the means scatter, and their power says so."""
-    rng = np.random.default_rng(1000)
-    X = rng.normal(size=(2000, 2)) + np.repeat(rng.normal(size=(20, 2)), 100, axis=0)
-    noise = 4.0 * rng.exponential(size=2000)
-    effects = np.repeat(rng.normal(size=20), 100)
-    groups = np.repeat(np.arange(20), 100)
-    powers = []
-    for y in (X @ [1.0, -1.0] + noise, X @ [1.0, -1.0] + noise + 4.0 * effects):
-        model = ShuffledLinearRegression("likelihood", random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(X, y, groups)
-        powers.append(model.solution_.stats["means_power"])
-    # Variance of a bag mean: 16/100 from the noise, 16 from the effect.
-    assert powers[0] > 0.3 and powers[1] < 0.1
-
-
 def test_tilt_is_limited_in_nats():
     rng = np.random.default_rng(0)
     plain = rng.normal(size=2000) * 0.1
@@ -291,10 +231,10 @@ def test_extremes_end_in_a_finite_answer_with_intervals(name, change):
 
 def test_fewer_rows_than_weights_gives_wide_intervals():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2, 3))
+    X = rng.normal(size=(4, 6))
     model = ShuffledLinearRegression("likelihood", random_state=0)
     with pytest.warns(UserWarning):
-        model.fit(X, X @ np.ones(3))
+        model.fit(X, X @ np.ones(6))
     assert model.identified_ is False
     assert np.isfinite(model.conf_int()).all()
 

@@ -75,7 +75,8 @@ def fit(method="likelihood", n=120, d=2, bags=6, names=None):
     model, data = fit_once(method, n, d, bags)
     model = copy.copy(model)
     if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
+        facts = dataclasses.replace(model.result_.facts, names=(*names, "intercept"))
+        model.result_ = dataclasses.replace(model.result_, facts=facts)
     return model, data
 
 
@@ -150,10 +151,8 @@ def test_every_kind_of_method_can_be_reported(method, tmp_path):
 def test_a_posterior_that_was_not_explored_is_not_called_unidentified(tmp_path):
     model, data = fit()
     thin = dataclasses.replace(model.posterior_, is_thin=True)
-    model.solution_ = dataclasses.replace(
-        model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR
-    )
-    model.posterior_, model.identified_ = thin, False
+    solution = dataclasses.replace(model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR)
+    model.result_ = dataclasses.replace(model.result_, solution=solution)
     text = report(tmp_path / "r.html", model, data)
     assert "<p><strong>Not established</strong></p>" in text
     assert "could not be established" in text and "<strong>Not identified" not in text

@@ -7,9 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import share_prior, swap_pass
-from unshuffle import Likelihood, make_shuffled
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
+from targets import pose_data
+from unshuffle import make_shuffled
 from unshuffle.kernels import tempering as kernels
 from unshuffle.posterior import tempering
 from unshuffle.posterior.chains import (
@@ -18,16 +17,12 @@ from unshuffle.posterior.chains import (
     log_prior_mass,
     split_rhat,
 )
-from unshuffle.posterior.model import make_target
 
 
 def make_kernel_case(sizes, p, seed):
     """Return the target of simulated data, its model and axes, and a generator."""
-    n = sum(sizes)
-    data = make_shuffled(n, p, noise=0.4, bags=sizes, rng=seed)
-    bags, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    features = np.ascontiguousarray(bags.X[:, :p])
-    target = make_target(features, bags, n - 1.0, None, Likelihood())
+    data = make_shuffled(sum(sizes), p, noise=0.4, bags=sizes, rng=seed)
+    target = pose_data(data)[0]
     return target, *tempering.make_model(target), np.random.default_rng(seed)
 
 
@@ -68,8 +63,7 @@ def test_swaps_equal_those_judged_by_the_whole_density(sizes, is_forward):
 def test_level_densities_are_those_of_the_target(p):
     """Densities at two levels differ as likelihood and prior do, by their definitions."""
     target, model, axes, rng = make_kernel_case([5, 7], p, 3)
-    bag = target.bag_of_row
-    X, y = target.within + target.bag_rows[bag], target.labels + target.bag_labels[bag]
+    X, y = target.rows.T, target.label_items()[0]
     holder = np.concatenate([rng.permutation(5), 5 + rng.permutation(7)])
     w = rng.normal(size=p)
     sums = kernels.residual_and_signal(model, y @ model.rows[holder], w @ axes)

@@ -10,6 +10,7 @@ from scipy.stats import t as student_t
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
 from unshuffle.answers.summary import Facts, is_identified, summarise
+from unshuffle.core.pairing import Draws
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior
 
@@ -123,6 +124,17 @@ def test_advice_is_nothing_that_the_data_have_already(n, n_bags, given, said, un
     (advice,) = [line for line in verdict if line.startswith("What would help")]
     assert all(words in advice for words in said)
     assert not any(words in advice for words in unsaid)
+
+
+def test_advice_for_separate_samples_is_not_about_individuals():
+    solution = make_solution(0.5, np.array([3.0, 0, 0]))
+    facts = Facts(
+        "likelihood", ("a", "b", "intercept"), SCALES, 6, 6, 1.0, n_labels=60, pairing=Draws()
+    )
+    summary = summarise(solution, facts, 0.95)
+    (advice,) = [line for line in summary.verdict if line.startswith("What would help")]
+    assert "larger samples of rows and of labels" in advice and "linked" not in advice
+    assert "6 rows and 60 labels in 6 bags" in str(summary) and Draws.sentence in str(summary)
 
 
 def test_a_fit_knows_whether_its_noise_was_given():

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn import config_context
 from sklearn.metrics import make_scorer
 
-from unshuffle.core.bags import make_bags
+from unshuffle.core.bags import Bags, make_bags
+from unshuffle.core.products import predict_rows
 
 
 def sorted_error(
@@ -27,6 +28,40 @@ def sorted_error(
     predictions = np.asarray(y_pred, dtype=float).reshape(-1, 1)
     bags = make_bags(predictions, np.asarray(y_true, dtype=float).ravel(), groups)
     return float(np.mean((bags.X[:, 0] - bags.y) ** 2))
+
+
+def measure_gap(bags: Bags, w: np.ndarray, intercept: float) -> float:
+    """Mean squared gap of sorted labels and sorted predictions, by mass; bins count as points.
+
+    With one label for each row it is `sorted_error`.
+
+    >>> from unshuffle.core.bags import Bag, join_bags
+    >>> bags = join_bags([Bag([[0.0], [2.0]], [1.0])])
+    >>> measure_gap(bags, np.array([1.0]), 0.0)
+    1.0
+    """
+    labels, z = bags.labels.points, predict_rows(bags.X, w) + intercept
+    gaps = []
+    for r in range(bags.n_bags):
+        rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
+        items = slice(labels.offsets[r], labels.offsets[r + 1])
+        order = np.argsort(z[rows], kind="stable")
+        # The shares at which either side takes its next step; between two, both stand still.
+        steps = [
+            _ends_of_steps(bags.rows.masses[rows][order]),
+            _ends_of_steps(labels.masses[items]),
+        ]
+        ends = np.unique(np.concatenate(steps))
+        here, there = (np.minimum(np.searchsorted(step, ends), len(step) - 1) for step in steps)
+        gap = (z[rows][order][here] - labels.values[items][there]) ** 2
+        gaps.append(float((np.diff(ends, prepend=0.0) * gap).sum()))
+    return float((bags.statistics.shares * np.array(gaps)).sum())
+
+
+def _ends_of_steps(masses: np.ndarray) -> np.ndarray:
+    """Return the shares of the whole at which sorted items end."""
+    sums = np.cumsum(masses)
+    return sums / sums[-1]
 
 
 def make_shuffled_scorer() -> Any:

@@ -8,8 +8,8 @@ memory stays O(n) and threads neither wait for nor disturb one another.
 contiguous memory, which the compiler vectorises; rows would be gathered one by one.
 """
 
-from unshuffle.kernels.coupling import log_likelihood
 from unshuffle.kernels.descent import advance_descent
+from unshuffle.kernels.likelihood import log_likelihood
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
     evaluate_moments,

@@ -44,8 +44,8 @@ def gaussian_bin(low, high, sigma):
     The ends are relative to the prediction; the slopes are those in the prediction and in log
     sigma.
     """
-    if low == high:
-        u = low / sigma
+    if high - low < _NARROW * sigma:
+        u = 0.5 * (low + high) / sigma
         return -0.5 * u * u - _LOG_ROOT - log(sigma), u / sigma, u * u - 1.0
     a, b = low / sigma, high / sigma
     value = _log_left(-b, -a) if a + b > 0.0 else _log_left(a, b)
@@ -71,23 +71,24 @@ def _look_up(x, start, step, table):
 
 
 @njit(**OPTIONS)
-def shaped_bin(low, high, start, step, log_density, cumulated):
+def shaped_bin(low, high, start, step, log_density, below, above):
     """Return the same for noise of a shape given by tables of its log density and probability.
 
-    The tables have the same places. A bin inside one cell of the tables has the density of its
-    middle. Noise of known shape has no slope in sigma.
+    The tables have the same places; probabilities are those below and above a place, since only
+    the smaller of the two has its digits. A bin inside one cell of the tables has the density of
+    its middle. Noise of known shape has no slope in sigma.
     """
     if high - low < step:
         value, slope = _look_up(0.5 * (low + high), start, step, log_density)
         return value, -slope, 0.0
-    above, at_high = 1.0, 0.0
-    below, at_low = 0.0, 0.0
-    end = start + step * (cumulated.size - 1)
-    if high < end:
-        above, at_high = _look_up(max(high, start), start, step, cumulated)
-    if low > start:
-        below, at_low = _look_up(min(low, end), start, step, cumulated)
-    mass = above - below
+    end = start + step * (below.size - 1)
+    first, last = min(max(low, start), end), min(max(high, start), end)
+    table = above if low > 0.0 else below
+    at_first, slope_first = _look_up(first, start, step, table)
+    at_last, slope_last = _look_up(last, start, step, table)
+    mass = abs(at_last - at_first)
+    at_low = abs(slope_first) if low > start else 0.0
+    at_high = abs(slope_last) if high < end else 0.0
     if mass <= 1e-300 or high <= start or low >= end:
         # Outside the tables only the tail's line speaks: the density at the nearer end.
         nearer = low if low > 0.0 else high
@@ -100,15 +101,15 @@ def shaped_bin(low, high, start, step, log_density, cumulated):
 
 
 @njit(**OPTIONS)
-def fill_log_kernel(z, low, high, sigma, start, step, log_density, cumulated, out, in_z, in_sigma):
-    """Fill log densities (rows × labels) and their slopes; an empty table means Gaussian noise."""
+def fill_log_kernel(z, low, high, sigma, start, step, tables, out, in_z, in_sigma):
+    """Fill log densities (rows × labels) and their slopes; empty tables mean Gaussian noise."""
     for i in range(z.size):
         for j in range(low.size):
-            if log_density.size == 0:
+            if tables.shape[1] == 0:
                 value, along, scale = gaussian_bin(low[j] - z[i], high[j] - z[i], sigma)
             else:
                 value, along, scale = shaped_bin(
-                    low[j] - z[i], high[j] - z[i], start, step, log_density, cumulated
+                    low[j] - z[i], high[j] - z[i], start, step, tables[0], tables[1], tables[2]
                 )
             out[i, j] = value
             in_z[i, j] = along

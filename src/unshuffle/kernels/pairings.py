@@ -11,21 +11,25 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
-from unshuffle.kernels.coupling import _correction
+from unshuffle.kernels.correction import correct, correct_slope
 from unshuffle.kernels.densities import fill_log_kernel
 from unshuffle.kernels.projection import add_chain, project
 
 # A margin error t (as a share) costs about n t² nats in the value and t in the slopes.
 _MARGIN_TOLERANCE = 1e-8
 # Log densities that range over more than this are approached from higher temperatures, where the
-# Newton steps are short; four steps at each bring the next within reach.
-_RANGE, _COOLING, _WARM_STEPS, _MAX_STEPS = 40.0, 4.0, 4, 60
+# Newton steps are short. There margins met to one in a hundred bring the next within reach. A range
+# of 2000 would take 7 steps instead of 17 at usual noise, but leaves margins unmet at low noise.
+_RANGE, _COOLING, _WARM_STEPS, _MAX_STEPS = 40.0, 2.0, 20, 60
+_WARM_TOLERANCE = 1e-2
 # No Newton step moves a log scaling further than this: the quadratic holds for a few units.
 _LONGEST = 4.0
 # exp(-45) is below the rounding of any sum it would enter.
 _NOTHING = 45.0
 # Labels whose partners are certain leave their scalings free: this share of their mass holds them.
 _RIDGE = 1e-13
+# A label that no row can reach lacks a row's worth of this log density at the most.
+_LEAST_LOG = -1e6
 # Codes of the pairings.
 PERMUTATION, SUBSET, DRAWS = 0, 1, 2
 # Enumeration costs rows × labels × 2^labels: 40 rows and 8 labels take 0.1 ms.
@@ -36,7 +40,7 @@ _LEAST_GRIDDED, _CELLS_PER_SIGMA = 64, 4.0
 
 
 @njit(**OPTIONS)
-def mixture_terms(log_kernel, row_masses, label_masses, pull):
+def mixture_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
     """Return Σ m log Σ (mass/total) density of labels drawn independently; fill its slopes.
 
     ``pull[i, j]`` becomes the slope in entry (i, j) of the log kernel. The second result is the
@@ -54,6 +58,8 @@ def mixture_terms(log_kernel, row_masses, label_masses, pull):
         for i in range(n_rows):
             density += row_masses[i] * exp(log_kernel[i, j] - top)
         value += label_masses[j] * (top + log(density / total))
+        if not wants_slopes:
+            continue
         for i in range(n_rows):
             share = exp(log_kernel[i, j] - top) / density
             pull[i, j] = label_masses[j] * row_masses[i] * share
@@ -143,7 +149,9 @@ def _solve(factor, begin, target):
 
 
 @njit(**OPTIONS)
-def _newton(log_kernel, row_masses, label_masses, temperature, g, limit, plan, first, last):
+def _newton(
+    log_kernel, row_masses, label_masses, temperature, g, limit, tolerance, plan, first, last
+):
     """Take Newton steps on the dual at a temperature until the labels' margins are met.
 
     `g` moves in place. A step that makes the margins worse is cut. Returns the rows' scalings and
@@ -159,14 +167,14 @@ def _newton(log_kernel, row_masses, label_masses, temperature, g, limit, plan, f
             for j in range(first[i], last[i] + 1):
                 columns[j] += plan[i, j]
         error = np.abs(columns - label_masses).sum()
-        if error < _MARGIN_TOLERANCE * total or k == limit:
+        if error < tolerance * total or k == limit:
             break
-        if error > best and length > 1e-3:
+        if error > 4.0 * best and length > 1e-3:
             # Back towards where the step began.
             g -= 0.75 * length * step
             length *= 0.25
             continue
-        best = error
+        best = min(best, error)
         # Sinkhorn's own step first: it is right where a label has hardly any mass yet.
         starved = False
         for j in range(n_labels):
@@ -202,27 +210,38 @@ def _couple(log_kernel, row_masses, label_masses, plan, first, last):
     g = g / temperature + log_labels
     while temperature > 1.0:
         _newton(
-            log_kernel, row_masses, label_masses, temperature, g, _WARM_STEPS, plan, first, last
+            log_kernel,
+            row_masses,
+            label_masses,
+            temperature,
+            g,
+            _WARM_STEPS,
+            _WARM_TOLERANCE,
+            plan,
+            first,
+            last,
         )
         step = min(_COOLING, temperature)
         temperature /= step
         # Costs keep their scalings; the masses in them do not scale with the temperature.
         g = step * (g - log_labels) + log_labels
     f, columns = _newton(
-        log_kernel, row_masses, label_masses, 1.0, g, _MAX_STEPS, plan, first, last
+        log_kernel,
+        row_masses,
+        label_masses,
+        1.0,
+        g,
+        _MAX_STEPS,
+        _MARGIN_TOLERANCE,
+        plan,
+        first,
+        last,
     )
     return f - np.log(row_masses), g - log_labels, columns
 
 
 @njit(**OPTIONS)
-def _slope_of_correction(q):
-    """Return the derivative of the correction in q."""
-    step = 1e-6
-    return (_correction(q + step) - _correction(q - step)) / (2.0 * step)
-
-
-@njit(**OPTIONS)
-def coupling_terms(log_kernel, row_masses, label_masses, pull):
+def coupling_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
     """Return log(permanent/n!) of the matrix in which every item stands as often as its mass.
 
     Entropic transport with the local correction of `kernels.coupling`; slopes as `mixture_terms`
@@ -233,6 +252,16 @@ def coupling_terms(log_kernel, row_masses, label_masses, pull):
     first, last = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     f, g, columns = _couple(log_kernel, row_masses, label_masses, plan, first, last)
     value = -lgamma(row_masses.sum() + 1.0)
+    # The dual is least where the margins are met: elsewhere it promises too much, by about what it
+    # would cost to bring the missing mass to the labels that lack it.
+    is_met = np.abs(columns - label_masses).sum() < 100.0 * _MARGIN_TOLERANCE * row_masses.sum()
+    for j in range(n_labels):
+        lack = label_masses[j] - columns[j]
+        if lack > 0.0 and not is_met:
+            worst = 0.0
+            for i in range(n_rows):
+                worst = min(worst, log_kernel[i, j] + f[i] + g[j])
+            value += lack * max(worst, _LEAST_LOG)
     row_q, column_q = np.zeros(n_rows), np.zeros(n_labels)
     for i in range(n_rows):
         for j in range(n_labels):
@@ -240,16 +269,18 @@ def coupling_terms(log_kernel, row_masses, label_masses, pull):
             row_q[i] += square / row_masses[i]
             column_q[j] += square / label_masses[j]
     for i in range(n_rows):
-        value += row_masses[i] * (0.5 * _correction(row_q[i]) - f[i])
+        value += row_masses[i] * (0.5 * correct(row_q[i]) - f[i])
     for j in range(n_labels):
-        value += label_masses[j] * (0.5 * _correction(column_q[j]) - g[j])
+        value += label_masses[j] * (0.5 * correct(column_q[j]) - g[j])
+    by_mass = np.empty(n_rows)
+    if not wants_slopes:
+        return value, by_mass
     row_slope, column_slope = np.empty(n_rows), np.empty(n_labels)
     for i in range(n_rows):
-        row_slope[i] = _slope_of_correction(row_q[i])
+        row_slope[i] = correct_slope(row_q[i])
     for j in range(n_labels):
-        column_slope[j] = _slope_of_correction(column_q[j])
+        column_slope[j] = correct_slope(column_q[j])
     by_row, by_column = np.zeros(n_rows), np.zeros(n_labels)
-    by_mass = np.empty(n_rows)
     for i in range(n_rows):
         crossing = 0.0
         for j in range(n_labels):
@@ -259,7 +290,7 @@ def coupling_terms(log_kernel, row_masses, label_masses, pull):
             by_row[i] += plan[i, j] * gain
             by_column[j] += plan[i, j] * gain
             crossing += column_slope[j] * density * plan[i, j] / row_masses[i]
-        by_mass[i] = 0.5 * _correction(row_q[i]) - row_q[i] * row_slope[i] - 0.5 * crossing - f[i]
+        by_mass[i] = 0.5 * correct(row_q[i]) - row_q[i] * row_slope[i] - 0.5 * crossing - f[i]
     # The margins hold the coupling: Σⱼ Pᵢⱼ(λᵢ + μⱼ) = by_row and Σᵢ Pᵢⱼ(λᵢ + μⱼ) = by_column.
     for i in range(n_rows):
         for j in range(first[i], last[i] + 1):
@@ -314,20 +345,21 @@ def enumerate_terms(log_kernel, n_rows_total, pull):
                     before[subset] += step
             pull[i, j] = pair / max(total, 1e-300)
         behind = before
-    if total <= 0.0:
+    # Below, products of densities have lost their digits: the coupling does better.
+    if total < 1e-290:
         return -np.inf
     count = lgamma(n_rows_total - n_labels + 1.0) - lgamma(n_rows_total + 1.0)
     return log(total) + tops.sum() + count
 
 
 @njit(**OPTIONS)
-def _grid(z, sigma):
+def _grid(z, sigma, n_cells_per_sigma):
     """Return the first node of a grid of predictions, its width, and its cells (0: it pays not).
 
     Nodes are whole multiples of a width that is a power of two below a quarter of sigma, so that
     neither moves with the weights or, but for jumps, with sigma.
     """
-    width = 2.0 ** np.floor(np.log2(sigma / _CELLS_PER_SIGMA))
+    width = 2.0 ** np.floor(np.log2(sigma / n_cells_per_sigma))
     lowest = np.floor(z.min() / width)
     n_cells = int(np.floor(z.max() / width) - lowest) + 2
     if z.size <= _LEAST_GRIDDED or n_cells > 0.8 * z.size:
@@ -336,11 +368,11 @@ def _grid(z, sigma):
 
 
 @njit(**OPTIONS)
-def _node_terms(log_kernel, masses, label_masses, pairing, pull):
+def _node_terms(log_kernel, masses, label_masses, pairing, wants_slopes, pull):
     """Return value and slopes of one pairing on nodes of predictions; fill `pull`."""
     n_rows, n_labels = log_kernel.shape
     if pairing == DRAWS:
-        return mixture_terms(log_kernel, masses, label_masses, pull)
+        return mixture_terms(log_kernel, masses, label_masses, wants_slopes, pull)
     n, m = masses.sum(), label_masses.sum()
     is_unit = n == n_rows and m == n_labels
     if is_unit and n_labels <= EXACT_LABELS and n_rows <= EXACT_ROWS:
@@ -348,27 +380,29 @@ def _node_terms(log_kernel, masses, label_masses, pairing, pull):
         if value > -np.inf:
             return value, np.zeros(n_rows)
     if n - m < 0.5:
-        return coupling_terms(log_kernel, masses, label_masses, pull)
+        return coupling_terms(log_kernel, masses, label_masses, wants_slopes, pull)
     # Rows without a label hold a joker each, which suits any row.
     wider, jokers = np.zeros((n_rows, n_labels + 1)), np.empty(n_labels + 1)
     wider[:, :n_labels] = log_kernel
     jokers[:n_labels], jokers[n_labels] = label_masses, n - m
     wide_pull = np.empty((n_rows, n_labels + 1))
-    value, by_mass = coupling_terms(wider, masses, jokers, wide_pull)
+    value, by_mass = coupling_terms(wider, masses, jokers, wants_slopes, wide_pull)
     pull[:] = wide_pull[:, :n_labels]
     return value, by_mass
 
 
 @njit(**OPTIONS)
-def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, grad):
+def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, wants_slopes, grad):
     """Return the log likelihood of one bag and its slope in log sigma; fill its slope in z.
 
-    `noise` holds sigma, and start and step of the two rows of `tables` (log density and
-    probability); tables without columns mean Gaussian noise of that sigma.
+    `noise` holds sigma, and start and step of the rows of `tables` (log density, probability below
+    and above); tables without columns mean Gaussian noise of that sigma.
     """
     sigma, start, step = noise[0], noise[1], noise[2]
     is_gaussian = tables.shape[1] == 0
-    lowest, width, n_cells = _grid(z, sigma)
+    # A shape cannot be narrowed by what the grid adds, so that its grid is finer.
+    per_sigma = _CELLS_PER_SIGMA if is_gaussian else 4.0 * _CELLS_PER_SIGMA
+    lowest, width, n_cells = _grid(z, sigma, per_sigma)
     if n_cells == 0:
         nodes, node_masses, narrowed = z, masses, sigma
     else:
@@ -384,11 +418,11 @@ def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, grad):
         narrowed = sqrt(sigma * sigma - width * width / 6.0) if is_gaussian else sigma
     shape = (nodes.size, low.size)
     log_kernel, in_z, in_sigma = np.empty(shape), np.empty(shape), np.empty(shape)
-    fill_log_kernel(
-        nodes, low, high, narrowed, start, step, tables[0], tables[1], log_kernel, in_z, in_sigma
-    )
+    fill_log_kernel(nodes, low, high, narrowed, start, step, tables, log_kernel, in_z, in_sigma)
     pull = np.empty(shape)
-    value, by_mass = _node_terms(log_kernel, node_masses, label_masses, pairing, pull)
+    value, by_mass = _node_terms(log_kernel, node_masses, label_masses, pairing, wants_slopes, pull)
+    if not wants_slopes:
+        return value, 0.0
     slope = (pull * in_sigma).sum() * (sigma / narrowed) ** 2
     if n_cells == 0:
         for i in range(z.size):
@@ -406,7 +440,7 @@ def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, grad):
 @njit(**OPTIONS)
 def evaluate_pairings(
     columns, masses, offsets, low, high, label_masses, label_offsets, shares, w, pairing, noise,
-    tables,
+    tables, wants_slopes,
 ):  # fmt: skip
     """Return Σ shares × log likelihoods of the bags, and its slopes in w and log sigma."""
     n = columns.shape[1]
@@ -419,9 +453,10 @@ def evaluate_pairings(
         project(columns, w, start, stop, z)
         bag_value, bag_slope = bag_terms(
             z[: stop - start], masses[start:stop], low[lo:hi], high[lo:hi], label_masses[lo:hi],
-            pairing, noise, tables, grad,
+            pairing, noise, tables, wants_slopes, grad,
         )  # fmt: skip
         value += shares[r] * bag_value
         slope += shares[r] * bag_slope
-        add_chain(columns, grad, start, stop, shares[r], gradient)
+        if wants_slopes:
+            add_chain(columns, grad, start, stop, shares[r], gradient)
     return value, gradient, slope

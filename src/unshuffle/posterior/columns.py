@@ -38,13 +38,13 @@ class Columns:
     has_intercept: bool
     shift: float
 
-    def widen(self, x: np.ndarray) -> np.ndarray:
+    def widen(self, x: np.ndarray, level: float | np.ndarray = 0.0) -> np.ndarray:
         """Put zeros where constant columns were, and the intercept (the labels are centred)."""
         p = len(self.is_kept)
         full = np.zeros((len(x), p + self.has_intercept))
         full[:, :p][:, self.is_kept] = x[:, : int(self.is_kept.sum())]
         if self.has_intercept:
-            full[:, -1] = -self.shift
+            full[:, -1] = level - self.shift
         return full
 
 

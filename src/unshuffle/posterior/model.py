@@ -1,23 +1,25 @@
-"""The posterior density of weights and noise, in standard units."""
+"""The posterior density of weights, noise and curve, in standard units."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import exp, log
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import exp, log, sqrt
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from unshuffle import kernels
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
+from unshuffle.core.products import predict_rows
+from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
+from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes, make_shapes
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
-# Step of differences in log sigma: far above the Sinkhorn tolerance, far below the width of modes.
-_STEP = 0.01
 
 
 @dataclass
@@ -35,48 +37,83 @@ class Counter:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Log posterior of θ = [weights …, log sigma] (log sigma absent where the noise is known).
+    """Log posterior of θ = [weights …, log sigma, curve, level].
 
-    The bag means leave the permanent exactly, since the sum over a bag does not depend on the
-    permutation: `within` and `labels` are centred in each bag, and the means `bag_rows`,
-    `bag_labels` enter as ordinary Gaussian residuals. `power` below one weakens what the deviations
-    say, `means_power` what the means say. Evaluations that do not wait for one another go to
+    Log sigma is absent where the noise is known, the curve where its prior is closed, the level
+    (the intercept of centred rows) where it is integrated out or there is none. `rows` (p, n)
+    are the standardised columns, `masses` how often each row counts. The law of the labels is a
+    weighted sum of the deviations inside bags (`shapes`, at a `power` below one where they are not
+    trusted in full) and of the `means` of bags. Evaluations that do not wait for one another go to
     `n_jobs` threads.
     """
 
-    within: np.ndarray
-    labels: np.ndarray
+    rows: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
     bag_rows: np.ndarray
     bag_labels: np.ndarray
-    offsets: np.ndarray
     covariance: np.ndarray
-    dof: float
+    shapes: Shapes
+    means: BagMeans
     log_sigma: float | None
     options: Settings
+    third: np.ndarray
+    has_level: bool = False
     power: float = 1.0
-    means_power: float = 1.0
     n_jobs: int | None = None
     evaluations: Counter = field(default_factory=Counter)
 
     @property
-    def n(self) -> int:
-        """Number of labels."""
-        return len(self.labels)
+    def n(self) -> float:
+        """Number of labels, as the deviations count."""
+        return float(self.shapes.worth.sum())
 
     @property
     def p(self) -> int:
         """Number of weights, the intercept left out."""
-        return self.within.shape[1]
+        return len(self.rows)
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Labels of every bag, as they count."""
+        return self.shapes.worth
+
+    @property
+    def curve_scale(self) -> float:
+        """Prior sd of the curve: it opens with the bags, since in one bag nothing tells a curve
+        from other weights.
+        """
+        return self.options.curve_scale * (1.0 - 1.0 / self.n_bags) ** 2
+
+    @property
+    def has_curve(self) -> bool:
+        """Whether the curve is a free coordinate."""
+        return self.curve_scale > 0.0
 
     @property
     def dim(self) -> int:
-        """Number of free coordinates: the weights, and log sigma unless it is known."""
-        return self.p + (self.log_sigma is None)
+        """Number of free coordinates: weights, log sigma unless known, the curve unless flat."""
+        return self.p + (self.log_sigma is None) + self.has_curve + self.has_level
 
-    @property
+    @cached_property
     def bag_of_row(self) -> np.ndarray:
         """The bag of every row."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return np.repeat(np.arange(self.n_bags), np.diff(self.offsets))
+
+    @cached_property
+    def row_totals(self) -> np.ndarray:
+        """Rows of every bag, by mass."""
+        return np.add.reduceat(self.masses, self.offsets[:-1])
+
+    @cached_property
+    def within(self) -> np.ndarray:
+        """The columns less the means of their bags, (p, n)."""
+        return self.rows - self.bag_rows.T[:, self.bag_of_row]
 
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Split coordinates into weights and log sigma, which is kept inside its range."""
@@ -85,13 +122,142 @@ class Target:
             return w, self.log_sigma
         return w, float(min(max(theta[self.p], LOG_SIGMA_MIN), LOG_SIGMA_MAX))
 
-    def likelihood(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood at its powers, and its slopes in weights and log sigma."""
+    def join(self, w: np.ndarray, log_sigma: float) -> np.ndarray:
+        """Return the coordinates of weights and a noise level, the curve flat."""
+        level = [log_sigma] if self.log_sigma is None else []
+        return np.concatenate([w, level, [0.0] * (self.has_curve + self.has_level)])
+
+    def curve(self, theta: np.ndarray) -> float:
+        """Return the curve's coordinate."""
+        return float(theta[self.curve_place]) if self.has_curve else 0.0
+
+    @property
+    def curve_place(self) -> int:
+        """Where the curve stands among the coordinates, if it is one of them."""
+        return self.p + (self.log_sigma is None)
+
+    def level(self, theta: np.ndarray) -> float:
+        """Return the level's coordinate."""
+        return float(theta[-1]) if self.has_level else 0.0
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """Turn draws of θ into the least-squares slopes of their laws, w + c Σ⁻¹ cov(x, z²)."""
+        w = x[:, : self.p]
+        if not self.has_curve:
+            return w
+        moments = np.einsum("jkl,mk,ml->mj", self.third, w, w)
+        inverse = np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True)
+        at = self.curve_place
+        return w + x[:, at : at + 1] * np.einsum("jk,mk->mj", inverse, moments)
+
+    def predict(self, theta: np.ndarray) -> np.ndarray:
+        """Return the law's mean of every row; an intercept integrated out is left out."""
+        w, curve = theta[: self.p], self.curve(theta)
+        z = predict_rows(self.rows.T, w) + self.level(theta)
+        if not curve:
+            return z
+        straight = z - self.level(theta)
+        return z + curve * (straight**2 - float(w @ self.covariance @ w))
+
+    def _bend(
+        self, w: np.ndarray, curve: float, level: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the slopes of the mean law in (w, c, level), (k, n), their bag means, and a point.
+
+        The law g = z + c (z² − mean z²) + level is the product of its slopes with the point
+        (w, −c, level), so that whoever evaluates a linear law evaluates the curved one and its
+        exact slopes. They are centred in each bag where the shapes are.
+        """
+        if not self.has_curve and self.shapes.is_centred:
+            return self.within, self.bag_rows, w
+        slopes, point = self.rows, w
+        if self.has_curve:
+            pull = self.covariance @ w
+            z = predict_rows(self.rows.T, w)
+            bent = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * pull)[:, None]
+            slopes = np.vstack([bent, z * z - float(w @ pull)])
+            point = np.append(w, -curve)
+        if self.has_level:
+            slopes = np.vstack([slopes, np.ones(slopes.shape[1])])
+            point = np.append(point, level)
+        sums = np.add.reduceat(slopes * self.masses, self.offsets[:-1], axis=1)
+        means = sums / self.row_totals
+        if self.shapes.is_centred:
+            slopes = slopes - means[:, self.bag_of_row]
+        return np.ascontiguousarray(slopes), np.ascontiguousarray(means.T), point
+
+    def _gaps(
+        self, columns: np.ndarray, means: np.ndarray, point: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the gaps of bag means, the variances of predictions in bags, and predictions.
+
+        Where the variances do not matter they are zero, and the predictions None.
+        """
+        gaps = self.bag_labels - predict_rows(means, point)
+        if not isinstance(self.shapes, PairedShapes) or not self.means.factors.any():
+            return gaps, np.zeros(self.n_bags), None
+        z = predict_rows(columns.T, point)
+        return gaps, self.shapes.prediction_variances(z), z
+
+    @property
+    def _means_power(self) -> float:
+        """How much the means count beside the shapes, which hold them unless they are centred."""
+        return 1.0 if self.shapes.is_centred else 1.0 - self.power
+
+    def likelihood(
+        self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
+    ) -> tuple[float, np.ndarray, float]:
+        """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
         self.evaluations.add()
-        return kernels.log_likelihood(
-            self.within, self.labels, self.offsets, self.bag_rows, self.bag_labels, w, log_sigma,
-            self.dof, self.power, self.means_power,
-        )  # fmt: skip
+        columns, means, point = self._bend(w, curve, level)
+        value, gradient, slope = self.shapes.evaluate(columns, point, log_sigma, True)
+        gaps, variances, z = self._gaps(columns, means, point)
+        other, by_gap, by_variance, other_slope = self.means.evaluate(gaps, variances, log_sigma)
+        others = -(means * by_gap[:, None]).sum(axis=0)
+        if z is not None and isinstance(self.shapes, PairedShapes):
+            others = others + self.shapes.pull_variances(columns, z, by_variance)
+        share = self._means_power
+        return (
+            self.power * value + share * other,
+            self.power * gradient + share * others,
+            self.power * slope + share * other_slope,
+        )
+
+    def evaluate(
+        self, w: np.ndarray, log_sigma: float, curve: float, level: float = 0.0
+    ) -> tuple[float, float]:
+        """Return the log likelihoods of shapes and of means, at full power, without slopes."""
+        self.evaluations.add()
+        columns, means, point = self._bend(w, curve, level)
+        value = self.shapes.evaluate(columns, point, log_sigma, False)[0]
+        gaps, variances, _ = self._gaps(columns, means, point)
+        return value, self.means.evaluate(gaps, variances, log_sigma)[0]
+
+    def value(self, w: np.ndarray, log_sigma: float) -> float:
+        """Return the log likelihood of a straight law at its power."""
+        shapes, means = self.evaluate(w, log_sigma, 0.0)
+        return self.mix(shapes, means)
+
+    def mix(self, shapes: Any, means: Any) -> Any:
+        """Return the log likelihood at its power from its two parts, numbers or arrays."""
+        return self.power * shapes + self._means_power * means
+
+    def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
+        """Return the probability that bags are offset, and the offsets' mean sd, at a point."""
+        w, log_sigma = self.split(theta)
+        gaps, variances, _ = self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))
+        return self.means.offset_law(gaps, variances, log_sigma)
+
+    def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return both ends of the labels, how much each counts, and where bags begin and end."""
+        shapes = self.shapes
+        if isinstance(shapes, PairedShapes):
+            sizes = np.diff(shapes.labels.offsets)
+            labels, shares = shapes.labels, np.repeat(shapes.shares, sizes)
+            return labels.low, labels.high, labels.masses * shares, labels.offsets
+        assert isinstance(shapes, PermutationShapes)
+        y = shapes.labels + self.bag_labels[self.bag_of_row]
+        return y, y, np.ones(len(y)), self.offsets
 
     def prior(
         self, w: np.ndarray, log_sigma: float, tilt: float
@@ -111,78 +277,67 @@ class Target:
         both = o.share_low + o.share_high
         ratio = noise / o.tilt_share
         half = 0.5 * tilt * o.tilt_weight
-        value = -0.5 * float(w @ w) / o.weight_scale**2 + k * log(signal) - both * log(total)
+        # The tilt goes from the intervals' bound on the weights to the estimate's closer one.
+        bound = (1.0 - tilt) / o.weight_scale**2 + tilt / min(o.lean_scale, o.weight_scale) ** 2
+        value = -0.5 * float(w @ w) * bound + k * log(signal) - both * log(total)
         value += 2.0 * o.share_low * log_sigma - half * np.log1p(ratio)
         along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
-        gradient = -w / o.weight_scale**2 + along * pull
+        gradient = -w * bound + along * pull
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         slope -= 2.0 * half * ratio / (1.0 + ratio)
         return value, gradient, slope
 
-    def noise_offset(self, theta: np.ndarray) -> float:
-        """Return what the kernel's slope in log sigma lacks, by a central difference.
-
-        The correction's slope is that of a Gaussian band: off by a few hundredths per row, which
-        is nothing at n = 100 but leads a climb astray at n = 10 000. It changes slowly, so that a
-        climb needs it only at its start and end.
-        """
-        if self.log_sigma is not None:
-            return 0.0
-        w, level = self.split(theta)
-        up, down = (self.likelihood(w, level + step)[0] for step in (_STEP, -_STEP))
-        return (up - down) / (2 * _STEP) - self.likelihood(w, level)[2]
-
     def __call__(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient in the free coordinates."""
         w, log_sigma = self.split(theta)
-        value, gradient, slope = self.likelihood(w, log_sigma)
+        curve, level = self.curve(theta), self.level(theta)
+        value, gradient, slope = self.likelihood(w, log_sigma, curve, level)
         prior, prior_gradient, prior_slope = self.prior(w, log_sigma, tilt)
-        gradient = gradient + prior_gradient
+        parts = [gradient[: self.p] + prior_gradient]
         if self.log_sigma is None:
-            gradient = np.append(gradient, slope + prior_slope)
-        return value + prior, gradient
+            parts.append(np.array([slope + prior_slope]))
+        if self.has_curve:
+            prior -= 0.5 * (curve / self.curve_scale) ** 2
+            parts.append(np.array([gradient[self.p] - curve / self.curve_scale**2]))
+        if self.has_level:
+            parts.append(gradient[-1:])
+        return value + prior, np.concatenate(parts)
 
-    def parts(self, theta: np.ndarray) -> tuple[float, float, float]:
-        """Return log likelihood (at its powers), log prior, and log prior with the full tilt."""
+    def parts(self, theta: np.ndarray) -> tuple[float, float, float, float]:
+        """Return log likelihood of shapes (full power) and means, log prior plain and tilted."""
         if self.log_sigma is None and not LOG_SIGMA_MIN <= theta[self.p] <= LOG_SIGMA_MAX:
-            return -1e300, 0.0, 0.0  # outside the prior's support
+            return -1e300, 0.0, 0.0, 0.0  # outside the prior's support
         w, log_sigma = self.split(theta)
-        value = self.likelihood(w, log_sigma)[0]
+        curve = self.curve(theta)
+        value, means = self.evaluate(w, log_sigma, curve, self.level(theta))
         if not np.isfinite(value):
-            return -1e300, 0.0, 0.0
-        return value, self.prior(w, log_sigma, 0.0)[0], self.prior(w, log_sigma, 1.0)[0]
+            return -1e300, 0.0, 0.0, 0.0
+        bend = -0.5 * (curve / self.curve_scale) ** 2 if self.has_curve else 0.0
+        return (
+            value,
+            means,
+            self.prior(w, log_sigma, 0.0)[0] + bend,
+            self.prior(w, log_sigma, 1.0)[0] + bend,
+        )
+
+    def draw_levels(self, x: np.ndarray, sigma: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the intercept of centred rows at draws of θ; integrated out, it is Gaussian."""
+        if self.has_level:
+            return x[:, -1]
+        return sigma / sqrt(float(self.means.m.sum())) * rng.standard_normal(len(x))
+
+    def mean_level(self, x: np.ndarray, shares: np.ndarray) -> float:
+        """Return the mean level of weighted draws; integrated out, it is that of centred labels."""
+        return float((shares * x[:, -1]).sum()) if self.has_level else 0.0
 
     def squared_distance(self, a: np.ndarray, b: np.ndarray) -> float:
         """Return the variance of the difference of two answers' predictions."""
         gap = a[: self.p] - b[: self.p]
         return float(gap @ self.covariance @ gap)
 
-
-def make_target(
-    features: np.ndarray,
-    bags: Bags,
-    dof: float,
-    log_sigma: float | None,
-    options: Settings,
-    n_jobs: int | None = None,
-) -> Target:
-    """Split standardised data into bag means and deviations from them."""
-    sizes, y = bags.sizes, bags.y
-    bag_of_row = np.repeat(np.arange(bags.n_bags), sizes)
-    bag_rows = np.add.reduceat(features, bags.offsets[:-1], axis=0) / sizes[:, None]
-    bag_labels = np.add.reduceat(y, bags.offsets[:-1]) / sizes
-    return Target(
-        within=np.ascontiguousarray(features - bag_rows[bag_of_row]),
-        labels=y - bag_labels[bag_of_row],
-        bag_rows=np.ascontiguousarray(bag_rows),
-        bag_labels=bag_labels,
-        offsets=np.ascontiguousarray(bags.offsets, dtype=np.int64),
-        covariance=features.T @ features / bags.n,
-        dof=dof,
-        log_sigma=log_sigma,
-        options=options,
-        n_jobs=n_jobs,
-    )
+    def with_offsets(self, share: float, sd: float | None = None) -> Target:
+        """Return the target with a prior probability, or a given sd, of offsets between bags."""
+        return replace(self, means=replace(self.means, offset_share=share, offset_sd=sd))
 
 
 def pose(
@@ -203,6 +358,53 @@ def pose(
     known, shift = split_noise(noise, LOG_SIGMA_MIN)
     if not has_intercept:
         bags = bags.mapped(bags.X, shift, 1.0)
-    features = np.ascontiguousarray(bags.X[:, :p][:, is_kept])
-    target = make_target(features, bags, bags.n - float(has_intercept), known, options, n_jobs)
-    return target, Columns(is_kept, has_intercept, shift), bags
+    target = make_target(bags, np.flatnonzero(is_kept), has_intercept, noise, options)
+    return (
+        replace(target, log_sigma=known, n_jobs=n_jobs),
+        Columns(is_kept, has_intercept, shift),
+        bags,
+    )
+
+
+def make_target(
+    bags: Bags,
+    kept: np.ndarray,
+    has_intercept: bool,
+    noise: Noise | None,
+    options: Settings,
+) -> Target:
+    """Split standardised data into bag means and deviations from them; the noise is unknown."""
+    stats = bags.statistics
+    rows = np.ascontiguousarray(bags.columns[kept])
+    masses = np.ascontiguousarray(bags.rows.masses)
+    shapes = make_shapes(bags, noise)
+    m = np.asarray(stats.m, dtype=float)
+    is_paired = isinstance(shapes, PairedShapes)
+    weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
+    third = np.empty((0, 0, 0))
+    if options.curve_scale > 0.0 and bags.n_bags > 1:
+        # cov(x, x xᵀ): without an intercept the rows have a mean.
+        gram, mean = stats.gram[np.ix_(kept, kept)], (rows * weights).sum(axis=1)
+        third = np.einsum("ji,ki,li->jkl", rows * weights, rows, rows)
+        third -= mean[:, None, None] * gram
+    return Target(
+        rows=rows,
+        masses=masses,
+        offsets=np.ascontiguousarray(bags.offsets, dtype=np.int64),
+        bag_rows=np.ascontiguousarray(stats.row_means[:, kept]),
+        bag_labels=stats.label_means,
+        covariance=stats.gram[np.ix_(kept, kept)],
+        shapes=shapes,
+        means=BagMeans(
+            m=m,
+            fixed=shapes.spreads / m if isinstance(shapes, PairedShapes) else np.zeros(len(m)),
+            factors=bags.pairing.row_factors(np.asarray(stats.n, dtype=float), m)
+            if is_paired
+            else np.zeros(len(m)),
+            has_intercept=has_intercept and shapes.is_centred,
+        ),
+        log_sigma=None,
+        options=options,
+        third=third,
+        has_level=has_intercept and not shapes.is_centred,
+    )

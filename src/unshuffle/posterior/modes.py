@@ -18,9 +18,8 @@ _OVERSTEP = 1.7
 SAME_MODE = 0.0025
 # An expected gain below 0.01 nats is not worth a step.
 _LEAST_GAIN = 0.01
-# Climbs end within a dozen steps; the limit only ends those that wander. Each climb is run twice,
-# the second time with the slope in log sigma mended where the first one ended.
-_MAX_STEPS, _N_MENDED = 30, 2
+# Climbs end within a dozen steps; the limit only ends those that wander.
+_MAX_STEPS = 30
 
 # A mode: its log posterior and its coordinates.
 Mode = tuple[float, np.ndarray]
@@ -29,7 +28,7 @@ Mode = tuple[float, np.ndarray]
 def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
     """Draw starts from the bag means and from the prior, scaled onto the sphere of two moments."""
     p, share = target.p, ANNEALING[-1]
-    rows = target.bag_rows * np.diff(target.offsets)[:, None] / share
+    rows = target.bag_rows * target.sizes[:, None] / share
     precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
     centre = np.linalg.solve(precision, rows.T @ target.bag_labels)
     factor = np.linalg.cholesky(precision)
@@ -39,7 +38,8 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     # A third ignores the bag means (they mislead when the model is wrong), half of that uniform
     # in predictions.
     w[:third] = rng.standard_normal((third, p))
-    w[: third // 2] = (w[: third // 2] / np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
+    # The symmetric root: rounding chooses the signs of eigenvectors.
+    w[: third // 2] = w[: third // 2] @ (vectors / np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
     if np.abs(centre).max() > 1e-9:
         w[-1] = centre
     power = np.einsum("ij,jk,ik->i", w, target.covariance, w)
@@ -50,20 +50,10 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
     """Follow the likelihood from broad noise to narrow; return value and end at the last level."""
     variance = target.options.weight_scale**2
     for share, solver in zip(ANNEALING, solvers, strict=True):
-        gradient = target.likelihood(w, 0.5 * log(share))[1]
+        gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
         w = w + _OVERSTEP * (solver @ (gradient - w / variance))
-    value = target.likelihood(w, 0.5 * log(ANNEALING[-1]))[0]
+    value = target.value(w, 0.5 * log(ANNEALING[-1]))
     return value - 0.5 * float(w @ w) / variance, w
-
-
-def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
-    """Climb to a mode; the kernel's slope in log sigma is mended at the start and once again."""
-    for _ in range(_N_MENDED):
-        offset = np.zeros(target.dim)
-        if target.log_sigma is None:
-            offset[target.p] = target.noise_offset(theta)
-        value, theta = _climb(target, theta, tilt, offset)
-    return value, theta
 
 
 def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mode]:
@@ -71,19 +61,19 @@ def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mod
     return map_all(lambda theta: climb(target, theta, tilt), thetas, target.n_jobs)
 
 
-def _climb(target: Target, theta: np.ndarray, tilt: float, offset: np.ndarray) -> Mode:
+def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
     """Climb by BFGS with the complete-data curvature as first metric."""
     p, d = target.p, target.dim
     metric = _first_metric(target, theta)
     value, gradient = target(theta, tilt)
-    gradient = gradient + offset
     for _ in range(_MAX_STEPS):
         step = metric @ gradient
         gain = float(step @ gradient)
         if gain < 2 * _LEAST_GAIN:
             break
         # A step of more than one in log sigma leaves the range in which the metric means anything.
-        scale = min(1.0, 1.0 / abs(step[p])) if d > p and step[p] != 0.0 else 1.0
+        is_free = target.log_sigma is None
+        scale = min(1.0, 1.0 / abs(step[p])) if is_free and step[p] != 0.0 else 1.0
         for _ in range(6):
             trial = theta + scale * step
             trial_value, trial_gradient = target(trial, tilt)
@@ -92,7 +82,6 @@ def _climb(target: Target, theta: np.ndarray, tilt: float, offset: np.ndarray) -
             scale *= 0.35
         else:
             break
-        trial_gradient = trial_gradient + offset
         move, change = trial - theta, gradient - trial_gradient
         inner = float(move @ change)
         if inner > 1e-10 * sqrt(float(move @ move) * float(change @ change)):
@@ -109,14 +98,20 @@ def _first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature if half of the information survived the shuffling."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])
-    rows = target.bag_rows * np.diff(target.offsets)[:, None]
+    rows = target.bag_rows * target.sizes[:, None]
     information = 0.5 * target.power * target.n * target.covariance
-    information += target.means_power * (rows.T @ target.bag_rows)
+    information += rows.T @ target.bag_rows
     ridge = np.eye(p) / target.options.weight_scale**2
     metric = np.zeros((d, d))
     metric[:p, :p] = np.linalg.inv(information / share + ridge)
-    if d > p:
+    if target.log_sigma is None:
         metric[p, p] = 4.0 / (target.power * target.n + 4.0)
+    if target.has_curve:
+        # As for a weight: the variance of z² about 2.
+        at = target.curve_place
+        metric[at, at] = 1.0 / (target.power * target.n / share + target.curve_scale**-2)
+    if target.has_level:
+        metric[-1, -1] = 1.0 / (0.5 * target.n / share + 1.0)
     return metric
 
 
@@ -153,9 +148,8 @@ def find_modes(
     solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
     drawn = list(draw_starts(target, count_starts(target), rng))
     ends = map_all(lambda w: _anneal(target, w, solvers), drawn, target.n_jobs)
-    starts = [
-        np.append(w, 0.5 * log(ANNEALING[-1])) for _, w in keep_distinct(target, ends, o.n_refined)
-    ]
-    starts += [np.append(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
-    refined = climb_all(target, [start[: target.dim] for start in starts], 1.0)
+    best = keep_distinct(target, ends, o.n_refined)
+    starts = [target.join(w, 0.5 * log(ANNEALING[-1])) for _, w in best]
+    starts += [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
+    refined = climb_all(target, starts, 1.0)
     return keep_distinct(target, refined, o.n_components)

@@ -7,7 +7,7 @@ of noise levels mixes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, log, sqrt
 from threading import Event
 from typing import Any, ClassVar
@@ -60,7 +60,7 @@ class Sampler(Strategy):
 
     Parameters
     ----------
-    prior : Settings, default=Settings()
+    prior : Settings, default=Settings(weight_scale=1.0)
         A ``Likelihood(…)`` will do. Its `weight_scale`, `share_low` and `share_high` are the
         prior; its other fields are not used: the likelihood counts in full.
     n_runs : int, default=4
@@ -77,7 +77,7 @@ class Sampler(Strategy):
     [2.0, 1.0]
     """
 
-    prior: Settings = field(default_factory=Settings)
+    prior: Settings = field(default_factory=lambda: Settings(weight_scale=1.0))
     n_runs: int = 4
     n_sweeps: int = 800
     n_levels: int | None = None
@@ -131,7 +131,8 @@ class Sampler(Strategy):
 def solve(problem: Problem, options: Sampler, rng: np.random.Generator, effort: Effort) -> Solution:
     """Sample the posterior of a problem in standard units."""
     bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
-    posed = pose(bags, has_intercept, noise, options.prior)
+    # The sampler's law is straight: its curve and its bags' offsets are closed.
+    posed = pose(bags, has_intercept, noise, replace(options.prior, curve_scale=0.0))
     if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, _ = posed

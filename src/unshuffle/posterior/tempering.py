@@ -144,9 +144,7 @@ class Run:
 def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
     """Turn the target's data to the axes in which XᵀX is diagonal; return them and the axes."""
     o = target.options
-    bag = target.bag_of_row
-    features = target.within + target.bag_rows[bag]
-    labels = target.labels + target.bag_labels[bag]
+    features, labels = target.rows.T, target.label_items()[0]
     spreads, axes = np.linalg.eigh(target.covariance)
     spreads = np.maximum(spreads, 0.0)
     ends = zip(target.offsets[:-1], target.offsets[1:], strict=True)
@@ -156,13 +154,18 @@ def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
         rows=multiply(features, axes),
         labels=labels,
         offsets=target.offsets,
-        gram=target.n * spreads,
+        gram=len(labels) * spreads,
         spreads=spreads,
         reach=np.array(reach),
         prior=np.array([o.weight_scale, o.share_low + o.share_high, excess, SIGNAL_FLOOR]),
         squares=dot(labels, labels),
     )
     return model, axes
+
+
+def _degrees(target: Target) -> float:
+    """Return the factors 1/sigma of the labels' density, the intercept's integrated out."""
+    return target.n - float(target.means.has_intercept)
 
 
 def _make_levels(precisions: np.ndarray, target: Target) -> np.ndarray:
@@ -285,14 +288,14 @@ def _weigh_noise(
     steps = bridge_levels(above - own[:, :-1], own[:, 1:] - below)
     first = log_prior_mass(model.spreads, scale, (both, excess, floor), float(nodes[0]))
     low_power = target.options.share_low
-    values = first + np.append(0.0, np.cumsum(steps)) + (2.0 * low_power - target.dof) * nodes
+    values = first + np.append(0.0, np.cumsum(steps)) + (2.0 * low_power - _degrees(target)) * nodes
     if target.log_sigma is not None:
         return values, nodes[-1:], values[-1:]
     variance = np.exp(2.0 * nodes)
     total = power + variance
     slopes = residual / variance - 2.0 * both * variance / total
     slopes += 2.0 * excess * floor * variance / (power + floor * total)
-    slope = slopes.mean(axis=0) + 2.0 * low_power - target.dof
+    slope = slopes.mean(axis=0) + 2.0 * low_power - _degrees(target)
     n_hot = int((nodes == nodes[0]).sum()) - 1
     grid = np.linspace(nodes[-1], nodes[0], _N_GRID)
     curve = CubicHermiteSpline(nodes[n_hot:][::-1], values[n_hot:][::-1], slope[n_hot:][::-1])

@@ -1,0 +1,78 @@
+"""A population of walkers, for posteriors that importance sampling cannot follow.
+
+At a low power the posterior of many columns is a broad shell: no mixture of few ellipses covers it,
+but walkers that step along the differences of one another (differential evolution) cross it easily.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+
+from unshuffle.posterior.importance import Sample, flatten
+from unshuffle.posterior.model import Target
+from unshuffle.solvers.threads import map_all
+
+# Walkers move in two halves, each along differences of the other, so that a half is evaluated at
+# once. Two thirds of the sweeps are kept.
+_N_WALKERS, _N_SWEEPS = 64, 45
+# The step of differential evolution that is best for Gaussians, and the jitter that makes it
+# irreducible, as a share of the walkers' spread.
+_STEP, _JITTER = 2.38, 1e-3
+# One step in ten is a whole difference, which leads from mode to mode.
+_WHOLE = 0.1
+
+
+def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
+    """Walk on from a thin sample of the target; the walkers' draws take its place."""
+    d = target.dim
+    chosen = rng.choice(len(sample.x), _N_WALKERS, p=flatten(sample.log_plain, 0.5 * _N_WALKERS))
+    x, parts = sample.x[chosen].copy(), sample.parts[chosen].copy()
+    value = _log_posterior(target, parts)
+    jitter = _JITTER * x.std(axis=0) + 1e-12
+    seen_x, seen_parts = [], []
+    halves = np.arange(_N_WALKERS).reshape(2, -1)
+    for sweep in range(_N_SWEEPS):
+        for mine, others in (halves, halves[::-1]):
+            pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
+            length = np.where(rng.random(len(mine)) < _WHOLE, 1.0, _STEP / sqrt(2.0 * d))
+            trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
+            trial += jitter * rng.standard_normal(trial.shape)
+            trial_parts = np.array(map_all(target.parts, list(trial), target.n_jobs))
+            trial_value = _log_posterior(target, trial_parts)
+            is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
+            moved = mine[is_taken]
+            x[moved], parts[moved] = trial[is_taken], trial_parts[is_taken]
+            value[moved] = trial_value[is_taken]
+        if 3 * sweep >= _N_SWEEPS:
+            seen_x.append(x.copy())
+            seen_parts.append(parts.copy())
+    kept, their = np.array(seen_x), np.vstack(seen_parts)
+    flat = kept.reshape(-1, d)
+    # Equal weights that keep the evidence, which walkers do not tell.
+    plain = np.full(len(flat), sample.log_evidence)
+    return replace(
+        sample,
+        x=flat,
+        slopes=target.slopes(flat),
+        log_plain=plain,
+        log_tilted=plain + their[:, 3] - their[:, 2],
+        effective_draws=_count_effective(kept),
+        parts=their,
+    )
+
+
+def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
+    """Return the log posterior of draws from the parts of their density."""
+    return target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]
+
+
+def _count_effective(kept: np.ndarray) -> float:
+    """Return how many independent draws the walkers' means are worth, by the worst coordinate."""
+    n_sweeps, n_walkers, _ = kept.shape
+    between = kept.mean(axis=0).var(axis=0)
+    total = kept.reshape(-1, kept.shape[2]).var(axis=0)
+    ratio = float(np.max(between / np.maximum(total, 1e-300)))
+    return n_walkers * min(1.0 / max(ratio, 1e-300), float(n_sweeps))

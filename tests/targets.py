@@ -1,0 +1,55 @@
+"""Posteriors to test: the targets of simulated data, and draws of the plain shuffled model."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from unshuffle import Likelihood
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
+from unshuffle.core.strategy import Effort
+from unshuffle.posterior.importance import normalise
+from unshuffle.posterior.likelihood import _fit_least_squares, _sample_at
+from unshuffle.posterior.model import pose
+from unshuffle.posterior.modes import find_modes
+
+# The law of the sampler and of enumeration: straight, with the sampler's bound on the weights.
+PLAIN = Likelihood(curve_scale=0.0, weight_scale=1.0)
+
+
+def pose_bags(bags, options=PLAIN, has_intercept=True, noise=None):
+    """Return target, columns, bags and scaling of bags in the user's units."""
+    bags, scaling = standardise(bags, has_intercept, has_intercept)
+    known = None if noise is None else noise.divided_by(scaling.label_scale)
+    return *pose(bags, has_intercept, known, options), scaling
+
+
+def pose_data(data, options=PLAIN, has_intercept=True, noise=None):
+    """Return target, columns, bags and scaling of simulated data."""
+    return pose_bags(make_bags(data.X, data.y, data.groups), options, has_intercept, noise)
+
+
+def log_constant(target):
+    """Return what the target's log likelihood has beyond the densities without constants.
+
+    The gap of a bag of m labels has the density √m/σ exp(−m gap²/2σ²), and the common level is
+    integrated out, which leaves σ/√n.
+    """
+    m = target.means.m
+    return 0.5 * np.log(m).sum() - 0.5 * np.log(m.sum()) * target.means.has_intercept
+
+
+def sample_plainly(data, has_intercept=True, noise=None, rng=0):
+    """Return draws in standard units, their shares and the log evidence, at full power.
+
+    The posterior of a straight law without offsets: what the sampler and enumeration have. The
+    evidence is that of densities without constants.
+    """
+    rng = np.random.default_rng(rng)
+    # Seven rows can have hundreds of modes: more draws than a fit takes.
+    options = replace(PLAIN, n_draws=1500, min_rounds=3)
+    target, columns, bags, _ = pose_data(data, options, has_intercept, noise)
+    fitted = _fit_least_squares(bags, columns, rng, Effort())
+    sample = _sample_at(target, find_modes(target, fitted, rng), 1.0, rng)[1]
+    shares = normalise(sample.log_plain)[0]
+    return sample.slopes, shares, sample.log_evidence - log_constant(target)

@@ -1,0 +1,321 @@
+"""Laws of the likelihood kernels of every pairing: sums by enumeration, slopes by differences."""
+
+from math import lgamma
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import oracles
+from unshuffle.core.noise import StudentNoise
+from unshuffle.kernels import densities, pairings
+
+NO_TABLES = np.empty((3, 0))
+LEVELS = {"low": 0.05, "middle": 0.4, "high": 3.0}
+all_levels = pytest.mark.parametrize("sigma", LEVELS.values(), ids=LEVELS)
+
+
+def draw_kernel(n_rows, n_labels, sigma, seed=0):
+    """Return the log densities of labels that come from some of the rows."""
+    rng = np.random.default_rng(seed)
+    z = np.sort(rng.exponential(size=n_rows))
+    y = np.sort(rng.choice(z, n_labels, replace=False) + sigma * rng.normal(size=n_labels))
+    return -0.5 * ((y - z[:, None]) / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi))
+
+
+def couple(log_kernel, row_masses=None, label_masses=None):
+    """Return value, slopes in the log kernel and slopes in the masses of the rows."""
+    pull = np.full(log_kernel.shape, np.nan)
+    masses = [
+        np.ones(size) if given is None else given
+        for size, given in zip(log_kernel.shape, (row_masses, label_masses), strict=True)
+    ]
+    value, by_mass = pairings.coupling_terms(log_kernel, *masses, True, pull)
+    return value, pull, by_mass
+
+
+def add_joker(log_kernel):
+    """Return the kernel with a label that suits any row, and the labels' masses."""
+    n_rows, n_labels = log_kernel.shape
+    wider = np.concatenate([log_kernel, np.zeros((n_rows, 1))], axis=1)
+    return wider, np.append(np.ones(n_labels), float(n_rows - n_labels))
+
+
+def difference(function, place, step):
+    """Return the difference of a function of a matrix in one of its entries."""
+
+    def moved(by):
+        by_entry = np.zeros(function.shape)
+        by_entry[place] = by
+        return by_entry
+
+    return (function(moved(step)) - function(moved(-step))) / (2 * step)
+
+
+def check_pull(value, log_kernel, pull, places, step, tolerance):
+    """Compare slopes in a few entries of a log kernel with differences."""
+
+    def at(change):
+        return value(log_kernel + change)
+
+    at.shape = log_kernel.shape
+    for place in places:
+        assert_allclose(pull[place], difference(at, place, step), atol=tolerance, rtol=1e-4)
+
+
+@all_levels
+def test_mixture_is_the_likelihood_of_independent_draws(sigma):
+    log_kernel = draw_kernel(7, 5, max(sigma, 0.3))
+    rows, labels = np.arange(1.0, 8.0), np.array([1.0, 2.0, 1.0, 4.0, 3.0])
+    pull = np.empty((7, 5))
+    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, pull)
+    assert_allclose(value, oracles.log_mixture(log_kernel, rows, labels), rtol=1e-12)
+
+    def of_kernel(kernel):
+        return pairings.mixture_terms(kernel, rows, labels, False, np.empty((7, 5)))[0]
+
+    # A step of 1e-5: truncation 1e-10 of the masses, rounding 1e-10 of the value.
+    check_pull(of_kernel, log_kernel, pull, list(np.ndindex(7, 5)), 1e-5, 1e-7)
+
+    def of_masses(masses):
+        # The total is held: Σ log of unscaled sums less that of the total.
+        found = pairings.mixture_terms(log_kernel, masses, labels, False, np.empty((7, 5)))[0]
+        return found + labels.sum() * np.log(masses.sum() / rows.sum())
+
+    assert_allclose(by_mass, oracles.central_differences(of_masses, rows, 1e-5), rtol=1e-7)
+
+
+@all_levels
+def test_a_split_mass_changes_no_mixture(sigma):
+    log_kernel = draw_kernel(7, 5, sigma)
+    rows, labels = np.arange(2.0, 9.0), np.array([2.0, 2.0, 4.0, 4.0, 6.0])
+    pull, wide = np.empty((7, 5)), np.empty((14, 10))
+    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, pull)
+    twice = np.repeat(np.repeat(log_kernel, 2, axis=0), 2, axis=1)
+    halves = np.repeat(rows / 2, 2), np.repeat(labels / 2, 2)
+    found, by_half = pairings.mixture_terms(twice, *halves, True, wide)
+    assert_allclose(found, value, rtol=1e-12)
+    assert_allclose(wide.reshape(7, 2, 5, 2).sum(axis=(1, 3)), pull, rtol=1e-12, atol=1e-300)
+    assert_allclose(by_half, np.repeat(by_mass, 2), rtol=1e-12)
+
+
+@all_levels
+def test_enumeration_equals_the_mean_over_every_injection(sigma):
+    for n_rows in range(1, 8):
+        for n_labels in range(1, n_rows + 1):
+            log_kernel = draw_kernel(n_rows, n_labels, sigma, seed=n_labels)
+            pull = np.empty(log_kernel.shape)
+            value = pairings.enumerate_terms(log_kernel, float(n_rows), pull)
+            assert_allclose(value, oracles.log_mean_over_injections(log_kernel), rtol=1e-11)
+            # Every label has one row.
+            assert_allclose(pull.sum(axis=0), 1.0, rtol=1e-11)
+
+
+@all_levels
+@pytest.mark.parametrize(("n_rows", "n_labels"), [(5, 5), (7, 3), (6, 5)])
+def test_slopes_of_the_enumeration_equal_differences(n_rows, n_labels, sigma):
+    log_kernel = draw_kernel(n_rows, n_labels, sigma)
+    pull = np.empty(log_kernel.shape)
+    pairings.enumerate_terms(log_kernel, float(n_rows), pull)
+    places = list(np.ndindex(n_rows, n_labels))
+    # A step of 1e-5: truncation 1e-10, rounding 1e-10 of values up to 100.
+    check_pull(oracles.log_mean_over_injections, log_kernel, pull, places, 1e-5, 1e-8)
+
+
+@all_levels
+@pytest.mark.parametrize("n", [4, 6, 8])
+def test_coupling_is_near_the_exact_permanent(n, sigma):
+    for seed in range(3):
+        log_kernel = draw_kernel(n, n, sigma, seed)
+        exact = oracles.log_permanent(log_kernel) - lgamma(n + 1.0)
+        # The correction is that of long bands: it errs most, by a few hundredths of a nat a row,
+        # for a handful of rows.
+        assert abs(couple(log_kernel)[0] - exact) < 0.1 * n
+
+
+@all_levels
+@pytest.mark.parametrize(("n_rows", "n_labels"), [(8, 3), (7, 5), (8, 7)])
+def test_coupling_with_jokers_is_near_the_mean_over_injections(n_rows, n_labels, sigma):
+    for seed in range(3):
+        log_kernel = draw_kernel(n_rows, n_labels, sigma, seed)
+        wider, label_masses = add_joker(log_kernel)
+        exact = oracles.log_mean_over_injections(log_kernel)
+        assert abs(couple(wider, None, label_masses)[0] - exact) < 0.1 * n_rows
+
+
+@all_levels
+@pytest.mark.parametrize("n", [8, 30, 80])
+@pytest.mark.parametrize("share", [1.0, 0.6], ids=["permutation", "jokers"])
+def test_slopes_of_the_coupling_equal_differences(n, share, sigma):
+    log_kernel = draw_kernel(n, round(share * n), sigma)
+    label_masses = np.ones(n)
+    if share < 1.0:
+        log_kernel, label_masses = add_joker(log_kernel)
+    # Unit masses at low noise would be a corner: the value bends there within any step.
+    row_masses = n * np.random.default_rng(n).dirichlet(np.full(n, 5.0))
+    _, pull, by_mass = couple(log_kernel, row_masses, label_masses)
+    heaviest = np.argsort(pull, axis=None)[[-1, -2, -n, -2 * n]]
+    places = [np.unravel_index(k, pull.shape) for k in heaviest]
+
+    def of_kernel(kernel):
+        return couple(kernel, row_masses, label_masses)[0]
+
+    # Measured: 2e-7 in the kernel, 5e-6 in the masses. Margins met to 1e-8 or, Newton's last step
+    # being quadratic, far better, leave that over a step of 1e-4.
+    check_pull(of_kernel, log_kernel, pull, places, 1e-4, 1e-6)
+    for i, k in ((0, n - 1), (n // 2, n // 3)):
+
+        def of_mass(by, i=i, k=k):
+            masses = row_masses.copy()
+            masses[i] += by[0]
+            masses[k] -= by[0]
+            return couple(log_kernel, masses, label_masses)[0]
+
+        # Only moves from row to row keep the total.
+        found = oracles.central_differences(of_mass, np.zeros(1), 1e-4)[0]
+        assert_allclose(by_mass[i] - by_mass[k], found, rtol=2e-5, atol=2e-5)
+
+
+@all_levels
+def test_coupling_of_masses_is_that_of_the_items_written_out(sigma):
+    log_kernel = draw_kernel(12, 12, sigma)
+    masses = np.array([1, 2, 3, 1, 1, 2, 4, 1, 1, 1, 2, 1])
+    row_masses, label_masses = masses.astype(float), masses[::-1].astype(float)
+    value, pull, by_mass = couple(log_kernel, row_masses, label_masses)
+    wide = np.repeat(np.repeat(log_kernel, masses, axis=0), masses[::-1], axis=1)
+    found, wide_pull, wide_by_mass = couple(wide)
+    # The margins are met to 1e-8.
+    assert_allclose(found, value, atol=1e-6)
+    starts = np.cumsum([0, *masses[:-1]]), np.cumsum([0, *masses[::-1][:-1]])
+    summed = np.add.reduceat(np.add.reduceat(wide_pull, starts[0]), starts[1], axis=1)
+    assert_allclose(summed, pull, atol=1e-5)
+    if sigma > LEVELS["low"]:
+        # At low noise partners are certain, and rows' masses have no slope but a corner.
+        expected = np.repeat(by_mass - by_mass[0], masses)
+        assert_allclose(wide_by_mass - wide_by_mass[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def draw_bag(n, n_cells, sigma, seed=0, share=1.0):
+    """Return predictions and labels as bins with masses that add up to a share of the rows."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    y = z[: round(share * n)] + sigma * rng.normal(size=round(share * n))
+    edges = np.linspace(y.min() - 1e-9, y.max() + 1e-9, n_cells + 1)
+    counts = np.histogram(y, edges)[0].astype(float)
+    keep = counts > 0
+    return z, np.ones(n), edges[:-1][keep], edges[1:][keep], counts[keep]
+
+
+def bag_terms(z, masses, low, high, label_masses, pairing, sigma, tables=NO_TABLES, place=(0, 1)):
+    grad = np.full(len(z), np.nan)
+    noise = np.array([sigma, *place], dtype=float)
+    rest = low, high, label_masses, pairing, noise, tables
+    found = pairings.bag_terms(z, masses, *rest, True, grad)
+    assert found[0] == pairings.bag_terms(z, masses, *rest, False, grad.copy())[0]
+    return *found, grad
+
+
+def terms_without_grid(z, masses, low, high, label_masses, pairing, sigma):
+    """Return value, slope in log sigma and slopes in z of the whole matrix."""
+    shape = len(z), len(low)
+    kernel, in_z, in_sigma, pull = (np.empty(shape) for _ in range(4))
+    densities.fill_log_kernel(z, low, high, sigma, 0.0, 1.0, NO_TABLES, kernel, in_z, in_sigma)
+    value, _ = pairings._node_terms(kernel, masses, label_masses, pairing, True, pull)
+    return value, (pull * in_sigma).sum(), (pull * in_z).sum(axis=1)
+
+
+GRIDDED = [
+    (200, 0.5, pairings.PERMUTATION, 1.0),
+    (400, 0.8, pairings.SUBSET, 0.7),
+    (1000, 0.3, pairings.PERMUTATION, 1.0),
+    (2000, 0.4, pairings.SUBSET, 0.5),
+    (2000, 0.2, pairings.DRAWS, 0.9),
+]
+
+
+@pytest.mark.parametrize(("n", "sigma", "pairing", "share"), GRIDDED)
+def test_a_grid_of_predictions_changes_the_likelihood_little(n, sigma, pairing, share):
+    bag = draw_bag(n, 40, sigma, share=share)
+    gridded, dense = bag_terms(*bag, pairing, sigma), terms_without_grid(*bag, pairing, sigma)
+    # Cells are at most a quarter of sigma wide, and what is left is of fourth order: measured at
+    # 1e-6 to 5e-5 nats a row.
+    assert abs(gridded[0] - dense[0]) < 1e-4 * n
+    assert abs(gridded[1] - dense[1]) < 1e-3 * n
+    # Slopes are those of lines between nodes: half a width times the curvature off, measured at
+    # 4 to 13 % (the most where a cell is a quarter of sigma).
+    gap = np.sqrt(np.mean((gridded[2] - dense[2]) ** 2))
+    assert gap < 0.2 * np.sqrt(np.mean(dense[2] ** 2))
+
+
+@pytest.mark.parametrize("n", [40, 300], ids=["whole", "gridded"])
+@pytest.mark.parametrize("pairing", [0, 1, 2], ids=["permutation", "subset", "draws"])
+def test_slopes_of_a_bag_equal_differences(n, pairing):
+    sigma = 0.45
+    z, *rest = draw_bag(n, 25, sigma, share=1.0 if pairing == 0 else 0.8)
+    _, slope, grad = bag_terms(z, *rest, pairing, sigma)
+    for i in (0, n // 2, int(np.argmax(z))):
+
+        def value(at, i=i):
+            moved = z.copy()
+            moved[i] = at[0]
+            return bag_terms(moved, *rest, pairing, sigma)[0]
+
+        # The step stays inside a cell of the grid.
+        found = oracles.central_differences(value, z[[i]], 1e-4)[0]
+        assert_allclose(grad[i], found, rtol=1e-4, atol=1e-5)
+
+    def at_level(at):
+        return bag_terms(z, *rest, pairing, sigma * np.exp(at[0]))[0]
+
+    found = oracles.central_differences(at_level, np.zeros(1), 1e-3)[0]
+    assert_allclose(slope, found, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("pairing", [0, 2], ids=["permutation", "draws"])
+def test_slopes_of_shaped_noise_equal_differences_in_a_bag(pairing):
+    places = np.linspace(-8.0, 8.0, 3201)
+    log_density = StudentNoise(0.5, 4.0).log_density(places)
+    cumulated = np.concatenate([[0.0], np.cumsum(np.exp(log_density[1:]) * 0.005)])
+    cumulated /= cumulated[-1]
+    tables = np.array([log_density, cumulated, 1.0 - cumulated])
+    z, *rest = draw_bag(30, 12, 0.5)
+    found = bag_terms(z, *rest, pairing, 0.5, tables, (-8.0, 0.005))
+    assert found[1] == 0.0
+
+    def value(at):
+        return bag_terms(at, *rest, pairing, 0.5, tables, (-8.0, 0.005))[0]
+
+    # Lines between the places of the tables: their slopes jump by a share of 1 % from cell to cell.
+    found_slopes = oracles.central_differences(value, z, 1e-3)
+    assert_allclose(found[2], found_slopes, atol=0.02 * np.abs(found_slopes).max())
+
+
+@pytest.mark.parametrize("pairing", [0, 1, 2], ids=["permutation", "subset", "draws"])
+def test_bags_add_up_by_their_shares(pairing):
+    rng = np.random.default_rng(5)
+    shares, sigma, w = np.array([1.0, 0.5, 2.0]), 0.5, np.array([0.8, -0.3])
+    sizes = [(5, 5), (9, 9), (12, 12)] if pairing == 0 else [(5, 4), (9, 9), (12, 7)]
+    X = [rng.normal(size=(n, 2)) for n, _ in sizes]
+    labels = [np.sort(rng.normal(size=m)) for _, m in sizes]
+    low = np.concatenate(labels)
+    offsets = [np.cumsum([0, *part]) for part in zip(*sizes, strict=True)]
+
+    def evaluate(at, level=0.0):
+        return pairings.evaluate_pairings(
+            np.ascontiguousarray(np.concatenate(X).T), np.ones(26), offsets[0], low, low,
+            np.ones(len(low)), offsets[1], shares, at, pairing,
+            np.array([sigma * np.exp(level), 0.0, 1.0]), NO_TABLES, True,
+        )  # fmt: skip
+
+    value, gradient, slope = evaluate(w)
+    parts = [
+        bag_terms(rows @ w, np.ones(len(rows)), y, y, np.ones(len(y)), pairing, sigma)[:2]
+        for rows, y in zip(X, labels, strict=True)
+    ]
+    # The projections differ in their last bit.
+    assert_allclose([value, slope], shares @ np.array(parts), rtol=1e-10)
+    found = oracles.central_differences(lambda at: evaluate(at)[0], w, 1e-4)
+    # Margins of 1e-8 over a step of 1e-4.
+    assert_allclose(gradient, found, rtol=1e-4, atol=1e-2)
+    found = oracles.central_differences(lambda at: evaluate(w, at[0])[0], np.zeros(1), 1e-3)
+    assert_allclose(slope, found, rtol=1e-4, atol=1e-3)

@@ -1,0 +1,262 @@
+"""Laws of the posterior's parts: slopes, bag means and their offsets, shapes, curved laws."""
+
+from dataclasses import replace
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from oracles import central_differences
+from targets import PLAIN, pose_bags, pose_data
+from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
+from unshuffle.core.bags import join_bags, make_bags
+from unshuffle.core.noise import GaussianNoise, StudentNoise
+from unshuffle.posterior.bag_means import OFFSETS, BagMeans
+from unshuffle.posterior.shapes import PairedShapes, PermutationShapes
+
+OPEN = Likelihood()
+STUDENT = StudentNoise(0.4, 5.0)
+
+
+def make_parts(sizes, seed=2):
+    """Return the rows and linked labels of bags, a little offset against each other."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for n in sizes:
+        X = rng.exponential(size=(n, 2))
+        y = X @ [1.0, -0.6] + 0.2 * rng.normal() + 0.4 * rng.normal(size=n)
+        parts.append((X, y))
+    return parts
+
+
+def count_labels(y):
+    """Return labels as a histogram with open ends."""
+    inner = np.linspace(y.min(), y.max(), 7)[1:-1]
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
+    return Histogram(edges, np.histogram(y, np.concatenate([[-99.0], inner, [99.0]]))[0])
+
+
+def make_kind(kind, sizes=(12, 15, 9)):
+    """Return bags of one kind."""
+    parts = make_parts(sizes)
+    if kind == "histogram":
+        return join_bags([Bag(X, count_labels(y)) for X, y in parts])
+    if kind == "subset":
+        return join_bags([Bag(X, y[: len(y) - 3]) for X, y in parts], same_individuals=True)
+    if kind == "draws":
+        return join_bags([Bag(X, y[: len(y) - 3]) for X, y in parts], same_individuals=False)
+    return join_bags([Bag(X, y) for X, y in parts])
+
+
+# Kind, labels and rows of bags, noise: small plain bags have exact permanents; a hundred rows are
+# laid on a grid.
+KINDS = {
+    "small plain bags": ("plain", (5, 8, 10), None),
+    "shaped noise": ("plain", (12, 15, 9), STUDENT),
+    "shaped noise in small bags": ("plain", (5, 8, 7), STUDENT),
+    "histogram": ("histogram", (12, 15, 9), None),
+    "histogram of many rows": ("histogram", (12, 100), None),
+    "subset": ("subset", (12, 15, 9), None),
+    "small subset": ("subset", (9, 10, 7), None),
+    "draws": ("draws", (12, 15, 9), None),
+}
+
+
+def make_target_of_kind(kind, has_intercept=True):
+    """Return a target with curve and offsets at a power below one."""
+    name, sizes, noise = KINDS[kind]
+    target = pose_bags(make_kind(name, sizes), OPEN, has_intercept, noise)[0]
+    return replace(target.with_offsets(0.3), power=0.6)
+
+
+def place(target, w=(0.5, -0.4), log_sigma=-0.9, curve=0.1, level=0.05):
+    """Return the coordinates of a point at which nothing is stationary."""
+    theta = target.join(np.array(w), log_sigma)
+    theta[target.curve_place] = curve
+    if target.has_level:
+        theta[-1] = level
+    return theta
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_is_that_of_the_value(kind, has_intercept):
+    target = make_target_of_kind(kind, has_intercept)
+    is_shaped = KINDS[kind][2] is not None
+    assert target.dim == 3 + (not is_shaped) + target.has_level
+    assert target.has_level is (has_intercept and kind != "small plain bags")
+    theta = place(target)
+    for tilt in (0.0, 1.0):
+        gradient = target(theta, tilt)[1]
+        seen = central_differences(lambda at, t=tilt: target(at, t)[0], theta, 1e-5)
+        # Values to 1e-9 nats over the step.
+        assert_allclose(gradient, seen, atol=1e-4 * np.linalg.norm(gradient))
+
+
+@pytest.mark.parametrize("n", [30, 300])
+def test_gradient_of_large_plain_bags_is_that_of_the_value(n):
+    """Scaled permanents and grids stop within 1e-4 nats: a hundredth of a nat per posterior sd."""
+    data = make_shuffled(n, 2, noise=0.4, bags=3, rng=1)
+    target = replace(pose_data(data, OPEN)[0].with_offsets(0.3), power=0.6)
+    theta = place(target)
+    unit = np.full(target.dim, exp(-0.9) / sqrt(n))
+    gradient = target(theta, 0.5)[1] * unit
+    seen = central_differences(lambda at: target(theta + at * unit, 0.5)[0], np.zeros(4), 0.01)
+    assert np.abs(gradient - seen).max() < max(1e-3 * np.linalg.norm(gradient), 0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_add_up_to_the_value(kind):
+    target = make_target_of_kind(kind)
+    theta = place(target)
+    shapes, means, plain, tilted = target.parts(theta)
+    assert target.mix(shapes, means) + plain == pytest.approx(target(theta, 0.0)[0], rel=1e-12)
+    assert target.mix(shapes, means) + tilted == pytest.approx(target(theta, 1.0)[0], rel=1e-12)
+    if target.log_sigma is None:
+        theta[target.p] = 2.0  # outside the prior's support
+        assert target.parts(theta)[0] < -1e299
+
+
+# ---- bag means -----------------------------------------------------------------------------------
+
+GAPS, VARIANCES, LOG_SIGMA = np.array([0.3, -0.2, 0.5]), np.array([0.8, 1.1, 0.6]), -0.4
+M = np.array([4.0, 9.0, 6.0])
+
+
+def make_means(has_intercept=True, **options):
+    """Return the law of the means of three bags, all of its parts at work."""
+    return BagMeans(
+        M, np.array([0.01, 0.0, 0.03]), np.array([0.1, 0.0, 0.2]), has_intercept, **options
+    )
+
+
+def variances_of_gaps(means):
+    return exp(2 * LOG_SIGMA) / means.m + means.fixed + means.factors * VARIANCES
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize(
+    "options", [{}, {"offset_share": 0.3}, {"offset_share": 1.0}, {"offset_sd": 0.4}], ids=str
+)
+def test_slopes_of_bag_means_are_those_of_their_density(options, has_intercept):
+    means = make_means(has_intercept, **options)
+    _, by_gap, by_variance, slope = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)
+
+    def value(at):
+        return means.evaluate(at[:3], at[3:6], at[6])[0]
+
+    at = np.concatenate([GAPS, VARIANCES, [LOG_SIGMA]])
+    seen = central_differences(value, at, 1e-5)
+    # Second differences of a smooth function: 1e-9.
+    assert_allclose(np.concatenate([by_gap, by_variance, [slope]]), seen, atol=1e-7)
+
+
+def test_the_intercept_is_integrated_out():
+    """Against a sum over a fine grid of levels; √2π is left out once for every gap but one."""
+    means = make_means()
+    variance = variances_of_gaps(means)
+    levels = np.linspace(-8.0, 8.0, 20_001)
+    gaps = GAPS - levels[:, None]
+    density = np.exp(-0.5 * (gaps**2 / variance).sum(axis=1)).sum() * (levels[1] - levels[0])
+    expected = log(density / sqrt(2 * np.pi)) - 0.5 * np.log(variance).sum()
+    assert means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_without_offsets_bag_means_are_gaussian():
+    means = make_means(has_intercept=False)
+    variance = variances_of_gaps(means)
+    expected = -0.5 * (GAPS**2 / variance + np.log(variance)).sum()
+    assert means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0] == pytest.approx(expected, rel=1e-12)
+    assert means.offset_law(GAPS, VARIANCES, LOG_SIGMA) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_offsets_are_a_mixture_over_their_given_sizes(share, has_intercept):
+    prior = np.where(OFFSETS > 0, share / (len(OFFSETS) - 1), 1.0 - share)
+    given = [
+        make_means(has_intercept, offset_sd=t * exp(LOG_SIGMA)).evaluate(
+            GAPS, VARIANCES, LOG_SIGMA
+        )[0]
+        for t in OFFSETS
+    ]
+    mass = prior * np.exp(given)
+    means = make_means(has_intercept, offset_share=share)
+    found = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0]
+    assert found == pytest.approx(log(mass.sum()), abs=1e-12)
+    probability, sd = means.offset_law(GAPS, VARIANCES, LOG_SIGMA)
+    assert probability == pytest.approx(mass[1:].sum() / mass.sum(), abs=1e-12)
+    assert sd == pytest.approx(mass @ OFFSETS * exp(LOG_SIGMA) / mass.sum(), abs=1e-12)
+
+
+# ---- shapes --------------------------------------------------------------------------------------
+
+# Student's t with so many degrees of freedom is Gaussian, but takes the general way.
+GAUSSIAN, SAME = GaussianNoise(0.4), StudentNoise(0.4, 1e7)
+
+
+@pytest.mark.parametrize("sizes", [(60,), (20, 25, 15), (6,) * 10])
+def test_two_ways_to_the_shapes_agree_up_to_a_constant(sizes):
+    bags = join_bags([Bag(X, y) for X, y in make_parts(sizes)])
+    first, second = (pose_bags(bags, OPEN, False, noise)[0] for noise in (GAUSSIAN, SAME))
+    assert isinstance(first.shapes, PermutationShapes)
+    assert isinstance(second.shapes, PairedShapes)
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(8):
+        w, curve = 0.7 * rng.normal(size=2), 0.1 * rng.normal() * first.has_curve
+        values = [t.mix(*t.evaluate(w, t.log_sigma, curve)) for t in (first, second)]
+        gaps.append(values[0] - values[1])
+    # Both correct entropic transport alike: measured 2e-3, and 0.7 where one takes a grid (a bag of
+    # 60). Tables of a density end at 40 sds, beyond which larger weights would come.
+    assert np.ptp(gaps) < (1.0 if sizes == (60,) else 0.02)
+
+
+def test_two_ways_to_the_shapes_give_one_answer():
+    data = make_shuffled(60, 2, noise=0.4, bags=3, rng=4)
+    found = []
+    for noise in (GAUSSIAN, SAME):
+        model = ShuffledLinearRegression(OPEN, noise=noise, random_state=0)
+        posterior = model.fit(data.X, data.y, data.groups).posterior_
+        mean = posterior.mean[:2]
+        sd = np.sqrt(posterior.shares @ (posterior.draws[:, :2] - mean) ** 2)
+        found.append((mean, sd, model.coef_))
+    (mean, sd, estimate), (other, spread, same) = found
+    # 300 effective draws on either side: 0.08 sd, four times over.
+    assert_allclose((mean - other) / sd, 0.0, atol=0.33)
+    assert_allclose((estimate - same) / sd, 0.0, atol=0.33)
+    assert_allclose(sd / spread, 1.0, atol=0.25)
+
+
+# ---- curved laws ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_slopes_of_a_curved_law_are_those_of_ordinary_regression(has_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(100_000, 3)) @ np.array([[1.0, 0.5, 0], [0, 1.0, 0], [0.2, 0, 1.0]])
+    bags = make_bags(X, rng.normal(size=100_000), np.arange(100_000) % 2)
+    target = pose_bags(bags, OPEN, has_intercept)[0]
+    theta = np.array([0.6, -0.5, 0.3, -1.0, 0.4])
+    design = target.rows.T
+    if has_intercept:
+        design = np.column_stack([design, np.ones(len(design))])
+    law = target.predict(theta)
+    expected = np.linalg.lstsq(design, law, rcond=None)[0][:3]
+    found = target.slopes(theta[None])[0]
+    assert_allclose(found, expected, atol=1e-9)
+    assert np.abs(found - theta[:3]).max() > 0.1  # the curve matters
+    # Labels of the law have these slopes up to their noise: five standard errors.
+    labels = law + exp(-1.0) * rng.normal(size=len(law))
+    seen = np.linalg.lstsq(design, labels, rcond=None)[0][:3]
+    assert_allclose(seen, found, atol=5 * 1.6 * exp(-1.0) / sqrt(len(law)))
+
+
+def test_a_closed_curve_leaves_the_weights_as_they_are():
+    data = make_shuffled(20, 2, bags=2, rng=0)
+    target = pose_data(data, PLAIN)[0]
+    assert not target.has_curve and target.dim == 3
+    theta = np.array([[0.3, -0.2, -1.0]])
+    assert_allclose(target.slopes(theta), theta[:, :2])
+    assert not pose_data(make_shuffled(20, 2, rng=0), OPEN)[0].has_curve  # one bag
