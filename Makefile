@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test quick check lint types slow bench accuracy inference docs clean
+.PHONY: demo test quick check lint types slow bench accuracy corpus inference docs clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -34,6 +34,10 @@ bench: $(STAMP) ## speed and memory beside the peer
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/accuracy.py run
+
+corpus: $(STAMP) ## error, coverage and verdicts on real tables (those of UNSHUFFLE_DATA), by bags
+	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(BIN)/python benchmarks/corpus.py run
 
 inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
 	$(BIN)/python benchmarks/inference.py run

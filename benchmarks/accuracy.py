@@ -103,13 +103,12 @@ def climb_from(weights: np.ndarray, X, linked, y, groups) -> np.ndarray:
     """Return the mode of the likelihood (as the estimate leans) nearest to given weights."""
     bags, scaling = standardise(make_bags(X, y, groups), True, True)
     p = X.shape[1]
-    features = np.ascontiguousarray(bags.X[:, :p])
-    target = make_target(features, bags, bags.n - 1.0, None, Likelihood())
+    target = make_target(bags, np.arange(p), True, None, Likelihood())
     residual = linked - X @ weights[:p] - weights[p]
     start = weights[:p] * scaling.scale[:p] / scaling.label_scale
     level = np.log(max(residual.std(), 1e-3 * linked.std()) / linked.std())
-    mode = climb(target, np.append(start, level), 1.0)[1]
-    return scaling.to_user(np.append(mode[:p], 0.0))
+    mode = climb(target, target.join(start, level), 1.0)[1]
+    return scaling.to_user(np.append(target.slopes(mode[None])[0], 0.0))
 
 
 def run_one(job: tuple[str, int, int, str, int]) -> dict:

@@ -12,6 +12,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas
 from sklearn.exceptions import ConvergenceWarning
 
 from unshuffle import ShuffledLinearRegression, noise_from_calibration, shuffle_labels, write_report
@@ -54,8 +55,8 @@ def main(path="promoters.html"):
     X, linked = promoters.X[rows], promoters.y[rows]
     y = shuffle_labels(linked, pools, rng)  # the cytometer does not tell which cell is which
 
-    model = ShuffledLinearRegression(noise=noise, random_state=0).fit(X, y, groups=pools)
-    model.feature_names_in_ = np.array(promoters.feature_names, dtype=object)
+    frame = pandas.DataFrame(X, columns=list(promoters.feature_names))
+    model = ShuffledLinearRegression(noise=noise, random_state=0).fit(frame, y, groups=pools)
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), linked, rcond=None)[0]
 
     print(" ".join(model.summary().verdict))
