@@ -39,7 +39,7 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood densities pairings swapping tempering",
+    "coupling correction grid permanent likelihood densities dual pairings swapping tempering",
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
