@@ -72,7 +72,7 @@ class EnoughError(Exception):
 
 
 # Methods that search long enough to say how far they are.
-SEARCHING = ("ls", "emd", "ks", "small-d", "p1", "sm")
+SEARCHING = ("ls", "emd", "ks", "small-d", "p1", "sm", "likelihood")
 
 
 def fit_and_listen(name, report=None):

@@ -136,9 +136,12 @@ def solve(
     target, columns, bags = posed
     target = target.with_offsets(offset_share(target))
     fitted = _fit_least_squares(bags, columns, rng, effort)
+    effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted, rng)
+    effort.report("looking for modes", 1.0)
     signs = read_signs(target, modes)
     power, bet = choose_powers(target, signs)
+    effort.report("sampling the posterior", 0.0)
     target, sample = _sample_at(target, modes, power, rng)
     is_thin = sample.effective_draws < _THIN
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
@@ -146,6 +149,7 @@ def solve(
     if bet > _SAME_POWER * power:
         is_mixed = len(sample.parts) == len(sample.proposals)
         sharp = _sample_at(target, modes, bet, rng, sample if is_mixed else None)[1]
+    effort.report("sampling the posterior", 1.0)
     estimate = _choose_estimate(sharp, sample, target)
     return _assemble(target, sample, estimate, columns, signs, is_thin, rng)
 
