@@ -75,7 +75,7 @@ _INSIDE = 0.9
 # above which it may in full.
 _LEAST_LOW, _ENOUGH_LOW = 0.1, 0.3
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
-_SAME_ANSWER = 0.01
+_SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
 _LEAST_SHARE = 1e-3
 
@@ -263,7 +263,7 @@ def _competing_answers(
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
         mean = owned[k] @ sample.slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
-            if target.squared_distance(mean, centre) < _SAME_ANSWER:
+            if target.distance(mean, centre) < _SAME_RIVAL:
                 groups[i] = (centre, mass + owned[k])
                 break
         else:

@@ -330,10 +330,10 @@ class Target:
         """Return the mean level of weighted draws; integrated out, it is that of centred labels."""
         return float((shares * x[:, -1]).sum()) if self.has_level else 0.0
 
-    def squared_distance(self, a: np.ndarray, b: np.ndarray) -> float:
-        """Return the variance of the difference of two answers' predictions."""
+    def distance(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Return the root mean square difference of two answers' predictions, in label spreads."""
         gap = a[: self.p] - b[: self.p]
-        return float(gap @ self.covariance @ gap)
+        return sqrt(max(float(gap @ self.covariance @ gap), 0.0))
 
     def with_offsets(self, share: float, sd: float | None = None) -> Target:
         """Return the target with a prior probability, or a given sd, of offsets between bags."""

@@ -15,7 +15,7 @@ ANNEALING = (0.4, 0.25, 0.15, 0.1)
 # Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
 _OVERSTEP = 1.7
 # Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
-SAME_MODE = 0.0025
+SAME_MODE = 0.05
 # An expected gain below 0.01 nats is not worth a step.
 _LEAST_GAIN = 0.01
 # Climbs end within a dozen steps; the limit only ends those that wander.
@@ -120,7 +120,7 @@ def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
     kept: list[Mode] = []
     for value, theta in sorted(found, key=lambda mode: -mode[0]):
         if np.isfinite(value) and all(
-            target.squared_distance(theta, other) > SAME_MODE for _, other in kept
+            target.distance(theta, other) > SAME_MODE for _, other in kept
         ):
             kept.append((value, theta))
         if len(kept) == limit:
