@@ -115,3 +115,11 @@ def test_calibration_measures_the_unbiased_variance(labels):
     assert noise.sd == pytest.approx(np.std(labels, ddof=1), rel=1e-12)
     assert noise.moments(2)[1] == pytest.approx(np.var(labels, ddof=1), rel=1e-12)
     assert noise.atoms().std() == pytest.approx(noise.sd, rel=1e-12)
+
+
+def test_the_intercept_has_its_interval_where_asked():
+    data = make_method_data("means")
+    model = fit_quietly("means", data.X, data.y, data.groups)
+    ends = model.conf_int(intercept=True)
+    np.testing.assert_array_equal(ends[:-1], model.conf_int())
+    assert ends[-1, 0] < model.intercept_ < ends[-1, 1]

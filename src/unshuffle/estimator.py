@@ -155,8 +155,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=float)
         return predict_rows(X, self.coef_) + self.intercept_
 
-    def conf_int(self, level: float = 0.95) -> np.ndarray:
-        """Return one row (low, high) per feature, the intercept left out.
+    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
+        """Return one row (low, high) per feature, and a last one for the intercept where asked.
 
         A weight of which the data say nothing (of a constant column, or where nothing varies) has
         the row (-inf, inf); `summary()` shows it without an interval, and a remark says why.
@@ -164,7 +164,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         wrong value.
         """
         check_is_fitted(self)
-        return self.result_.conf_int(level)
+        return self.result_.conf_int(level, intercept)
 
     def summary(self, level: float = 0.95) -> Summary:
         """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
