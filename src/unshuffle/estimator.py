@@ -22,13 +22,15 @@ from unshuffle.core.checks import check_range, check_values
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.products import predict_rows
 from unshuffle.errors import InputError, quote
+from unshuffle.scoring import sorted_r2
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     """Linear regression when the labels were shuffled inside known groups.
 
     The model is y = π(X w + b) + e with an unknown permutation π inside every group: the order
-    of `y` inside a group carries no information and is never used.
+    of `y` inside a group carries no information and is never used, by `score` neither. Plain K-fold
+    cuts groups apart: cross-validate over whole groups, with metadata routing (see `score`).
 
     Parameters
     ----------
@@ -89,6 +91,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,
@@ -154,6 +157,40 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=float)
         return predict_rows(X, self.coef_) + self.intercept_
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        groups: Sequence[Hashable] | None = None,
+        sample_weight: None = None,
+    ) -> float:
+        """Return 1 − Σ(ŷ↑ − y↑)²/Σ(y − ȳ)², labels and predictions sorted inside each group.
+
+        The order of `y` inside a group is never used, so that this is no R² of linked labels, but
+        never below it: where links are known, that is
+        ``sklearn.metrics.r2_score(linked_y, model.predict(X))``. Groups of one row are links.
+
+        Plain K-fold cuts groups apart and breaks the pairing: split by whole groups
+        (``GroupKFold``), under ``sklearn.set_config(enable_metadata_routing=True)``, so that the
+        groups of each fold reach `fit` and `score`, which both ask for them.
+
+        Parameters
+        ----------
+        X, y, groups
+            As in `fit`; the data fitted, or others: one label for each row, group by group.
+        sample_weight : None
+            There are no weights of rows, since nobody knows which label a row has. It stands here
+            for scikit-learn's pipelines, which always name it.
+        """
+        check_is_fitted(self)
+        if sample_weight is not None:
+            raise InputError(
+                "score has no sample_weight: which label belongs to a row is not known; repeat "
+                "rows and labels instead, or leave it out"
+            )
+        rows, labels = _check_data(self, X, y, reset=False)
+        return sorted_r2(labels, self.predict(X), _check_groups(groups, len(rows)))
 
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
         """Return one row (low, high) per feature, and a last one for the intercept where asked.
