@@ -44,7 +44,7 @@ INSIDE = {
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
     "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
-    "likelihood chains tempering sampler",
+    "exact_answers likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables",
     "answers": "verdict summary matching fit plots report",

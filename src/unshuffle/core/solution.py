@@ -27,6 +27,7 @@ class Status(Enum):
         "so that no column dwarfs the others."
     )
     POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
+    NOISELESS = "The labels are met to rounding, so that there is no noise and nothing to sample."
     NOTHING_VARIES = (
         "No label or no column varies, so that the data say nothing about the weights: they are "
         "shown as 0, without intervals. Give rows and labels that differ."
@@ -57,6 +58,7 @@ class Status(Enum):
             Status.EXACT,
             Status.AGREED,
             Status.POSTERIOR,
+            Status.NOISELESS,
             Status.NOTHING_VARIES,
         )
 

@@ -28,6 +28,7 @@ from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.posterior.columns import Columns, nothing_to_learn
+from unshuffle.posterior.exact_answers import solve_exactly
 from unshuffle.posterior.importance import (
     Sample,
     find_centre,
@@ -136,8 +137,11 @@ def solve(
     target, columns, bags = posed
     target = target.with_offsets(offset_share(target))
     fitted = _fit_least_squares(bags, columns, rng, effort)
+    exact = solve_exactly(bags, columns, noise, fitted, effort)
+    if exact is not None:
+        return exact
     effort.report("looking for modes", 0.0)
-    modes = find_modes(target, fitted, rng)
+    modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
     signs = read_signs(target, modes)
     power, bet = choose_powers(target, signs)
@@ -201,11 +205,11 @@ def _sample_at(
 def _fit_least_squares(
     bags: Bags, columns: Columns, rng: np.random.Generator, effort: Effort
 ) -> list[tuple[np.ndarray, float]]:
-    """Return the best least-squares answers and their mean squared gaps."""
+    """Return the least-squares answers, best first, and their mean squared gaps."""
     problem = Problem(bags, Squared(), None, no_penalty(bags.d))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
     p = len(columns.is_kept)
-    return [(c.weights[:p][columns.is_kept], c.value) for c in found.candidates[:_N_FITTED]]
+    return [(c.weights[:p][columns.is_kept], c.value) for c in found.candidates]
 
 
 def _assemble(

@@ -49,14 +49,27 @@ class Exact(Strategy):
 
 def solve(bags: Bags) -> Solution:
     """Fit least squares to every matching of labels to rows, and keep the best."""
-    log_matchings = sum(lgamma(size + 1.0) for size in bags.sizes.tolist())
+    log_matchings = count_matchings(bags)
     if log_matchings > log(MAX_PERMUTATIONS) + 1e-9:
         raise InputError(
             "method 'exact' tries every matching, and these bags have about "
             f"10^{log_matchings / log(10):.0f}: it is for one bag of at most 8 rows, or several "
             "smaller ones; use method 'ls'"
         )
+    weights, values = fit_matchings(bags)
+    best = np.argsort(values, kind="stable")[:_KEPT]
+    candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
     n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
+    return Solution(candidates, Status.EXACT, {"n_starts": 0, "n_matchings": n_matchings})
+
+
+def count_matchings(bags: Bags) -> float:
+    """Return the logarithm of the number of matchings."""
+    return sum(lgamma(size + 1.0) for size in bags.sizes.tolist())
+
+
+def fit_matchings(bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least-squares weights of every matching, and their mean squared gaps."""
     project = np.linalg.pinv(bags.X)
     places = [
         list(permutations(range(start, stop)))
@@ -66,6 +79,4 @@ def solve(bags: Bags) -> Solution:
     labels = bags.y[orders]
     weights = multiply(labels, project.T)
     values = ((labels - multiply(weights, bags.columns)) ** 2).mean(axis=1)
-    best = np.argsort(values, kind="stable")[:_KEPT]
-    candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
-    return Solution(candidates, Status.EXACT, {"n_starts": 0, "n_matchings": n_matchings})
+    return weights, values

@@ -210,7 +210,7 @@ def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effo
     values = np.array([c.value for c in top])
     n_evaluations = 0
     for size in ASIDE:
-        coordinates, values, n_more = _step_aside(space, coordinates, values, size, effort)
+        coordinates, values, n_more = step_aside(space, coordinates, values, size, effort)
         n_evaluations += n_more
     found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
     rest = rough.candidates[N_POLISHED:]
@@ -238,7 +238,7 @@ def _gather(
     return Solution(candidates, status, stats, rough.start_values)
 
 
-def _step_aside(
+def step_aside(
     space: Space, coordinates: np.ndarray, values: np.ndarray, size: float, effort: Effort
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Descend again from points around each candidate; keep what is lower."""
