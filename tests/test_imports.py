@@ -45,8 +45,8 @@ INSIDE = {
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
     "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
     "exact_answers likelihood chains tempering sampler",
-    "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
-    "histograms joining two_tables",
+    "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "design_matrix reading histograms joining two_tables",
     "answers": "verdict summary matching fit plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "

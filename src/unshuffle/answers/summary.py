@@ -60,12 +60,17 @@ class Summary:
             for row in self.rows
         ]
 
-    def _facts(self) -> list[str]:
+    def _opening(self) -> list[str]:
+        """Return the verdict, and after its first sentence the sizes: bags may be forgotten."""
         rows = "1 row" if self.n == 1 else f"{self.n} rows"
-        bags = "1 bag" if self.n_bags == 1 else f"{self.n_bags} bags"
+        bags = "one bag" if self.n_bags == 1 else f"{self.n_bags} bags"
         if self.n_labels != self.n:
             rows += " and 1 label" if self.n_labels == 1 else f" and {self.n_labels} labels"
-        facts = [f"{rows} in {bags}, method {self.method}."]
+        sizes = f"{rows} in {bags}, method {self.method}."
+        return [*self.verdict[:1], sizes, *self.verdict[1:]]
+
+    def _facts(self) -> list[str]:
+        facts = []
         if not self.pairing.is_usual:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
@@ -95,7 +100,7 @@ class Summary:
         rivals = [f"  {rival}" for rival in self._rivals()]
         if rivals:
             rivals = ["", _RIVALS, *rivals]
-        return "\n".join([*self.verdict, "", *lines, *rivals, "", *self._facts()])
+        return "\n".join([*self._opening(), "", *lines, *rivals, "", *self._facts()])
 
     def _repr_html_(self) -> str:
         low, high = f"{(1 - self.level) / 2:.1%}", f"{(1 + self.level) / 2:.1%}"
@@ -108,7 +113,7 @@ class Summary:
             + "</tr>"
             for name, *cells in self._cells()
         )
-        words = "".join(f"<p>{html.escape(line)}</p>" for line in self.verdict)
+        words = "".join(f"<p>{html.escape(line)}</p>" for line in self._opening())
         facts = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in self._facts())
         rivals = "".join(f"<li>{html.escape(line)}</li>" for line in self._rivals())
         if rivals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -30,6 +31,8 @@ class Data:
     bag: str | None
     n_read: int
     truth: np.ndarray | None = None
+    # What may have been forgotten, in a sentence.
+    hint: str | None = None
 
     @property
     def n_bags(self) -> int:
@@ -54,6 +57,7 @@ class Data:
             f"{self.source}: {count(n, 'row')}, {apart}label {quote(self.label)}, {bag}, "
             f"{count(d, 'feature')}: {names}{more}",
             *self.design.notes,
+            *([] if self.hint is None else [self.hint]),
         ]
 
 
@@ -95,7 +99,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         design = dataclasses.replace(design, apart=apart, notes=notes)
     linked = None if truth is None else _find_linked(table, truth, design)
     name = table.find(label)
-    return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked)
+    hint = _point_out_bag(table, bag, [name, truth, options["weight"], *options["features"]])
+    return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked, hint)
 
 
 def _load_two(options: dict[str, Any], truth: str | None) -> Data:
@@ -127,7 +132,29 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     )
     digest = sha256((rows.sha256 + labels.sha256).encode()).hexdigest()
     source = f"{rows.source} and {labels.source}"
-    return Data(design, source, digest, label, bag, rows.n_rows)
+    # Bags must be named in both files.
+    alone = [name for name in rows.names if name not in labels.columns]
+    hint = _point_out_bag(rows, bag, [*alone, weight, *options["features"]])
+    return Data(design, source, digest, label, bag, rows.n_rows, hint=hint)
+
+
+def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:
+    """Return a note where no bag was named and a column, not taken otherwise, looks like one."""
+    if bag is not None:
+        return None
+    from unshuffle.files.forgotten_bags import find_forgotten_bag
+
+    # Names that the user gave may be second names of columns.
+    used = {table.aliases.get(name, name) for name in taken if name is not None}
+    found = find_forgotten_bag(table, used)
+    if found is None:
+        return None
+    name, n_levels = found
+    return (
+        "note: no bag was named, so that all rows are one bag; column "
+        f"{quote(name)} looks like one ({n_levels} values): did you mean "
+        f"--bag {shlex.quote(shorten(name))}?"
+    )
 
 
 def _choose_pairing(options: dict[str, Any]) -> bool | None:

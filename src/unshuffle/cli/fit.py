@@ -135,7 +135,7 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
         count(summary.n, "row"),
         *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
         count(summary.d, "feature"),
-        count(summary.n_bags, "bag"),
+        "one bag" if summary.n_bags == 1 else count(summary.n_bags, "bag"),
         level,
     ]
     console.print_result(" · ".join(facts))
