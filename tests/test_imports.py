@@ -43,8 +43,8 @@ INSIDE = {
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
-    "exact_answers likelihood chains tempering sampler",
+    "posterior": "options columns bag_means shapes model offsets modes misfit trust importance "
+    "walking exact_answers likelihood chains tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables",
     "answers": "verdict summary matching fit plots report",

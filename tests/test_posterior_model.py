@@ -12,7 +12,7 @@ from targets import PLAIN, pose_bags, pose_data
 from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
 from unshuffle.core.bags import join_bags, make_bags
 from unshuffle.core.noise import GaussianNoise, StudentNoise
-from unshuffle.posterior.bag_means import OFFSETS, BagMeans
+from unshuffle.posterior.bag_means import DECLARED_OFFSETS, OFFSETS, BagMeans
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes
 
 OPEN = Likelihood()
@@ -174,20 +174,22 @@ def test_without_offsets_bag_means_are_gaussian():
 @pytest.mark.parametrize("has_intercept", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_offsets_are_a_mixture_over_their_given_sizes(share, has_intercept):
-    prior = np.where(OFFSETS > 0, share / (len(OFFSETS) - 1), 1.0 - share)
+    # Offsets that are said to be there may be larger.
+    sizes = DECLARED_OFFSETS if share == 1.0 else OFFSETS
+    prior = np.where(sizes > 0, share / (sizes > 0).sum(), 1.0 - share)
     given = [
         make_means(has_intercept, offset_sd=t * exp(LOG_SIGMA)).evaluate(
             GAPS, VARIANCES, LOG_SIGMA
         )[0]
-        for t in OFFSETS
+        for t in sizes
     ]
     mass = prior * np.exp(given)
     means = make_means(has_intercept, offset_share=share)
     found = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0]
     assert found == pytest.approx(log(mass.sum()), abs=1e-12)
     probability, sd = means.offset_law(GAPS, VARIANCES, LOG_SIGMA)
-    assert probability == pytest.approx(mass[1:].sum() / mass.sum(), abs=1e-12)
-    assert sd == pytest.approx(mass @ OFFSETS * exp(LOG_SIGMA) / mass.sum(), abs=1e-12)
+    assert probability == pytest.approx(mass[sizes > 0].sum() / mass.sum(), abs=1e-12)
+    assert sd == pytest.approx(mass @ sizes * exp(LOG_SIGMA) / mass.sum(), abs=1e-12)
 
 
 # ---- shapes --------------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         runs instead, whose number is ``Sampler(n_runs=…)``.
     tol : float, default=1e-6
         A start stops when an iteration gains less than this (in units of the labels' variance).
+    bag_offsets : "auto", "none", "estimate", bool or float, default="auto"
+        Whether the labels of a bag share an unknown offset: the data decide ("auto"), there is none
+        (False, "none"), there is one whose sd is estimated (True, "estimate"), or one of this sd,
+        in units of the labels. Only "likelihood" has offsets.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts; an int makes fits repeatable to the last digit.
     n_jobs : int or None, default=None
@@ -73,6 +77,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         of w_j sd(x_j)); None for methods without a posterior.
     model_fits_ : bool or None
         False when the labels do not look as the model predicts; None where nobody looked.
+    bag_offset_probability_, bag_offset_sd_ : float or None
+        Posterior probability that bags are offset, and the mean sd of the offsets in units of the
+        labels (0 where there are none); None for one bag and for methods without offsets.
     posterior_ : Posterior or None
         Weighted draws of the weights and of the noise.
     result_ : Fit
@@ -102,6 +109,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         fit_intercept: bool = True,
         n_starts: int | None = None,
         tol: float = 1e-6,
+        bag_offsets: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -112,6 +120,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.fit_intercept = fit_intercept
         self.n_starts = n_starts
         self.tol = tol
+        self.bag_offsets = bag_offsets
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -139,6 +148,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.n_starts,
             self.tol,
             self.n_jobs,
+            self.bag_offsets,
         )
         names = getattr(self, "feature_names_in_", None)
         groups = _check_groups(groups, len(y))
@@ -149,6 +159,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.solution_, self.posterior_ = found.solution, found.posterior
         self.noise_ = found.noise
         self.identified_, self.model_fits_ = found.identified, found.model_fits
+        offsets = found.offsets
+        self.bag_offset_probability_ = None if offsets is None else offsets.probability
+        self.bag_offset_sd_ = None if offsets is None else offsets.sd
         warn_once(found, stacklevel=2)
         return self
 

@@ -16,7 +16,7 @@ from unshuffle.core.checks import (
 )
 from unshuffle.core.losses import Loss, Moments
 from unshuffle.core.noise import as_noise
-from unshuffle.core.options import FitOptions, check_options
+from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
@@ -186,7 +186,8 @@ def solve_bags(
         if loss.degree is not None and n_moments:
             check_noise(noise, n_moments)
     remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
-    problem = Problem(standard, loss, noise, penalty, options.fit_intercept)
+    offsets = as_bag_offsets(options.bag_offsets).divided_by(scaling.label_scale)
+    problem = Problem(standard, loss, noise, penalty, options.fit_intercept, offsets)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del bags, standard
     solution = strategy.solve(problem, rng, _make_effort(options, report))

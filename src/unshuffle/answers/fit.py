@@ -29,7 +29,7 @@ from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.pairing import Pairing
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
-from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.methods import solve_bags
@@ -105,6 +105,11 @@ class Fit:
         """Weighted draws of weights and noise, where the method has them."""
         unsure = self.solution.uncertainty
         return unsure if isinstance(unsure, Posterior) else None
+
+    @property
+    def offsets(self) -> OffsetLaw | None:
+        """What is known of offsets between bags; None for one bag, or where the method has none."""
+        return self.solution.offsets
 
     @property
     def pairing(self) -> Pairing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from unshuffle.answers.verdict import (
     model_fits,
 )
 from unshuffle.core.pairing import Pairing
-from unshuffle.core.solution import Solution
+from unshuffle.core.solution import OffsetLaw, Solution
 from unshuffle.errors import InputError
 
 _RIVALS = "Competing answers (posterior share, weights in the order above):"
@@ -50,6 +50,7 @@ class Summary:
     d: int
     n_bags: int
     pairing: Pairing
+    offsets: OffsetLaw | None
     candidates: tuple[dict[str, Any], ...]
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -75,6 +76,8 @@ class Summary:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
             facts.append(f"Noise sd {_number(self.noise)}.")
+        if self.offsets is not None:
+            facts.append(_describe_offsets(self.offsets))
         return [*facts, *self.priors, *self.remarks]
 
     def _rivals(self) -> list[str]:
@@ -142,6 +145,7 @@ class Summary:
             "d": self.d,
             "bags": self.n_bags,
             "pairing": self.pairing.name,
+            "bag_offsets": None if self.offsets is None else asdict(self.offsets),
             "identified": self.identified,
             "model_fits": self.model_fits,
             "converged": self.is_converged,
@@ -199,6 +203,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         d=len(facts.scales),
         n_bags=facts.n_bags,
         pairing=facts.pairing,
+        offsets=solution.offsets,
         candidates=candidates,
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
@@ -217,6 +222,13 @@ def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tupl
             names, solution.weights.tolist(), ends.tolist(), strict=True
         )
     )
+
+
+def _describe_offsets(offsets: OffsetLaw) -> str:
+    """Say how probable offsets between bags are, and how large."""
+    if offsets.probability == 0.0:
+        return "No offsets between bags."
+    return f"Offsets between bags: probability {offsets.probability:.0%}, sd {_number(offsets.sd)}."
 
 
 def _number(value: float | None) -> str:

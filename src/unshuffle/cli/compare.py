@@ -80,6 +80,7 @@ def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
         "n_starts": options["starts"],
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
+        "bag_offsets": options["bag_offsets"],
     }
     bags = join_design(data.design)
     if not (bags.pairing.is_usual and bags.labels.is_raw):

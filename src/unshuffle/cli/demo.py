@@ -37,6 +37,7 @@ _MODEL: dict[str, Any] = {
     "no_intercept": False,
     "starts": None,
     "jobs": None,
+    "bag_offsets": "auto",
 }
 
 

@@ -26,6 +26,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         fit_intercept=not options["no_intercept"],
         n_starts=options["starts"],
         n_jobs=options["jobs"],
+        bag_offsets=options["bag_offsets"],
     )
     # Not kept here: the solver lets go of what it no longer needs.
     rng, names = make_rng(options["seed"]), data.design.feature_names

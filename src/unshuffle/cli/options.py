@@ -32,6 +32,21 @@ def check_level(ctx: click.Context, param: click.Parameter, value: float) -> flo
     return value
 
 
+def read_offsets(ctx: click.Context, param: click.Parameter, value: str) -> str | float:
+    """Turn the sd of offsets into a number, and refuse what is neither that nor a known word."""
+    if value in ("auto", "none", "estimate"):
+        return value
+    try:
+        sd = float(value)
+    except ValueError:
+        sd = -1.0
+    if not 0 <= sd < float("inf"):
+        raise click.BadParameter(
+            f"{value!r} is neither auto, none nor estimate, nor an sd of at least 0"
+        )
+    return sd
+
+
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Offer the methods to the shell."""
     return [name for name in METHODS if name.startswith(incomplete)]
@@ -131,6 +146,14 @@ _TUNING = (
     click.option("--l1", type=float, default=0.0, metavar="X", help="Penalty on |w|."),
     click.option("--l2", type=float, default=0.0, metavar="X", help="Penalty on w²."),
     click.option("--no-intercept", is_flag=True, help="Fit no intercept."),
+    click.option(
+        "--bag-offsets",
+        default="auto",
+        show_default=True,
+        callback=read_offsets,
+        metavar="B",
+        help="Whether labels of a bag share an offset: auto, none, estimate, or its sd.",
+    ),
     click.option("--starts", type=int, metavar="N", help="Number of starts of the search."),
     click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same."),
 )

@@ -12,6 +12,52 @@ from unshuffle.errors import InputError, shorten
 
 
 @dataclass(frozen=True)
+class BagOffsets:
+    """What is known of offsets that the labels of a bag share.
+
+    `share` is the probability that bags are offset at all, None where the data decide; `sd` that
+    of the offsets, None where it is estimated.
+    """
+
+    share: float | None = None
+    sd: float | None = None
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether bags are said to be offset."""
+        return self.share == 1.0
+
+    def divided_by(self, scale: float) -> BagOffsets:
+        """Return the same for labels in other units."""
+        return self if self.sd is None else BagOffsets(self.share, self.sd / scale)
+
+
+_NAMED_OFFSETS = {
+    "auto": BagOffsets(),
+    "none": BagOffsets(0.0),
+    "estimate": BagOffsets(1.0),
+}
+
+
+def as_bag_offsets(value: object) -> BagOffsets:
+    """Turn "auto", "none", "estimate", a bool or an sd into what is known of offsets.
+
+    >>> as_bag_offsets("auto"), as_bag_offsets(False), as_bag_offsets(0.5)
+    (BagOffsets(share=None, sd=None), BagOffsets(share=0.0, sd=None), BagOffsets(share=1.0, sd=0.5))
+    """
+    if value is None or (isinstance(value, str) and value in _NAMED_OFFSETS):
+        return _NAMED_OFFSETS["auto" if value is None else str(value)]
+    if isinstance(value, bool | np.bool_):
+        return _NAMED_OFFSETS["estimate" if value else "none"]
+    if isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0:
+        return BagOffsets(1.0, float(value)) if float(value) else _NAMED_OFFSETS["none"]
+    raise InputError(
+        'bag_offsets must be "auto", "none" (or False), "estimate", or the sd of the offsets in '
+        f"units of the labels, got {shorten(repr(value))}"
+    )
+
+
+@dataclass(frozen=True)
 class FitOptions:
     """Everything a fit can be asked for, as in `ShuffledLinearRegression`."""
 
@@ -23,6 +69,7 @@ class FitOptions:
     n_starts: int | None = None
     tol: float = 1e-6
     n_jobs: int | None = None
+    bag_offsets: Any = "auto"
 
 
 def check_options(options: FitOptions) -> None:
@@ -31,6 +78,7 @@ def check_options(options: FitOptions) -> None:
         value = getattr(options, name)
         if not (isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0):
             raise InputError(f"{name} must be a finite number of at least 0, got {value!r}")
+    as_bag_offsets(options.bag_offsets)
     if not (isinstance(options.tol, Real) and float(options.tol) >= 0):
         raise InputError(f"tol must be a number of at least 0, got {options.tol!r}")
     n_starts = options.n_starts

@@ -7,7 +7,7 @@ standard ones come from `scaling`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from unshuffle.core import moments
 from unshuffle.core.bags import Bags
 from unshuffle.core.losses import Loss, Moments
 from unshuffle.core.noise import Noise
+from unshuffle.core.options import BagOffsets
 from unshuffle.core.penalties import Penalty
 
 # weights (S, d) → values (S,), gradients (S, d)
@@ -52,6 +53,7 @@ class Problem:
     noise: Noise | None
     penalty: Penalty
     has_intercept: bool = False
+    offsets: BagOffsets = field(default_factory=BagOffsets)
 
     def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return value and gradient at weights (d,), or (d, S) for S starts on the last axis."""

@@ -79,13 +79,25 @@ class Candidate:
     noise: float | None = None
 
 
+@dataclass(frozen=True)
+class OffsetLaw:
+    """What was found of offsets that the labels of a bag share: whether they are, and their sd.
+
+    The sd is the mean over both, 0 where there are none.
+    """
+
+    probability: float
+    sd: float
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Candidates best first, the status, and what the solver counted.
 
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
-    mean over several), `uncertainty` how sure it is where the method can say.
+    mean over several), `uncertainty` how sure it is where the method can say, `offsets` what it
+    says of offsets between bags.
 
     >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
     >>> solution.weights.tolist(), solution.value, solution.status.name
@@ -98,6 +110,7 @@ class Solution:
     start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
     estimate: np.ndarray | None = None
     uncertainty: Uncertainty | None = None
+    offsets: OffsetLaw | None = None
 
     @property
     def best(self) -> Candidate:
@@ -144,10 +157,13 @@ class Solution:
             )
             for c in self.candidates
         )
-        unsure = self.uncertainty
+        unsure, offsets = self.uncertainty, self.offsets
+        if offsets is not None:
+            offsets = replace(offsets, sd=offsets.sd * label_scale)
         return replace(
             self,
             candidates=candidates,
+            offsets=offsets,
             start_values=start_values,
             estimate=None if self.estimate is None else to_user(self.estimate),
             uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),

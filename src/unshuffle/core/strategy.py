@@ -14,7 +14,7 @@ import numpy as np
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.losses import Loss, Squared
-from unshuffle.core.options import FitOptions
+from unshuffle.core.options import FitOptions, as_bag_offsets
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.solution import Solution
@@ -41,6 +41,8 @@ class Strategy(ABC):
     takes_penalty: ClassVar[bool] = True
     # Whether it averages over a posterior, instead of one best answer: its value then has no unit.
     has_posterior: ClassVar[bool] = False
+    # Whether the labels of a bag may share an unknown offset.
+    takes_offsets: ClassVar[bool] = False
     # Whether fewer rows than weights leave it without an answer, unless l2 is given.
     needs_rows: ClassVar[bool] = True
     # Why each row must have one label of its own; None where any pairing, masses and bins will do.
@@ -83,9 +85,26 @@ class Strategy(ABC):
             raise InputError(
                 f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
             )
+        self._check_offsets(bags, options)
         d = bags.d + options.fit_intercept
         if self.needs_rows and bags.n < d and not options.l2:
             raise InputError(
                 f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, "
                 "use fewer features, or give a penalty l2 > 0"
+            )
+
+    def _check_offsets(self, bags: Bags, options: FitOptions) -> None:
+        """Refuse offsets that are said to be there; that there are none is what others assume."""
+        offsets = as_bag_offsets(options.bag_offsets)
+        if not offsets.is_declared:
+            return
+        if not self.takes_offsets:
+            raise InputError(
+                f"method '{self.name}' has no offsets between bags: leave bag_offsets at 'auto', "
+                "or use method 'likelihood'"
+            )
+        if offsets.sd is None and bags.n_bags == 1:
+            raise InputError(
+                "bag_offsets='estimate' needs several bags, and there is one: name the bags, or "
+                "leave bag_offsets at 'auto'"
             )

@@ -16,6 +16,8 @@ import numpy as np
 # Offsets between bags, in units of the noise's sd: none, or one of a grid in steps of about two.
 # No other grid was tried.
 OFFSETS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0])
+# Where bags are said to be offset they may be so by more than any noise.
+DECLARED_OFFSETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +38,15 @@ class BagMeans:
     @cached_property
     def _sizes(self) -> np.ndarray:
         """The offsets that are possible, in units of sigma."""
-        if self.offset_share in (0.0, 1.0):
-            return OFFSETS[(OFFSETS > 0.0) == (self.offset_share == 1.0)]
-        return OFFSETS
+        if self.offset_share == 1.0:
+            return DECLARED_OFFSETS
+        return OFFSETS[:1] if self.offset_share == 0.0 else OFFSETS
 
     @cached_property
     def _log_prior(self) -> np.ndarray:
         share = self.offset_share
+        if share == 1.0:
+            return np.full(len(self._sizes), -log(len(self._sizes)))
         return np.log(np.where(self._sizes > 0.0, share / (len(OFFSETS) - 1), 1.0 - share))
 
     def evaluate(

@@ -46,6 +46,7 @@ from unshuffle.posterior.modes import (
     find_modes,
     keep_distinct,
 )
+from unshuffle.posterior.offsets import average_offsets, widen_levels
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.trust import (
     Signs,
@@ -114,6 +115,7 @@ class Likelihood(Settings, Strategy):
 
     takes_penalty: ClassVar[bool] = False
     has_posterior: ClassVar[bool] = True
+    takes_offsets: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
 
     @property
@@ -135,15 +137,20 @@ def solve(
     if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, bags = posed
-    target = target.with_offsets(offset_share(target))
+    offsets = problem.offsets
+    share = offset_share(target) if offsets.share is None else offsets.share
+    target = target.with_offsets(share, offsets.sd)
     fitted = _fit_least_squares(bags, columns, rng, effort)
-    exact = solve_exactly(bags, columns, noise, fitted, effort)
-    if exact is not None:
-        return exact
+    if not offsets.is_declared:
+        exact = solve_exactly(bags, columns, noise, fitted, effort)
+        if exact is not None:
+            return exact
     effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
     signs = read_signs(target, modes)
+    if offsets.is_declared:  # what was said beforehand is no misfit
+        signs = replace(signs, offset_probability=0.0)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
     target, sample = _sample_at(target, modes, power, rng)
@@ -228,8 +235,11 @@ def _assemble(
         sigma = np.exp(sample.x[:, p])
     else:
         sigma = np.full(len(sample.x), exp(target.log_sigma))
-    levels = target.draw_levels(sample.x, sigma, rng) if columns.has_intercept else 0.0
-    draws = columns.widen(sample.slopes, levels)
+    levels = np.zeros(len(sigma))
+    if columns.has_intercept:
+        levels = target.draw_levels(sample.x, sigma, rng)
+    law = average_offsets(target, sample.x, shares)
+    draws = columns.widen(sample.slopes, widen_levels(target, levels, sigma, law))
     if is_thin:
         status = Status.THIN_POSTERIOR
     else:
@@ -251,6 +261,7 @@ def _assemble(
         stats=stats,
         estimate=columns.widen(estimate[None], target.mean_level(sample.x, shares))[0],
         uncertainty=Posterior(draws, shares, sigma, is_thin),
+        offsets=law,
     )
 
 
