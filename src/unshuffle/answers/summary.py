@@ -77,7 +77,7 @@ class Summary:
         if self.noise is not None:
             facts.append(f"Noise sd {_number(self.noise)}.")
         if self.offsets is not None:
-            facts.append(_describe_offsets(self.offsets))
+            facts.append(describe_offsets(self.offsets))
         return [*facts, *self.priors, *self.remarks]
 
     def _rivals(self) -> list[str]:
@@ -224,7 +224,7 @@ def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tupl
     )
 
 
-def _describe_offsets(offsets: OffsetLaw) -> str:
+def describe_offsets(offsets: OffsetLaw) -> str:
     """Say how probable offsets between bags are, and how large."""
     if offsets.probability == 0.0:
         return "No offsets between bags."

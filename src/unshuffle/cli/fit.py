@@ -139,6 +139,10 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
         level,
     ]
     console.print_result(" · ".join(facts))
+    if found.offsets is not None:
+        from unshuffle.answers.summary import describe_offsets
+
+        console.print_result(describe_offsets(found.offsets))
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
     console.print_result(*found.remarks)
