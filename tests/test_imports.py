@@ -43,7 +43,7 @@ INSIDE = {
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
+    "posterior": "options columns bag_means shapes model modes misfit trust proposals importance walking "
     "likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables",

@@ -9,7 +9,8 @@ contiguous memory, which the compiler vectorises; rows would be gathered one by 
 """
 
 from unshuffle.kernels.descent import advance_descent
-from unshuffle.kernels.likelihood import log_likelihood
+from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
+from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
     evaluate_moments,
@@ -49,7 +50,9 @@ __all__ = [
     "gram",
     "largest_step_gap",
     "log_likelihood",
+    "log_likelihoods",
     "sort_rows",
+    "student_logs",
     "swap_counts",
     "triangulate",
 ]

@@ -33,8 +33,8 @@ from unshuffle.posterior.importance import (
     find_centre,
     flatten,
     limit_tilt,
-    make_mixture,
     normalise,
+    reweigh,
     sample_posterior,
 )
 from unshuffle.posterior.model import Target, pose
@@ -46,6 +46,7 @@ from unshuffle.posterior.modes import (
     keep_distinct,
 )
 from unshuffle.posterior.options import Settings
+from unshuffle.posterior.proposals import Mixture, make_mixture
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
@@ -63,8 +64,6 @@ _REACH = 20.0
 _N_FITTED = 6
 # Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
 _N_CLIMBED = 12
-# Powers within this factor of each other share their draws.
-_SAME_POWER = 1.3
 # Walkers worth fewer independent draws than this have hardly left their starts, and did not explore
 # the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
 # columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
@@ -142,33 +141,82 @@ def solve(
     signs = read_signs(target, modes)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
-    target, sample = _sample_at(target, modes, power, rng)
-    is_thin = sample.effective_draws < _THIN
+    drawn, sample = _sample_plain(replace(target, power=power), modes, rng)
+    effort.report("sampling the posterior", 0.5)
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-    sharp = sample
-    if bet > _SAME_POWER * power:
-        is_mixed = len(sample.parts) == len(sample.proposals)
-        sharp = _sample_at(target, modes, bet, rng, sample if is_mixed else None)[1]
+    sharp = _sample_leaning(replace(target, power=bet), modes, rng, drawn)
     effort.report("sampling the posterior", 1.0)
+    target = replace(target, power=power)
     estimate = _choose_estimate(sharp, sample, target)
-    return _assemble(target, sample, estimate, columns, signs, is_thin, rng)
+    return _assemble(target, sample, drawn.used[0], estimate, columns, signs, rng)
+
+
+def _sample_plain(
+    target: Target, modes: list[Mode], rng: np.random.Generator
+) -> tuple[Sample, Sample]:
+    """Return the importance sample that intervals come from, and the walkers where it is thin."""
+    o = target.options
+    mixture = _mix_modes(target, modes, 0.0)
+    drawn = sample_posterior(target, mixture, _plain, o.target_draws, rng)
+    if drawn.effective_draws < o.least_draws:
+        return drawn, walk(target, drawn, rng)
+    return drawn, drawn
+
+
+def _sample_leaning(
+    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample
+) -> Sample:
+    """Return the sample that the estimate comes from: the earlier draws, and more if they are few.
+
+    An average needs fewer draws than the ends of intervals do.
+    """
+    o = target.options
+
+    def weigh(sample: Sample) -> np.ndarray:
+        return _lean(sample, target)
+
+    sample = reweigh(target, earlier, weigh)
+    if sample.effective_draws >= o.estimate_draws:
+        return sample
+    mixture = _mix_modes(target, modes, 1.0)
+    return sample_posterior(target, mixture, weigh, o.estimate_draws, rng, earlier)
+
+
+def _mix_modes(target: Target, modes: list[Mode], tilt: float) -> Mixture:
+    """Place proposals on the modes that are left at the target's power, near the best."""
+    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], tilt)
+    kept = keep_distinct(target, climbed, target.options.n_components)
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH], tilt)
+
+
+def _plain(sample: Sample) -> np.ndarray:
+    """Return the log weights of the posterior."""
+    return sample.log_plain
+
+
+def _lean(sample: Sample, target: Target) -> np.ndarray:
+    """Return log weights that lean towards low noise, as far as the posterior has mass there.
+
+    The closer bound on the weights holds in any case; only the lean is limited.
+    """
+    o, limit = target.options, 0.0
+    sample = replace(sample, log_plain=sample.log_plain + target.close_bound(sample.x))
+    if target.log_sigma is None:
+        is_low = np.exp(2.0 * sample.x[:, target.p]) < o.tilt_ceiling
+        low = float(normalise(sample.log_plain)[0] @ is_low)
+        limit = o.tilt_limit * min(max((low - _LEAST_LOW) / (_ENOUGH_LOW - _LEAST_LOW), 0.0), 1.0)
+    return limit_tilt(sample.log_plain, sample.log_tilted, limit)
 
 
 def _choose_estimate(sharp: Sample, sample: Sample, target: Target) -> np.ndarray:
     """Return the weights of least mean distance to the sharper posterior under the low-noise tilt.
 
     Thin weights are flattened towards the mixture: an average over the modes found then takes the
-    place of the luck of one draw. The tilt fades where the posterior sees hardly any mass at low
-    noise. An estimate outside its own intervals moves towards their medians until it is inside.
+    place of the luck of one draw. An estimate outside its own intervals moves towards their medians
+    until it is inside.
     """
-    p, o = target.p, target.options
-    limit = 0.0
-    if target.log_sigma is None:
-        is_low = np.exp(2.0 * sharp.x[:, p]) < o.tilt_ceiling
-        low = float(normalise(sharp.log_plain)[0] @ is_low)
-        limit = o.tilt_limit * min(max((low - _LEAST_LOW) / (_ENOUGH_LOW - _LEAST_LOW), 0.0), 1.0)
-    tilted = limit_tilt(sharp.log_plain, sharp.log_tilted, limit)
-    centre = find_centre(sharp.slopes, flatten(tilted, o.least_draws))
+    o = target.options
+    centre = find_centre(sharp.slopes, flatten(_lean(sharp, target), o.least_draws))
     plain = flatten(sample.log_plain, o.least_draws)
     wide = Posterior(sample.slopes, plain, np.ones(len(plain)))
     ends, middle = wide.interval(0.95), wide.interval(1e-9).mean(axis=1)
@@ -177,25 +225,6 @@ def _choose_estimate(sharp: Sample, sample: Sample, target: Target) -> np.ndarra
     with np.errstate(divide="ignore"):
         reach = float(np.min(_INSIDE * room / np.maximum(np.abs(gap), 1e-300)))
     return middle + min(1.0, reach) * gap
-
-
-def _sample_at(
-    target: Target,
-    modes: list[Mode],
-    power: float,
-    rng: np.random.Generator,
-    earlier: Sample | None = None,
-) -> tuple[Target, Sample]:
-    """Sample the posterior with the shapes at their power, from the modes that remain there."""
-    if power < 1.0:
-        target = replace(target, power=power)
-        climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], 1.0)
-        modes = keep_distinct(target, climbed, target.options.n_components)
-    modes = [mode for mode in modes if mode[0] > modes[0][0] - _REACH]
-    sample = sample_posterior(target, make_mixture(target, modes), rng, earlier)
-    if sample.effective_draws < target.options.least_draws:
-        sample = walk(target, sample, rng)
-    return target, sample
 
 
 def _fit_least_squares(
@@ -211,14 +240,15 @@ def _fit_least_squares(
 def _assemble(
     target: Target,
     sample: Sample,
+    mixture: Mixture,
     estimate: np.ndarray,
     columns: Columns,
     signs: Signs,
-    is_thin: bool,
     rng: np.random.Generator,
 ) -> Solution:
     """Turn the sample into draws of all weights, an estimate and competing answers."""
     p, o = target.p, target.options
+    is_thin = sample.effective_draws < _THIN
     shares = flatten(sample.log_plain, o.least_draws)
     if target.log_sigma is None:
         sigma = np.exp(sample.x[:, p])
@@ -242,7 +272,7 @@ def _assemble(
         "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
     }
     return Solution(
-        candidates=_competing_answers(target, sample, shares, columns),
+        candidates=_competing_answers(target, sample, mixture, shares, columns),
         status=status,
         stats=stats,
         estimate=columns.widen(estimate[None], target.mean_level(sample.x, shares))[0],
@@ -253,11 +283,15 @@ def _assemble(
 def _competing_answers(
     target: Target,
     sample: Sample,
+    mixture: Mixture,
     shares: np.ndarray,
     columns: Columns,
 ) -> tuple[Candidate, ...]:
-    """Return the answers with a share of the posterior, largest first; overlapping ones are one."""
-    parts = sample.mixture.log_parts(sample.x)
+    """Return the answers with a share of the posterior, largest first; overlapping ones are one.
+
+    Every draw belongs to the modes of the first mixture.
+    """
+    parts = mixture.log_parts(sample.x)[: mixture.n_modes]
     owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
     groups: list[tuple[np.ndarray, np.ndarray]] = []
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
