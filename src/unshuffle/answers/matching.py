@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,65 +13,189 @@ from unshuffle import kernels
 from unshuffle.core.bags import Bags
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import InputError
+from unshuffle.wording import show_number, show_probability
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
 # on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
 # data, where a single match matters and draws are cheap, get more of them.
 _MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
 _N_BURNT, _N_KEPT = 20, 40
-# A row remembers at most this many candidate labels, which covers any match worth reporting.
+# A row remembers at most this many different labels, which covers any match worth reporting.
 _WINDOW = 512
 # Equal data must give equal probabilities, so the sampler has a seed of its own.
 _SEED = 0
+# Rows that are printed; the arrays hold all of them.
+_SHOWN_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
     """`order[i]` is the index in `y` of the label matched to row i; `probability[i]` of it.
 
-    `probability` is None for methods without a posterior: a probability that ignores how uncertain
-    the weights are would be wrong.
+    Equal labels of a bag are one label: the probability is that row i has a label of this value,
+    `n_equal[i]` of which stand in its bag. `labels` are the values matched, and `verdict` says in
+    sentences how sure they are. `probability` is None for methods without a posterior: one that
+    ignores how uncertain the weights are would be wrong.
     """
 
     order: np.ndarray
     probability: np.ndarray | None
+    labels: np.ndarray
+    n_equal: np.ndarray
+    verdict: tuple[str, ...]
+
+    def __str__(self) -> str:
+        n, given = len(self.order), self.probability
+        cells = [("row", "label", "probability")] + [
+            (
+                str(i),
+                show_number(float(self.labels[i])),
+                show_probability(None if given is None else float(given[i])),
+            )
+            for i in range(min(n, _SHOWN_ROWS))
+        ]
+        widths = [max(len(line[j]) for line in cells) for j in range(3)]
+        lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
+        more = [f"… and {n - _SHOWN_ROWS} more rows"] if n > _SHOWN_ROWS else []
+        return "\n".join([*self.verdict, "", *lines, *more])
 
 
-def match_labels(bags: Bags, w: np.ndarray, intercept: float, posterior: Posterior | None) -> Match:
+def fingerprint(bags: Bags) -> str:
+    """Return a digest of rows, labels and bags in their canonical order."""
+    parts = (bags.X, bags.rows.masses, bags.y, bags.labels.masses, bags.offsets)
+    digest = sha256()
+    for part in parts:
+        digest.update(f"{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def match_labels(
+    bags: Bags,
+    w: np.ndarray,
+    intercept: float,
+    posterior: Posterior | None,
+    *,
+    tables: Sequence[np.ndarray] | None = None,
+    method: str = "",
+) -> Match:
     """Match ranks of predictions to ranks of labels, the most likely order given the weights.
 
     With a posterior, each match gets its probability, averaged over draws of weights and noise
-    and, for each, over permutations drawn from the exact model. The result refers to rows and
-    labels as the user gave them.
+    and, for each, over permutations drawn from the exact model; `tables`, one for each bag (rows ×
+    labels), stand for these where they are known already. The result refers to rows and labels as
+    the user gave them.
     """
-    order = np.empty(bags.n, dtype=int)
-    probability = np.empty(bags.n)
+    if not bags.is_plain:
+        raise InputError(
+            "match needs one label for each row, of the same individuals: separate samples, bins "
+            "and missing labels leave nothing to match"
+        )
+    order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
+    labels, probability = np.empty(bags.n), np.empty(bags.n)
     z = predict_rows(bags.X, w) + intercept
     rng = np.random.default_rng(_SEED)
     if posterior is not None:
         n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
         pick = rng.choice(len(posterior.shares), n_draws, p=posterior.shares)
         draws, sigma = posterior.draws[pick], posterior.sigma[pick]
-    for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
+    for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         by_rank = np.argsort(z[start:stop], kind="stable")
-        rows = bags.rows.order[start + by_rank]
-        order[rows] = bags.labels.order[start:stop]
+        rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
+        kind, counts = _find_kinds(y)
+        order[rows], labels[rows] = bags.labels.order[start:stop], y
+        n_equal[rows] = counts[kind]
         if posterior is None:
             continue
-        table, first = _match_bag(bags.X[start:stop], bags.y[start:stop], draws, sigma, rng)
-        place = np.arange(stop - start) - first[by_rank]
+        if tables is None:
+            table, first = _match_bag(bags.X[start:stop], y, kind, draws, sigma, rng)
+        else:
+            table, first = add_equal(tables[r], kind), np.zeros(stop - start, dtype=np.int64)
+        place = kind - first[by_rank]
         is_seen = (place >= 0) & (place < table.shape[1])
         seen = table[by_rank, np.where(is_seen, place, 0)]
-        probability[rows] = np.where(is_seen, seen, 0.0)
-    return Match(order, None if posterior is None else probability)
+        # A sum of shares passes one by rounding.
+        probability[rows] = np.where(is_seen, np.minimum(seen, 1.0), 0.0)
+    chance = float(
+        np.mean(n_equal / np.repeat(bags.sizes, bags.sizes)[np.argsort(bags.rows.order)])
+    )
+    stated = None if posterior is None else probability
+    verdict = _describe(stated, n_equal, chance, method, tables is not None, posterior)
+    return Match(order, stated, labels, n_equal, verdict)
+
+
+def _find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of each sorted label among the different ones, and how often each stands.
+
+    >>> kind, counts = _find_kinds(np.array([1.0, 2.0, 2.0]))
+    >>> kind.tolist(), counts.tolist()
+    ([0, 1, 1], [1, 2])
+    """
+    kind = np.concatenate([[0], np.cumsum(y[1:] != y[:-1])]).astype(np.int64)
+    return kind, np.bincount(kind)
+
+
+def add_equal(table: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Add the probabilities (rows × labels) of equal labels.
+
+    >>> add_equal(np.array([[0.5, 0.25, 0.25]]), np.array([0, 1, 1])).tolist()
+    [[0.5, 0.5]]
+    """
+    starts = np.flatnonzero(np.diff(kind, prepend=-1))
+    return np.asarray(np.add.reduceat(table, starts, axis=1))
+
+
+def _describe(
+    probability: np.ndarray | None,
+    n_equal: np.ndarray,
+    chance: float,
+    method: str,
+    is_exact: bool,
+    posterior: Posterior | None,
+) -> tuple[str, ...]:
+    """Say how many matches are right, what rests on what, and what was taken as one label."""
+    n = len(n_equal)
+    n_alike = int((n_equal > 1).sum())
+    alike = f"{n_alike} of {n} labels stand more than once in their bag; equal labels are one label"
+    if probability is None or posterior is None:
+        named = f"method '{method}'" if method else "this method"
+        return (
+            f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use "
+            "method 'likelihood' to learn how sure each match is.",
+            *([f"{alike}."] if n_alike else []),
+        )
+    n_likely, n_sure = (int((probability >= level).sum()) for level in (0.5, 0.95))
+    sentences = [
+        f"About {_percent(float(probability.mean()))} of these matches are right, where guessing "
+        f"inside bags gives {_percent(chance)}: {n_likely} of {n} rows have a probability of at "
+        f"least 0.5, and {n_sure} of at least 0.95."
+    ]
+    if n_alike:
+        sentences.append(f"{alike}, and their probabilities are added.")
+    if posterior.is_thin:
+        sentences.append("The posterior was hard to sample, so that probabilities are rough.")
+    if is_exact:
+        sentences.append("Probabilities are those of the matchings that the sampler walked over.")
+    return tuple(sentences)
+
+
+def _percent(share: float) -> str:
+    return "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _match_bag(
-    X: np.ndarray, y: np.ndarray, draws: np.ndarray, sigma: np.ndarray, rng: np.random.Generator
+    X: np.ndarray,
+    y: np.ndarray,
+    kind: np.ndarray,
+    draws: np.ndarray,
+    sigma: np.ndarray,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the match probabilities of one bag (rows × candidates) and each row's first candidate.
 
-    `y` is sorted; candidates are a window of labels around the rank of the row's mean prediction.
+    `y` is sorted; candidates are a window of different labels (`kind` numbers them) around the rank
+    of the row's mean prediction.
     """
     n, d = X.shape
     if n == 1:
@@ -79,8 +206,9 @@ def _match_bag(
     # Divided before they are added up: the sum could overflow.
     mean = (z / len(z)).sum(axis=0)
     rank = np.argsort(np.argsort(mean, kind="stable"), kind="stable")
-    width = min(n, _WINDOW)
-    first = np.clip(rank - width // 2, 0, n - width)
+    n_kinds = int(kind[-1]) + 1
+    width = min(n_kinds, _WINDOW)
+    first = np.clip(kind[rank] - width // 2, 0, n_kinds - width)
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
     size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0
@@ -94,6 +222,6 @@ def _match_bag(
         reach = max(1.0, n / max(spread, 1.0))
         uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
         kernels.swap_counts(
-            scaled, y / sd, order, first, 1.0, reach, uniforms, _N_BURNT, counts, totals
+            scaled, y / sd, kind, order, first, 1.0, reach, uniforms, _N_BURNT, counts, totals
         )
     return counts / np.maximum(totals, 1e-300)[:, None], first
