@@ -49,7 +49,11 @@ def test_fit_prints_the_object_of_the_contract(folder, capsys):
     assert run([*FIT, "--method", "ls", "--json", "--seed", "7"]) == 0
     fit = json.loads(capsys.readouterr().out)
     assert list(fit["coefficients"]) == ["x1", "x2"]
-    assert set(fit["coefficients"]["x1"]) == set(fit["intercept"]) == {"estimate", "low", "high"}
+    assert (
+        set(fit["coefficients"]["x1"])
+        == set(fit["intercept"])
+        == {*("estimate", "low", "high", "known")}
+    )
     assert (fit["n"], fit["d"], fit["bags"], fit["method"]) == (120, 2, 4, "ls")
     assert (fit["labels"], fit["pairing"]) == (120, "permutation")
     assert {"noise", "identified", "status"} <= set(fit)
@@ -256,7 +260,7 @@ def test_compare_shows_every_method(folder, capsys):
 def test_match_prints_a_csv_of_row_label_and_probability(folder, capsys):
     assert run(["match", "data.csv", "--label", "y", "--bag", "bag", "-q"]) == 0
     records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(records[0]) == ["row", "label", "probability"]
+    assert list(records[0]) == ["row", "label", "probability", "bag"]
     assert [int(r["row"]) for r in records] == list(range(1, 121))
     assert all(0 <= float(r["probability"]) <= 1 for r in records)
 
@@ -305,12 +309,19 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     capsys.readouterr()
     assert run([*fit, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["coefficients"]["batch"] == {"estimate": 0.0, "low": None, "high": None}
+    assert result["coefficients"]["batch"] == {
+        **{"estimate": 0.0, "low": None, "high": None},
+        "known": "no",
+    }
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
+    assert (
+        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>no</td>'
+        in Path("r.html").read_text()
+    )
     assert run([*fit, "-q"]) == 0
     assert any(
-        line.split() == ["batch", "0", "–", "–"] for line in capsys.readouterr().out.split("\n")
+        line.split() == ["batch", "0", "–", "–", "no"]
+        for line in capsys.readouterr().out.split("\n")
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
+from math import fsum
 
 import numpy as np
 
@@ -93,36 +94,45 @@ def match_labels(
             "and missing labels leave nothing to match"
         )
     order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
-    labels, probability = np.empty(bags.n), np.empty(bags.n)
+    labels, probability, guess = np.empty(bags.n), np.empty(bags.n), np.empty(bags.n)
     z = predict_rows(bags.X, w) + intercept
-    rng = np.random.default_rng(_SEED)
-    if posterior is not None:
-        n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
-        pick = rng.choice(len(posterior.shares), n_draws, p=posterior.shares)
-        draws, sigma = posterior.draws[pick], posterior.sigma[pick]
+    table_of = _choose_tables(bags, posterior, tables)
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         by_rank = np.argsort(z[start:stop], kind="stable")
         rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
         kind, counts = _find_kinds(y)
         order[rows], labels[rows] = bags.labels.order[start:stop], y
-        n_equal[rows] = counts[kind]
-        if posterior is None:
-            continue
-        if tables is None:
-            table, first = _match_bag(bags.X[start:stop], y, kind, draws, sigma, rng)
-        else:
-            table, first = add_equal(tables[r], kind), np.zeros(stop - start, dtype=np.int64)
-        place = kind - first[by_rank]
-        is_seen = (place >= 0) & (place < table.shape[1])
-        seen = table[by_rank, np.where(is_seen, place, 0)]
-        # A sum of shares passes one by rounding.
-        probability[rows] = np.where(is_seen, np.minimum(seen, 1.0), 0.0)
-    chance = float(
-        np.mean(n_equal / np.repeat(bags.sizes, bags.sizes)[np.argsort(bags.rows.order)])
-    )
-    stated = None if posterior is None else probability
-    verdict = _describe(stated, n_equal, chance, method, tables is not None, posterior)
-    return Match(order, stated, labels, n_equal, verdict)
+        n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
+        if table_of is not None:
+            table, first = table_of(r, slice(start, stop), kind)
+            probability[rows] = _look_up(table[by_rank], kind - first[by_rank])
+    if posterior is None:
+        return Match(order, None, labels, n_equal, _describe_ranks(n_equal, method))
+    verdict = _describe(probability, guess, n_equal, tables is not None, posterior.is_thin)
+    return Match(order, probability, labels, n_equal, verdict)
+
+
+def _look_up(table: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return one entry of each row of a table, 0 outside of it."""
+    is_seen = (place >= 0) & (place < table.shape[1])
+    seen = table[np.arange(len(table)), np.where(is_seen, place, 0)]
+    # A sum of shares passes one by rounding.
+    return np.where(is_seen, np.minimum(seen, 1.0), 0.0)
+
+
+def _choose_tables(
+    bags: Bags, posterior: Posterior | None, tables: Sequence[np.ndarray] | None
+) -> Callable[[int, slice, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """Return what makes the probabilities of a bag, given its number, its place and its kinds."""
+    if posterior is None:
+        return None
+    if tables is not None:
+        return lambda r, place, kind: (add_equal(tables[r], kind), np.zeros(len(kind), np.int64))
+    rng = np.random.default_rng(_SEED)
+    n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
+    pick = rng.choice(len(posterior.shares), n_draws, p=posterior.shares)
+    draws, sigma = posterior.draws[pick], posterior.sigma[pick]
+    return lambda r, place, kind: _match_bag(bags.X[place], bags.y[place], kind, draws, sigma, rng)
 
 
 def _find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,42 +156,45 @@ def add_equal(table: np.ndarray, kind: np.ndarray) -> np.ndarray:
     return np.asarray(np.add.reduceat(table, starts, axis=1))
 
 
+def _describe_ranks(n_equal: np.ndarray, method: str) -> tuple[str, ...]:
+    """Say why there are no probabilities."""
+    named = f"method '{method}'" if method else "this method"
+    return (
+        f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use method "
+        "'likelihood' to learn how sure each match is.",
+        *_describe_equal(n_equal, "."),
+    )
+
+
 def _describe(
-    probability: np.ndarray | None,
-    n_equal: np.ndarray,
-    chance: float,
-    method: str,
-    is_exact: bool,
-    posterior: Posterior | None,
+    probability: np.ndarray, guess: np.ndarray, n_equal: np.ndarray, is_exact: bool, is_thin: bool
 ) -> tuple[str, ...]:
     """Say how many matches are right, what rests on what, and what was taken as one label."""
-    n = len(n_equal)
-    n_alike = int((n_equal > 1).sum())
-    alike = f"{n_alike} of {n} labels stand more than once in their bag; equal labels are one label"
-    if probability is None or posterior is None:
-        named = f"method '{method}'" if method else "this method"
-        return (
-            f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use "
-            "method 'likelihood' to learn how sure each match is.",
-            *([f"{alike}."] if n_alike else []),
-        )
     n_likely, n_sure = (int((probability >= level).sum()) for level in (0.5, 0.95))
     sentences = [
-        f"About {_percent(float(probability.mean()))} of these matches are right, where guessing "
-        f"inside bags gives {_percent(chance)}: {n_likely} of {n} rows have a probability of at "
-        f"least 0.5, and {n_sure} of at least 0.95."
+        f"About {_percent(probability)} of these matches are right, where guessing "
+        f"inside bags gives {_percent(guess)}: {n_likely} of {len(guess)} rows have "
+        f"a probability of at least 0.5, and {n_sure} of at least 0.95.",
+        *_describe_equal(n_equal, ", and their probabilities are added."),
     ]
-    if n_alike:
-        sentences.append(f"{alike}, and their probabilities are added.")
-    if posterior.is_thin:
+    if is_thin:
         sentences.append("The posterior was hard to sample, so that probabilities are rough.")
     if is_exact:
         sentences.append("Probabilities are those of the matchings that the sampler walked over.")
     return tuple(sentences)
 
 
-def _percent(share: float) -> str:
-    return "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+def _describe_equal(n_equal: np.ndarray, end: str) -> list[str]:
+    """Say how many labels share their value, where any do."""
+    n_alike = int((n_equal > 1).sum())
+    start = f"{n_alike} of {len(n_equal)} labels stand more than once in their bag"
+    return [f"{start}; equal labels are one label{end}"] if n_alike else []
+
+
+def _percent(shares: np.ndarray) -> str:
+    # An exact sum: the words must not hang on the order of the rows.
+    mean = fsum(shares.tolist()) / len(shares)
+    return "less than 1 %" if mean < 0.005 else f"{100 * mean:.0f} %"
 
 
 def _match_bag(
@@ -206,9 +219,8 @@ def _match_bag(
     # Divided before they are added up: the sum could overflow.
     mean = (z / len(z)).sum(axis=0)
     rank = np.argsort(np.argsort(mean, kind="stable"), kind="stable")
-    n_kinds = int(kind[-1]) + 1
-    width = min(n_kinds, _WINDOW)
-    first = np.clip(kind[rank] - width // 2, 0, n_kinds - width)
+    width = min(int(kind[-1]) + 1, _WINDOW)
+    first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
     size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0

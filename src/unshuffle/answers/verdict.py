@@ -159,6 +159,8 @@ def _describe_known(solution: Solution, facts: Facts) -> list[str]:
         SIGN: "only the sign is known of {}",
         NOTHING: "not even the sign is known of {}",
     }
+    if len(groups[NOTHING]) == d > 1:
+        return ["The sign of no weight is known."]
     parts = [
         words[kind].format(
             "every weight" if len(names) == d > 1 else list_names(names, _SHOWN_NAMES)
