@@ -194,6 +194,8 @@ def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> t
     if solution.status is Status.NOTHING_VARIES:
         return ("The data do not identify the weights.", solution.status.value)
     sentences = _describe_answer(solution, unsure, identified, facts)
+    if solution.misfits is None:
+        sentences.append("Nobody looked whether the model fits: method 'likelihood' does.")
     misfit = describe_misfit(solution)
     if misfit is not None:
         sentences.append(misfit)
