@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from unshuffle.answers.limits import LIMITS
+
 ROOT = Path(__file__).parents[1]
 
 needs_files = pytest.mark.skipif(
@@ -45,6 +47,11 @@ def test_the_readmes_ten_lines_print_what_it_shows(capsys):
         [float(each) for each in NUMBER.findall(text)] for text in (printed, shown)
     )
     assert numbers == pytest.approx(expected, rel=0.02, abs=1e-3)
+
+
+def test_the_readme_says_when_it_works_in_the_words_of_the_report():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert LIMITS in " ".join(readme.split())
 
 
 def test_the_curve_of_the_kernel_example_is_found(capsys):

@@ -20,6 +20,7 @@ SOURCE = Path(unshuffle.__file__).parent
 # it gathers names.
 ORDER = [
     "errors",
+    "wording",
     "registry",
     "kernels",
     "core",
@@ -47,7 +48,7 @@ INSIDE = {
     "likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables",
-    "answers": "verdict summary matching fit plots report",
+    "answers": "limits known verdict summary matching fit plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",

@@ -49,6 +49,7 @@ _NAMES = {
     "plot_error_by_bags": "answers.plots",
     "write_report": "answers.report",
     "InputError": "errors",
+    "ModelMisfitWarning": "errors",
 }
 
 __all__ = ["__version__", *sorted(_NAMES)]

@@ -70,7 +70,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
         of w_j sd(x_j)); None for methods without a posterior.
     model_fits_ : bool or None
-        False when the labels do not look as the model predicts; None where nobody looked.
+        False when the labels do not look as the model predicts, with the reasons in
+        ``result_.misfits`` and `summary()`; None where nobody looked. Apart from convergence, which
+        is ``solution_.status``.
     posterior_ : Posterior or None
         Weighted draws of the weights and of the noise.
     result_ : Fit
@@ -176,7 +178,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         Inside a bag the row with the smallest prediction gets the smallest label, and so on: given
         the estimate this is the most likely order as a whole. The label of one row may still be
-        less probable than another, which its probability shows.
+        less probable than another, which its probability shows. Equal labels of a bag are one
+        label, with their probabilities added; `verdict` says how sure the matches are.
 
         Parameters
         ----------

@@ -12,11 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from unshuffle.answers.matching import Match, match_labels
+from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.matching import Match, fingerprint, match_labels
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
     Facts,
     check_level,
+    competing_answers,
+    describe_misfit,
     is_identified,
     make_intervals,
     model_fits,
@@ -31,8 +34,11 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, ModelMisfitWarning
 from unshuffle.methods import solve_bags
+
+# No method keeps tables of matches of more rows than this.
+_REMEMBERED_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,8 @@ class Fit:
     solution: Solution
     facts: Facts
     options: FitOptions
+    # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
+    fingerprint: str | None = None
 
     @property
     def method(self) -> str:
@@ -123,7 +131,7 @@ class Fit:
 
     @property
     def is_converged(self) -> bool:
-        """Whether the search ended as it should."""
+        """Whether the search ended as it should; that the model fits is another thing."""
         return not self.status.is_doubtful
 
     @property
@@ -136,6 +144,26 @@ class Fit:
         """Whether the labels look as the model predicts; None where nobody looked."""
         return model_fits(self.solution)
 
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """In what the labels do not look as the model predicts, if anybody looked."""
+        return self.solution.misfits or ()
+
+    @property
+    def known(self) -> tuple[str | None, ...]:
+        """What is known of each weight ("sign and size", "sign", "no"); None without intervals."""
+        return judge_weights(self.solution)
+
+    @property
+    def competing(self) -> tuple[Candidate, ...]:
+        """The candidates worth a reader's time, best first."""
+        return competing_answers(self.solution)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Positions of the weights that text, tables and pictures show as known least."""
+        return doubtful_weights(self.solution, self.facts.scales)
+
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
         """Return one row (low, high) per feature, and one for the intercept where asked."""
         ends = make_intervals(self.solution, self.method, level)
@@ -146,8 +174,15 @@ class Fit:
         return summarise(self.solution, self.facts, check_level(level))
 
     def match(self, bags: Bags) -> Match:
-        """Return which label most probably belongs to which row."""
-        return match_labels(bags, self.coef, self.intercept, self.posterior)
+        """Return which label most probably belongs to which row, and how sure that is."""
+        posterior, tables = self.posterior, None
+        if self.fingerprint is not None and fingerprint(bags) == self.fingerprint:
+            tables = self.stats.get("match_probabilities")
+        if posterior is not None and posterior.is_thin:
+            tables = None  # runs that disagree are no exact answer; the wider draws are kept
+        return match_labels(
+            bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
+        )
 
 
 def as_fit(fitted: Any) -> Fit:
@@ -203,15 +238,19 @@ def fit_bags(
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
 ) -> Fit:
     """Fit bags and gather what is to be said.
 
-    Remarks and tables call the columns by their `names`, or by number.
+    Remarks and tables call the columns by their `names`, or by number; `sources` are what the
+    columns were made from, where that is another thing.
     """
     scales = _measure_scales(bags, options)
     # Masses are whole numbers, whose sums are exact in any order.
     n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
     n_bags, pairing = bags.n_bags, bags.pairing
+    # Tables of matches are made of few rows only: hashing many would be for nothing.
+    mark = fingerprint(bags) if n <= _REMEMBERED_ROWS else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)
@@ -228,8 +267,10 @@ def fit_bags(
         is_noise_given=given is not None,
         n_labels=n_labels,
         pairing=pairing,
+        sources=None if sources is None else tuple(map(str, sources)),
     )
-    return Fit(solution, facts, options)
+    has_tables = "match_probabilities" in solution.stats
+    return Fit(solution, facts, options, mark if has_tables else None)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
@@ -247,8 +288,13 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
 
 
 def warn_once(found: Fit, stacklevel: int) -> None:
-    """Say at most one thing about convergence and one about the data."""
-    if not found.is_converged:
-        warnings.warn(found.status.value, ConvergenceWarning, stacklevel=stacklevel + 1)
-    if found.remarks:
-        warnings.warn(" ".join(found.remarks), UserWarning, stacklevel=stacklevel + 1)
+    """Say at most one thing about convergence, one about the model and one about the data."""
+    misfit = describe_misfit(found.solution)
+    said = [
+        (None if found.is_converged else found.status.value, ConvergenceWarning),
+        (misfit, ModelMisfitWarning),
+        (" ".join(found.remarks), UserWarning),
+    ]
+    for text, category in said:
+        if text:
+            warnings.warn(text, category, stacklevel=stacklevel + 1)

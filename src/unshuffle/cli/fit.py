@@ -19,6 +19,7 @@ from unshuffle.cli.options import (
     seed_option,
 )
 from unshuffle.errors import shorten
+from unshuffle.wording import show_number
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
@@ -34,8 +35,7 @@ Examples:
   unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
 
-# More candidates and more columns are in --json and in the report.
-_SHOWN_CANDIDATES = 5
+# More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
 # A column as wide as its name would leave no room for others.
 _NAME_LENGTH = 16
@@ -56,6 +56,9 @@ _NAME_LENGTH = 16
 @seed_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
+)
+@click.option(
+    "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @json_option
@@ -82,8 +85,9 @@ def fit(**options: Any) -> int:
         print_fit(found, summary, data)
     if options["report"]:
         _write_report(found, data, options, origin)
-    is_doubtful = found.identified is False or not found.is_converged
-    return DOUBTFUL if options["strict"] and is_doubtful else OK
+    is_doubtful = options["strict"] and (found.identified is False or not found.is_converged)
+    is_misfit = options["strict_model"] and found.model_fits is False
+    return DOUBTFUL if is_doubtful or is_misfit else OK
 
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
@@ -128,9 +132,9 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
     verdict = " ".join(summary.verdict)
     console.print_result(verdict, "")
     console.print_result(_coefficient_table(summary, truth), "")
-    level = f"{100 * summary.level:g} % intervals" if _has_intervals(summary) else "no intervals"
+    level = f"{100 * summary.level:g} % intervals" if summary.has_intervals else "no intervals"
     facts = [
-        f"noise sd {console.show_number(summary.noise)}",
+        f"noise sd {show_number(summary.noise)}",
         f"method {found.method}",
         count(summary.n, "row"),
         *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
@@ -139,40 +143,49 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
         level,
     ]
     console.print_result(" · ".join(facts))
+    if summary.known_rule is not None:
+        console.print_result(summary.known_rule)
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
     console.print_result(*found.remarks)
-    if len(found.candidates) > 1:
+    if len(found.competing) > 1:
         console.print_result("", "Competing answers, best first:", _candidate_table(found))
 
 
-def _has_intervals(summary: Summary) -> bool:
-    return any(row.low is not None for row in summary.rows)
-
-
 def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
-    show = console.show_number
     columns = ["coefficient", "estimate", "low", "high"]
-    rows = [[row.name, show(row.estimate), show(row.low), show(row.high)] for row in summary.rows]
+    rows = [
+        [row.name, show_number(row.estimate), show_number(row.low), show_number(row.high)]
+        for row in summary.rows
+    ]
     if truth is not None:
         columns.append("truth")
-        rows = [[*row, show(value)] for row, value in zip(rows, truth, strict=True)]
+        rows = [[*row, show_number(value)] for row, value in zip(rows, truth, strict=True)]
+    if summary.known_rule is not None:
+        columns.append("known")
+        rows = [[*cells, row.known or "–"] for cells, row in zip(rows, summary.rows, strict=True)]
     return console.make_table(columns, rows)
 
 
 def _candidate_table(found: Fit) -> Any:
-    show = console.show_number
-    names = [shorten(name, _NAME_LENGTH) for name in found.facts.names][:_SHOWN_WEIGHTS]
-    candidates = found.candidates[:_SHOWN_CANDIDATES]
+    names, candidates = found.facts.names, found.competing
+    shown = _choose_shown(found)
     has_shares = any(c.share is not None for c in candidates)
     rows = [
         [
             str(place),
             f"{c.share or 0.0:.1%}" if has_shares else str(c.n_starts),
-            show(c.value),
-            *map(show, c.weights[: len(names)]),
+            show_number(c.value),
+            *(show_number(c.weights[j]) for j in shown),
         ]
         for place, c in enumerate(candidates, start=1)
     ]
+    heads = [shorten(names[j], _NAME_LENGTH) for j in shown]
     count = "share" if has_shares else "starts"
-    return console.make_table(["#", count, "value", *names], rows, n_text=0)
+    return console.make_table(["#", count, "value", *heads], rows, n_text=0)
+
+
+def _choose_shown(found: Fit) -> list[int]:
+    """Return the weights that a line has room for: those known least, then the first."""
+    first = [j for j in range(len(found.facts.names)) if j not in found.doubtful]
+    return sorted([*found.doubtful, *first][:_SHOWN_WEIGHTS])

@@ -28,8 +28,9 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         n_jobs=options["jobs"],
     )
     # Not kept here: the solver lets go of what it no longer needs.
-    rng, names = make_rng(options["seed"]), data.design.feature_names
-    return fit_bags(join_design(data.design), asked, rng, names)
+    rng, design = make_rng(options["seed"]), data.design
+    names, sources = design.feature_names, design.sources
+    return fit_bags(join_design(design), asked, rng, names, sources=sources)
 
 
 def choose_noise(options: dict[str, Any]) -> Any:

@@ -40,11 +40,6 @@ class Status(Enum):
         "so that estimate and intervals are rough: raise n_sweeps of Sampler, or use method "
         "'likelihood'."
     )
-    MISFIT = (
-        "The labels do not look as the model predicts (curved mean, uneven or heavy-tailed noise), "
-        "so that the evidence was weakened and the intervals widened: look at the residual plot of "
-        "a linked sample, or transform the label."
-    )
     UNMET_MOMENTS = (
         "No real weights meet the moment conditions of these data; the nearest were taken: give "
         "the noise level if it is known, or use a method that does not need moments ('ls')."
@@ -83,7 +78,9 @@ class Solution:
 
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
-    mean over several), `uncertainty` how sure it is where the method can say.
+    mean over several), `uncertainty` how sure it is where the method can say. `misfits` says in
+    what the labels do not look as the model predicts: nothing where they do, None where nobody
+    looked. It is apart from how the search ended, which is the status.
 
     >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
     >>> solution.weights.tolist(), solution.value, solution.status.name
@@ -96,6 +93,7 @@ class Solution:
     start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
     estimate: np.ndarray | None = None
     uncertainty: Uncertainty | None = None
+    misfits: tuple[str, ...] | None = None
 
     @property
     def best(self) -> Candidate:

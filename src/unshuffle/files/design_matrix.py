@@ -56,6 +56,16 @@ class Design:
     counts: NDArray[np.float64] | None = None
     apart: Apart | None = None
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of the table that each feature was made from."""
+        # The longest first: one name may begin another.
+        bases = sorted(self.base_levels, key=len, reverse=True)
+        return tuple(
+            next((base for base in bases if name.startswith(f"{base}=")), name)
+            for name in self.feature_names
+        )
+
 
 def make_design(
     table: Table,

@@ -256,10 +256,6 @@ def _assemble(
         sigma = np.full(len(sample.x), exp(target.log_sigma))
     levels = target.draw_levels(sample.x, sigma, rng) if columns.has_intercept else 0.0
     draws = columns.widen(sample.slopes, levels)
-    if is_thin:
-        status = Status.THIN_POSTERIOR
-    else:
-        status = Status.MISFIT if signs.reasons else Status.POSTERIOR
     stats = {
         "n_starts": count_starts(target),
         "n_evaluations": target.evaluations.n,
@@ -267,16 +263,16 @@ def _assemble(
         "effective_draws": sample.effective_draws,
         "likelihood_power": target.power,
         "log_evidence": sample.log_evidence,
-        "misfits": signs.reasons,
         "signs": asdict(signs),
         "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
     }
     return Solution(
         candidates=_competing_answers(target, sample, mixture, shares, columns),
-        status=status,
+        status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
         stats=stats,
         estimate=columns.widen(estimate[None], target.mean_level(sample.x, shares))[0],
         uncertainty=Posterior(draws, shares, sigma, is_thin),
+        misfits=signs.reasons,
     )
 
 
