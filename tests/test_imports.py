@@ -44,8 +44,8 @@ INSIDE = {
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns bag_means shapes model modes misfit trust proposals importance walking "
-    "likelihood chains tempering sampler",
+    "posterior": "options columns bag_means shapes model modes misfit trust proposals importance "
+    "walking likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables",
     "answers": "limits known verdict summary matching fit plots report",

@@ -111,7 +111,8 @@ def _precondition(path, cols, residual, out):
     """Write an approximate inverse of S times the residual: see ``conductances``."""
     flow, height = 0.0, 0.0
     for j in range(out.size):
-        out[j] = height + residual[j] / cols[j]
+        # A label that no prediction reaches has no mass left: it cannot be preconditioned.
+        out[j] = height + (residual[j] / cols[j] if cols[j] > 1e-200 else 0.0)
         flow += residual[j]
         if j < path.size and path[j] > _LEAST_CONDUCTANCE:
             height -= flow / path[j]

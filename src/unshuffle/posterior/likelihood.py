@@ -68,6 +68,8 @@ _N_CLIMBED = 12
 # the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
 # columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
 _THIN = 80.0
+# Share of the intervals' draws that see the shapes as the estimate does.
+_SHARP_SHARE = 0.1
 # The estimate keeps this share of the way to the end of its interval at most.
 _INSIDE = 0.9
 # Share of the posterior at low noise below which the estimate does not lean towards low noise, and
@@ -146,9 +148,22 @@ def solve(
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
     sharp = _sample_leaning(replace(target, power=bet), modes, rng, drawn)
     effort.report("sampling the posterior", 1.0)
+    # Thin weights are flattened towards the mixture: an average over the modes found then takes the
+    # place of the luck of one draw.
+    leaning = flatten(_lean(sharp, target), options.least_draws)
+    draws = _blend(sample, sharp, leaning, options.least_draws)
+    estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
     target = replace(target, power=power)
-    estimate = _choose_estimate(sharp, sample, target)
-    return _assemble(target, sample, drawn.used[0], estimate, columns, signs, rng)
+    return _assemble(target, sample, draws, drawn.used[0], estimate, columns, signs, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Points, their least-squares slopes, and shares that add up to one."""
+
+    x: np.ndarray
+    slopes: np.ndarray
+    shares: np.ndarray
 
 
 def _sample_plain(
@@ -208,17 +223,24 @@ def _lean(sample: Sample, target: Target) -> np.ndarray:
     return limit_tilt(sample.log_plain, sample.log_tilted, limit)
 
 
-def _choose_estimate(sharp: Sample, sample: Sample, target: Target) -> np.ndarray:
-    """Return the weights of least mean distance to the sharper posterior under the low-noise tilt.
+def _blend(sample: Sample, sharp: Sample, leaning: np.ndarray, least: float) -> Draws:
+    """Return the posterior of the intervals: the draws at its power, and a few of the sharper one.
 
-    Thin weights are flattened towards the mixture: an average over the modes found then takes the
-    place of the luck of one draw. An estimate outside its own intervals moves towards their medians
-    until it is inside.
+    How far shapes are to be trusted is not known either: with some probability as far as the
+    estimate trusts them. Its draws keep the estimate inside its own intervals, and where the two
+    disagree nothing is identified.
     """
-    o = target.options
-    centre = find_centre(sharp.slopes, flatten(_lean(sharp, target), o.least_draws))
-    plain = flatten(sample.log_plain, o.least_draws)
-    wide = Posterior(sample.slopes, plain, np.ones(len(plain)))
+    plain = flatten(sample.log_plain, least)
+    return Draws(
+        np.vstack([sample.x, sharp.x]),
+        np.vstack([sample.slopes, sharp.slopes]),
+        np.append((1.0 - _SHARP_SHARE) * plain, _SHARP_SHARE * leaning),
+    )
+
+
+def _keep_inside(centre: np.ndarray, draws: Draws) -> np.ndarray:
+    """Move an estimate outside its own intervals towards their medians until it is inside."""
+    wide = Posterior(draws.slopes, draws.shares, np.ones(len(draws.shares)))
     ends, middle = wide.interval(0.95), wide.interval(1e-9).mean(axis=1)
     gap = centre - middle
     room = np.where(gap > 0, ends[:, 1] - middle, middle - ends[:, 0])
@@ -240,6 +262,7 @@ def _fit_least_squares(
 def _assemble(
     target: Target,
     sample: Sample,
+    draws: Draws,
     mixture: Mixture,
     estimate: np.ndarray,
     columns: Columns,
@@ -249,13 +272,11 @@ def _assemble(
     """Turn the sample into draws of all weights, an estimate and competing answers."""
     p, o = target.p, target.options
     is_thin = sample.effective_draws < _THIN
-    shares = flatten(sample.log_plain, o.least_draws)
-    if target.log_sigma is None:
-        sigma = np.exp(sample.x[:, p])
-    else:
-        sigma = np.full(len(sample.x), exp(target.log_sigma))
-    levels = target.draw_levels(sample.x, sigma, rng) if columns.has_intercept else 0.0
-    draws = columns.widen(sample.slopes, levels)
+    x, shares = draws.x, draws.shares
+    is_free = target.log_sigma is None
+    sigma = np.exp(x[:, p]) if is_free else np.full(len(x), exp(target.log_sigma or 0.0))
+    levels = target.draw_levels(x, sigma, rng) if columns.has_intercept else 0.0
+    weights = columns.widen(draws.slopes, levels)
     stats = {
         "n_starts": count_starts(target),
         "n_evaluations": target.evaluations.n,
@@ -267,31 +288,31 @@ def _assemble(
         "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
     }
     return Solution(
-        candidates=_competing_answers(target, sample, mixture, shares, columns),
+        candidates=_competing_answers(target, draws, sample.log_evidence, mixture, columns),
         status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
         stats=stats,
-        estimate=columns.widen(estimate[None], target.mean_level(sample.x, shares))[0],
-        uncertainty=Posterior(draws, shares, sigma, is_thin),
+        estimate=columns.widen(estimate[None], target.mean_level(x, shares))[0],
+        uncertainty=Posterior(weights, shares, sigma, is_thin),
         misfits=signs.reasons,
     )
 
 
 def _competing_answers(
     target: Target,
-    sample: Sample,
+    draws: Draws,
+    log_evidence: float,
     mixture: Mixture,
-    shares: np.ndarray,
     columns: Columns,
 ) -> tuple[Candidate, ...]:
     """Return the answers with a share of the posterior, largest first; overlapping ones are one.
 
     Every draw belongs to the modes of the first mixture.
     """
-    parts = mixture.log_parts(sample.x)[: mixture.n_modes]
-    owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
+    parts = mixture.log_parts(draws.x)[: mixture.n_modes]
+    owned = np.exp(parts - logsumexp(parts, axis=0)) * draws.shares
     groups: list[tuple[np.ndarray, np.ndarray]] = []
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
-        mean = owned[k] @ sample.slopes / max(owned[k].sum(), 1e-300)
+        mean = owned[k] @ draws.slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
             if target.distance(mean, centre) < _SAME_RIVAL:
                 groups[i] = (centre, mass + owned[k])
@@ -303,15 +324,15 @@ def _competing_answers(
         share = float(mass.sum())
         if share < _LEAST_SHARE:
             continue
-        mean = mass @ sample.slopes / share
-        evidence = sample.log_evidence + log(share)
+        mean = mass @ draws.slopes / share
+        evidence = log_evidence + log(share)
         candidates.append(
             Candidate(
-                columns.widen(mean[None], target.mean_level(sample.x, mass / share))[0],
+                columns.widen(mean[None], target.mean_level(draws.x, mass / share))[0],
                 value=-evidence,
                 evidence=evidence,
                 share=share,
-                noise=exp(target.split(mass @ sample.x / share)[1]),
+                noise=exp(target.split(mass @ draws.x / share)[1]),
             )
         )
     return tuple(sorted(candidates, key=lambda c: c.value))

