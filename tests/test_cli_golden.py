@@ -16,6 +16,7 @@ GOLDEN_FITS = {
     "ls": [*FIT, "--method", "ls"],
     "means": [*FIT, "--method", "means", "--level", "0.9"],
     "likelihood": [*FIT, "--method", "likelihood", "--noise", "0.05"],
+    "certified": [*FIT, "--method", "certified"],
     "sampler": [*FIT, "--method", "sampler", "--noise", "0.05"],
 }
 

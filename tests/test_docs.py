@@ -65,6 +65,13 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
     assert capsys.readouterr().out.count("\n") < 15
 
 
+def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):
+    errors = load(ROOT / "examples" / "certified.py").main()
+    assert errors[0.01] < 0.01 < 0.3 < errors[0.5]
+    printed = capsys.readouterr().out
+    assert printed.count("Certified: ") == 2 and printed.count("\n") < 15
+
+
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

@@ -39,10 +39,12 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood densities dual pairings swapping tempering",
+    "coupling correction grid permanent likelihood densities dual pairings swapping tempering "
+    "cones",
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
-    "solvers": "threads descent multistart closed_form means self_moments projection exact",
+    "solvers": "threads descent multistart closed_form means self_moments projection exact "
+    "certified",
     "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
     "likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "

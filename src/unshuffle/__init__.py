@@ -17,6 +17,7 @@ _NAMES = {
     "Likelihood": "posterior.likelihood",
     "Sampler": "posterior.sampler",
     "Exact": "solvers.exact",
+    "Certified": "solvers.certified",
     "Projection": "solvers.projection",
     "Bag": "core.bags",
     "make_bags": "core.bags",

@@ -16,7 +16,7 @@ from unshuffle.answers.verdict import (
     model_fits,
 )
 from unshuffle.core.pairing import Pairing
-from unshuffle.core.solution import Solution
+from unshuffle.core.solution import Certificate, Solution
 from unshuffle.errors import InputError
 
 _RIVALS = "Competing answers (posterior share, weights in the order above):"
@@ -53,6 +53,7 @@ class Summary:
     candidates: tuple[dict[str, Any], ...]
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
+    certificate: Certificate | None = None
 
     def _cells(self) -> list[tuple[str, str, str, str]]:
         return [
@@ -70,6 +71,8 @@ class Summary:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
             facts.append(f"Noise sd {_number(self.noise)}.")
+        if self.certificate is not None:
+            facts.append(self.certificate.describe(self.candidates[0]["value"]))
         return [*facts, *self.priors, *self.remarks]
 
     def _rivals(self) -> list[str]:
@@ -142,6 +145,7 @@ class Summary:
             "converged": self.is_converged,
             "status": self.status,
             "candidates": [dict(c) for c in self.candidates],
+            "certificate": _as_proof(self.certificate),
             "priors": list(self.priors),
             "remarks": list(self.remarks),
         }
@@ -197,7 +201,16 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         candidates=candidates,
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
+        certificate=solution.certificate,
     )
+
+
+def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
+    """Return what is proven as plain numbers, None where nothing is."""
+    if proof is None:
+        return None
+    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
+    return {"certified": proof.is_complete, **found}
 
 
 def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:

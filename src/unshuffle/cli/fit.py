@@ -141,6 +141,8 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
     console.print_result(" · ".join(facts))
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
+    if summary.certificate is not None:
+        console.print_result(summary.certificate.describe(found.value))
     console.print_result(*found.remarks)
     if len(found.candidates) > 1:
         console.print_result("", "Competing answers, best first:", _candidate_table(found))

@@ -19,7 +19,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     from unshuffle.files import join_design
 
     asked = FitOptions(
-        method=options["method"],
+        method=choose_method(options),
         noise=choose_noise(options),
         l1=options["l1"],
         l2=options["l2"],
@@ -30,6 +30,20 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     # Not kept here: the solver lets go of what it no longer needs.
     rng, names = make_rng(options["seed"]), data.design.feature_names
     return fit_bags(join_design(data.design), asked, rng, names)
+
+
+def choose_method(options: dict[str, Any]) -> Any:
+    """Return the method that the options name, with its time limit where one is given."""
+    limit = options.get("time_limit")
+    if limit is None:
+        return options["method"]
+    if options["method"] != "certified":
+        raise click.UsageError(
+            f"--time-limit is for --method certified; leave it out with {options['method']!r}"
+        )
+    from unshuffle.solvers.certified import Certified
+
+    return Certified(limit)
 
 
 def choose_noise(options: dict[str, Any]) -> Any:

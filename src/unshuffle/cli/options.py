@@ -143,12 +143,22 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the estimator."""
-    return method_option(tuning_options(command))
+    return method_option(tuning_options(time_limit_option(command)))
 
 
 def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the estimator but the method."""
     return _add(_TUNING, command)
+
+
+def time_limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--time-limit``."""
+    return click.option(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="Time for the proof of --method certified, 60 without it; then the gap is shown.",
+    )(command)
 
 
 def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
