@@ -7,8 +7,9 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 from math import fsum, prod
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import brentq, nnls
 from scipy.special import log_ndtr
+from scipy.stats import norm
 
 
 def argsort_stable(z):
@@ -117,6 +118,16 @@ def bound_over_cone(corners, heights, total):
     g = np.linalg.solve(corners, heights)
     parts, _ = nnls(corners.T, g)
     return total - np.sum((corners.T @ parts) ** 2)
+
+
+def mixture_quantile(centres, sds, shares, probability):
+    """Return a quantile of a mixture of normals by root finding on its distribution function."""
+
+    def excess(place):
+        return sum(shares * norm.cdf((place - centres) / sds)) - probability
+
+    reach = 10 * max(sds)
+    return brentq(excess, min(centres) - reach, max(centres) + reach, xtol=1e-14, rtol=1e-14)
 
 
 def central_differences(function, w, step):

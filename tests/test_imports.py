@@ -31,6 +31,7 @@ ORDER = [
     "simulate",
     "scoring",
     "estimator",
+    "loading",
     "comparison",
     "datasets",
     "experiments",
@@ -48,12 +49,13 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
     "likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
-    "histograms joining two_tables",
-    "answers": "verdict summary matching fit plots report",
+    "histograms joining two_tables new_rows",
+    "answers": "verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app console completion options data datasets simulate fitting fit compare match demo",
+    "cli": "app console completion options data datasets simulate fitting fit compare match "
+    "predict demo",
 }
 PLACES = {
     (package, name): place

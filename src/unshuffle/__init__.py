@@ -8,6 +8,7 @@ __version__ = "0.1.0.dev0"
 # Public name → the module that holds it; loaded on first use, so that importing is cheap.
 _NAMES = {
     "ShuffledLinearRegression": "estimator",
+    "load": "loading",
     "fit": "answers.fit",
     "Fit": "answers.fit",
     "METHODS": "registry",

@@ -10,7 +10,7 @@ from unshuffle import kernels
 from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.products import predict_rows
 from unshuffle.core.solution import Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
 from unshuffle.errors import InputError
 
 # The verdict's rule: identified unless this share of the posterior lies further than this
@@ -40,6 +40,8 @@ class Facts:
     noise: float | None
     is_noise_given: bool = False
     n_labels: int | None = None
+    # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
+    constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
 
 
@@ -53,12 +55,17 @@ def check_level(level: float) -> float:
 def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
     """Return one row (low, high) per weight, or say why there is none."""
     check_level(level)
+    return need_uncertainty(solution, method).interval(level)
+
+
+def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
+    """Return how sure a solution is, or say why nobody knows."""
     if solution.uncertainty is None:
         raise InputError(
             f"method '{method}' is biased or inconsistent on shuffled data, so that an interval "
             "around it would cover the wrong value: use method='likelihood' for intervals"
         )
-    return solution.uncertainty.interval(level)
+    return solution.uncertainty
 
 
 def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:

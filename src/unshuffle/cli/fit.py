@@ -9,11 +9,11 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
-from unshuffle.cli.fitting import fit_data
+from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
-    check_level,
     data_options,
     json_option,
+    level_option,
     model_options,
     provenance,
     seed_option,
@@ -32,7 +32,8 @@ Examples:
   unshuffle fit --rows all.csv --labels some.csv --bag class --same-individuals
   unshuffle fit --rows cells.csv --labels histogram.csv --bag sample
   unshuffle fit table.csv --label score --bag school --weight pupils
-  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
+  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
+  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json"""
 
 # More candidates and more columns are in --json and in the report.
 _SHOWN_CANDIDATES = 5
@@ -44,20 +45,13 @@ _NAME_LENGTH = 16
 @click.command(epilog=_EPILOG)
 @data_options
 @model_options
-@click.option(
-    "--level",
-    type=float,
-    default=0.95,
-    show_default=True,
-    callback=check_level,
-    metavar="P",
-    help="Probability that an interval holds.",
-)
+@level_option
 @seed_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
@@ -70,6 +64,10 @@ def fit(**options: Any) -> int:
         from unshuffle.answers.report import check_report
 
         check_report(options["report"])
+    if options["save"]:
+        from unshuffle.files.writing import check_writable
+
+        check_writable(options["save"])
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
@@ -82,6 +80,8 @@ def fit(**options: Any) -> int:
         print_fit(found, summary, data)
     if options["report"]:
         _write_report(found, data, options, origin)
+    if options["save"]:
+        save_fit(found, data, options, origin)
     is_doubtful = found.identified is False or not found.is_converged
     return DOUBTFUL if options["strict"] and is_doubtful else OK
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from unshuffle.cli import console
 from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
@@ -30,6 +32,27 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     # Not kept here: the solver lets go of what it no longer needs.
     rng, names = make_rng(options["seed"]), data.design.feature_names
     return fit_bags(join_design(data.design), asked, rng, names)
+
+
+def save_fit(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
+    """Keep a fit, with how its columns came from the file, where the options say."""
+    from unshuffle.answers.storing import store_model
+
+    asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
+    columns = {
+        "label": data.label,
+        "log10": bool(options["log10"]),
+        "coding": [asdict(each) for each in data.design.coding],
+    }
+    store_model(
+        options["save"],
+        found,
+        {**asked, "random_state": options["seed"]},
+        data.design.feature_names,
+        columns,
+        origin,
+    )
+    console.print_messages([f"model written to {options['save']}"], options["quiet"])
 
 
 def choose_method(options: dict[str, Any]) -> Any:
