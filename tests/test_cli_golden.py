@@ -33,6 +33,21 @@ def test_output_is_stable(name, folder, capsys):
         assert_alike(streams.out, path.read_text(encoding="utf-8"), ending)
 
 
+def test_predictions_are_stable(folder, capsys):
+    assert run([*FIT, "--method", "means", "--no-intercept", "--save", "model.json", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["predict", "model.json", "data.csv", "--level", "0.9", "--new-label"]) == 0
+    printed = capsys.readouterr().out
+    path = GOLDEN / "predict.csv"
+    if os.environ.get("UNSHUFFLE_GOLDEN") == "write":
+        path.write_text(printed, encoding="utf-8")
+    # The same rule as for tables, where blanks part the cells.
+    found, expected = (
+        text.replace(",", " ") for text in (printed, path.read_text(encoding="utf-8"))
+    )
+    assert_alike(found, expected, "txt")
+
+
 def assert_alike(found, expected, ending):
     """Compare words exactly and numbers to two digits: the last may differ between processors."""
     if ending == "json":

@@ -164,14 +164,8 @@ def test_a_model_of_the_library_is_used_by_name_or_by_place(folder, capsys):
     named.save("m.json")
     assert run(["predict", "m.json", "two.csv", "-q"]) == 0
     found = [float(row["prediction"]) for row in read_rows(capsys.readouterr().out)]
-    assert (
-        found
-        == named.predict(
-            frame.iloc[:0]
-            .reindex(columns=["a", "b"], index=[0, 1])
-            .assign(a=[0.0, 1.0], b=[1.0, 0.0])
-        ).tolist()
-    )
+    new = pandas.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]})
+    assert found == named.predict(new).tolist()
 
 
 BAD_ROWS = {

@@ -243,7 +243,7 @@ DAMAGE = {
 def test_a_damaged_model_is_refused_in_one_line(damage, path):
     content = write_model(path)
     path.write_text(json.dumps({**content, **damage(content)}))
-    with pytest.raises(InputError, match="the model is damaged .*save it again") as caught:
+    with pytest.raises(InputError, match=r"the model is damaged .*save it again") as caught:
         load(path)
     assert "\n" not in str(caught.value)
 
