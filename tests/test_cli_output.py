@@ -16,11 +16,12 @@ from unshuffle import Fit, Status, make_shuffled
 from unshuffle.cli.app import app, run
 from unshuffle.cli.fitting import fit_data
 
-# Every command that offers --json, with arguments that make it succeed on data.csv.
+# Every command that offers --json, with arguments that make it succeed on data.csv and model.json.
 JSON_COMMANDS = {
     "fit": ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
     "compare": ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"],
     "match": ["match", "data.csv", "--label", "y", "--bag", "bag"],
+    "predict": ["predict", "model.json", "data.csv"],
     "simulate": ["simulate", "-n", "20"],
     "datasets": ["datasets"],
     "demo": ["demo"],
@@ -30,6 +31,8 @@ HOSTILE_NAMES = ["[red]a[/red]", '<b>"x"</b>', "</script>", "$a_1$", "=1+1", "ä
 
 @pytest.mark.parametrize("name", JSON_COMMANDS)
 def test_json_is_one_object_and_nothing_else(name, folder, capsys):
+    assert run([*FIT, "--method", "means", "--save", "model.json"]) == 0
+    capsys.readouterr()
     assert run([*JSON_COMMANDS[name], "--json"]) == 0
     streams = capsys.readouterr()
     assert isinstance(json.loads(streams.out, parse_constant=pytest.fail), dict)

@@ -72,6 +72,22 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
     assert capsys.readouterr().out.count("\n") < 15
 
 
+def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):
+    errors = load(ROOT / "examples" / "certified.py").main()
+    assert errors[0.01] < 0.01 < 0.3 < errors[0.5]
+    printed = capsys.readouterr().out
+    assert printed.count("Certified: ") == 2 and printed.count("\n") < 15
+
+
+def test_the_predict_example_keeps_a_model_whose_intervals_hold(capsys, tmp_path):
+    shares = load(ROOT / "examples" / "predict.py").main(tmp_path)
+    # One fit: the mean is held everywhere or nearly nowhere, readings by their own noise as well
+    # (200 of them at 95 %: below 88 % once in 10 000).
+    assert shares["mean"] > 0.5 and shares["reading"] > 0.88
+    assert (tmp_path / "model.json").exists()
+    assert capsys.readouterr().out.count("\n") < 10
+
+
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

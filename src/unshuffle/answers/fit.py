@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unshuffle.answers.known import doubtful_weights, judge_weights
 from unshuffle.answers.matching import Match, fingerprint, match_labels
+from unshuffle.answers.prediction import predict_ends, predict_sds
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
     Facts,
@@ -30,6 +31,7 @@ from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.pairing import Pairing
+from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, Solution, Status
@@ -173,6 +175,20 @@ class Fit:
         """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
         return summarise(self.solution, self.facts, check_level(level))
 
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return X w + b for each row."""
+        return predict_rows(X, self.coef) + self.intercept
+
+    def predict_sd(self, X: np.ndarray) -> np.ndarray:
+        """Return the sd of a new label at each row, noise included."""
+        return predict_sds(self.solution, self.facts, X)
+
+    def predict_interval(
+        self, X: np.ndarray, level: float = 0.95, new_label: bool = False
+    ) -> np.ndarray:
+        """Return (low, high) for each row: of the prediction, or of a new label there."""
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label)
+
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""
         posterior, tables = self.posterior, None
@@ -248,7 +264,7 @@ def fit_bags(
     scales = _measure_scales(bags, options)
     # Masses are whole numbers, whose sums are exact in any order.
     n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
-    n_bags, pairing = bags.n_bags, bags.pairing
+    n_bags, pairing, constants = bags.n_bags, bags.pairing, _find_constants(bags)
     # Tables of matches are made of few rows only: hashing many would be for nothing.
     mark = fingerprint(bags) if n <= _REMEMBERED_ROWS else None
     data = [bags]
@@ -266,6 +282,7 @@ def fit_bags(
         noise=given.sd if given is not None else None if unsure is None else unsure.noise,
         is_noise_given=given is not None,
         n_labels=n_labels,
+        constants=constants,
         pairing=pairing,
         sources=None if sources is None else tuple(map(str, sources)),
     )
@@ -285,6 +302,12 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
         is_flat = scales == 0
         scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
     return scales
+
+
+def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
+    """Return the columns that do not vary, each with its value."""
+    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
+    return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
 
 
 def warn_once(found: Fit, stacklevel: int) -> None:

@@ -18,7 +18,7 @@ from unshuffle.answers.verdict import (
     model_fits,
 )
 from unshuffle.core.pairing import Pairing
-from unshuffle.core.solution import Solution
+from unshuffle.core.solution import Certificate, Solution
 from unshuffle.errors import InputError
 from unshuffle.wording import show_number
 
@@ -60,6 +60,7 @@ class Summary:
     n_competing: int
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
+    certificate: Certificate | None = None
 
     @property
     def has_intervals(self) -> bool:
@@ -91,6 +92,8 @@ class Summary:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
             facts.append(f"Noise sd {show_number(self.noise)}.")
+        if self.certificate is not None:
+            facts.append(self.certificate.describe(self.candidates[0]["value"]))
         rule = [] if self.known_rule is None else [self.known_rule]
         return [*rule, *facts, *self.priors, *self.remarks]
 
@@ -167,6 +170,7 @@ class Summary:
             "converged": self.is_converged,
             "status": self.status,
             "candidates": [dict(c) for c in self.candidates],
+            "certificate": _as_proof(self.certificate),
             "priors": list(self.priors),
             "remarks": list(self.remarks),
         }
@@ -228,7 +232,16 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         n_competing=len(competing_answers(solution)),
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
+        certificate=solution.certificate,
     )
+
+
+def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
+    """Return what is proven as plain numbers, None where nothing is."""
+    if proof is None:
+        return None
+    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
+    return {"certified": proof.is_complete, **found}
 
 
 def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:

@@ -21,7 +21,7 @@ from unshuffle.answers.known import (
 )
 from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
 from unshuffle.errors import InputError, shorten
 from unshuffle.wording import list_names
 
@@ -57,6 +57,8 @@ class Facts:
     noise: float | None
     is_noise_given: bool = False
     n_labels: int | None = None
+    # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
+    constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
     sources: tuple[str, ...] | None = None
 
@@ -71,12 +73,17 @@ def check_level(level: float) -> float:
 def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
     """Return one row (low, high) per weight, or say why there is none."""
     check_level(level)
+    return need_uncertainty(solution, method).interval(level)
+
+
+def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
+    """Return how sure a solution is, or say why nobody knows."""
     if solution.uncertainty is None:
         raise InputError(
             f"method '{method}' is biased or inconsistent on shuffled data, so that an interval "
             "around it would cover the wrong value: use method='likelihood' for intervals"
         )
-    return solution.uncertainty.interval(level)
+    return solution.uncertainty
 
 
 def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "unshuffle.cli.fit:fit",
     "compare": "unshuffle.cli.compare:compare",
     "match": "unshuffle.cli.match:match",
+    "predict": "unshuffle.cli.predict:predict",
     "simulate": "unshuffle.cli.simulate:simulate",
     "datasets": "unshuffle.cli.datasets:datasets",
     "reproduce": "unshuffle.experiments.command:reproduce",

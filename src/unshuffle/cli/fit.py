@@ -9,11 +9,11 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
-from unshuffle.cli.fitting import fit_data
+from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
-    check_level,
     data_options,
     json_option,
+    level_option,
     model_options,
     provenance,
     seed_option,
@@ -33,7 +33,8 @@ Examples:
   unshuffle fit --rows all.csv --labels some.csv --bag class --same-individuals
   unshuffle fit --rows cells.csv --labels histogram.csv --bag sample
   unshuffle fit table.csv --label score --bag school --weight pupils
-  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
+  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
+  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -44,15 +45,7 @@ _NAME_LENGTH = 16
 @click.command(epilog=_EPILOG)
 @data_options
 @model_options
-@click.option(
-    "--level",
-    type=float,
-    default=0.95,
-    show_default=True,
-    callback=check_level,
-    metavar="P",
-    help="Probability that an interval holds.",
-)
+@level_option
 @seed_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
@@ -61,6 +54,7 @@ _NAME_LENGTH = 16
     "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
@@ -73,6 +67,10 @@ def fit(**options: Any) -> int:
         from unshuffle.answers.report import check_report
 
         check_report(options["report"])
+    if options["save"]:
+        from unshuffle.files.writing import check_writable
+
+        check_writable(options["save"])
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
@@ -85,6 +83,8 @@ def fit(**options: Any) -> int:
         print_fit(found, summary, data)
     if options["report"]:
         _write_report(found, data, options, origin)
+    if options["save"]:
+        save_fit(found, data, options, origin)
     is_doubtful = options["strict"] and (found.identified is False or not found.is_converged)
     is_misfit = options["strict_model"] and found.model_fits is False
     return DOUBTFUL if is_doubtful or is_misfit else OK
@@ -147,6 +147,8 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
         console.print_result(summary.known_rule)
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
+    if summary.certificate is not None:
+        console.print_result(summary.certificate.describe(found.value))
     console.print_result(*found.remarks)
     if len(found.competing) > 1:
         console.print_result("", "Competing answers, best first:", _candidate_table(found))

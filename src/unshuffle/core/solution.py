@@ -26,6 +26,11 @@ class Status(Enum):
         "The best start was still improving when it stopped: raise tol, or scale the data "
         "so that no column dwarfs the others."
     )
+    CERTIFIED = "Proven: no weights and no matching have a lower value (but for the gap shown)."
+    UNPROVEN = (
+        "Stopped before the proof was complete: the answer is the best found so far, and the gap "
+        "says how much lower a value may still be; raise time_limit, or use fewer rows or features."
+    )
     POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
     NOTHING_VARIES = (
         "No label or no column varies, so that the data say nothing about the weights: they are "
@@ -51,6 +56,7 @@ class Status(Enum):
         return self not in (
             Status.EXACT,
             Status.AGREED,
+            Status.CERTIFIED,
             Status.POSTERIOR,
             Status.NOTHING_VARIES,
         )
@@ -72,15 +78,39 @@ class Candidate:
     noise: float | None = None
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven of the best value: nothing is below `lower_bound`.
+
+    `gap` is the distance of the two relative to the value (or to a billionth of the labels' mean
+    square, where the value is below that: what is left there is rounding).
+    """
+
+    lower_bound: float
+    gap: float
+    is_complete: bool
+
+    def describe(self, value: float) -> str:
+        """Say in a sentence what is proven of a value."""
+        if self.is_complete:
+            gap = "no gap" if self.gap == 0 else f"a relative gap of {self.gap:.1e}"
+            return f"Certified: the value {value:.4g} (mean squared) is the least, with {gap}."
+        return (
+            f"Not certified: the value {value:.4g} (mean squared) is the least found, and none is "
+            f"below {self.lower_bound:.4g} (relative gap {self.gap:.2g})."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Candidates best first, the status, and what the solver counted.
 
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
-    mean over several), `uncertainty` how sure it is where the method can say. `misfits` says in
-    what the labels do not look as the model predicts: nothing where they do, None where nobody
-    looked. It is apart from how the search ended, which is the status.
+    mean over several), `uncertainty` how sure it is where the method can say, `certificate` what is
+    proven of the best value. `misfits` says in what the labels do not look as the model predicts:
+    nothing where they do, None where nobody looked. It is apart from how the search ended, which
+    is the status.
 
     >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
     >>> solution.weights.tolist(), solution.value, solution.status.name
@@ -94,6 +124,7 @@ class Solution:
     estimate: np.ndarray | None = None
     uncertainty: Uncertainty | None = None
     misfits: tuple[str, ...] | None = None
+    certificate: Certificate | None = None
 
     @property
     def best(self) -> Candidate:
@@ -140,10 +171,13 @@ class Solution:
             )
             for c in self.candidates
         )
-        unsure = self.uncertainty
+        unsure, proof = self.uncertainty, self.certificate
+        if proof is not None:
+            proof = replace(proof, lower_bound=proof.lower_bound * value_scale)
         return replace(
             self,
             candidates=candidates,
+            certificate=proof,
             start_values=start_values,
             estimate=None if self.estimate is None else to_user(self.estimate),
             uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),

@@ -8,6 +8,7 @@ memory stays O(n) and threads neither wait for nor disturb one another.
 contiguous memory, which the compiler vectorises; rows would be gathered one by one.
 """
 
+from unshuffle.kernels.cones import bound_cones, climb_matchings
 from unshuffle.kernels.descent import advance_descent
 from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
@@ -40,6 +41,8 @@ __all__ = [
     "accumulate_tensors",
     "advance_descent",
     "advance_replicas",
+    "bound_cones",
+    "climb_matchings",
     "compare_masses",
     "compare_sorted",
     "evaluate_moments",
