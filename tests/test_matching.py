@@ -57,9 +57,8 @@ def test_equal_labels_are_one_label(case):
         assert_array_equal(match.probability, 1.0)
     bags = make_bags(X, y)
     kind, _ = _find_kinds(bags.y)
-    table, _ = _match_bag(
-        bags.X, bags.y, kind, posterior.draws, posterior.sigma, np.random.default_rng(0)
-    )
+    how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
+    table, _ = _match_bag(bags.X, bags.y, kind, np.argsort(bags.X[:, 0]), *how)
     assert table.shape == (6, len(set(LABELS[case])))
     assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -79,7 +78,7 @@ def test_splitting_equal_labels_by_a_hair_splits_their_probability():
     for labels in (bags.y, bags.y + 1e-9 * (np.arange(8) % 2)):
         kind, _ = _find_kinds(labels)
         how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
-        tables.append(_match_bag(bags.X, labels, kind, *how)[0])
+        tables.append(_match_bag(bags.X, labels, kind, np.argsort(bags.X[:, 0]), *how)[0])
     # The same swaps, counted in other columns.
     assert_allclose(add_equal(tables[1], np.repeat(np.arange(4), 2)), tables[0], atol=1e-6)
 
@@ -202,3 +201,14 @@ def test_bags_without_a_label_for_each_row_are_refused():
     found = fit([bag], method="ls", same_individuals=True, rng=0)
     with pytest.raises(InputError, match="one label for each row"):
         found.match(join_bags([bag], True))
+
+
+def test_a_match_that_the_draws_doubt_has_its_probability():
+    """Draws that order 1500 rows the other way round: the match is unlikely, but not impossible.
+
+    With noise above the signal every label is about as likely as any other.
+    """
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(1500, 1)), 4.0 * rng.normal(size=1500)
+    match = match_labels(make_bags(X, y), np.array([1.0]), 0.0, make_posterior([-0.1, 0.0], 4.0))
+    assert 0.5 / 1500 < match.probability.mean() < 1.5 / 1500

@@ -104,7 +104,7 @@ def match_labels(
         order[rows], labels[rows] = bags.labels.order[start:stop], y
         n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
         if table_of is not None:
-            table, first = table_of(r, slice(start, stop), kind)
+            table, first = table_of(r, slice(start, stop), kind, by_rank)
             probability[rows] = _look_up(table[by_rank], kind - first[by_rank])
     if posterior is None:
         return Match(order, None, labels, n_equal, _describe_ranks(n_equal, method))
@@ -122,17 +122,22 @@ def _look_up(table: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 def _choose_tables(
     bags: Bags, posterior: Posterior | None, tables: Sequence[np.ndarray] | None
-) -> Callable[[int, slice, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """Return what makes the probabilities of a bag, given its number, its place and its kinds."""
+) -> Callable[[int, slice, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """Return what makes the probabilities of a bag: of its number, place, kinds and matching."""
     if posterior is None:
         return None
     if tables is not None:
-        return lambda r, place, kind: (add_equal(tables[r], kind), np.zeros(len(kind), np.int64))
+        return lambda r, place, kind, by_rank: (
+            add_equal(tables[r], kind),
+            np.zeros(len(kind), np.int64),
+        )
     rng = np.random.default_rng(_SEED)
     n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
     pick = rng.choice(len(posterior.shares), n_draws, p=posterior.shares)
     draws, sigma = posterior.draws[pick], posterior.sigma[pick]
-    return lambda r, place, kind: _match_bag(bags.X[place], bags.y[place], kind, draws, sigma, rng)
+    return lambda r, place, kind, by_rank: _match_bag(
+        bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
+    )
 
 
 def _find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,14 +206,16 @@ def _match_bag(
     X: np.ndarray,
     y: np.ndarray,
     kind: np.ndarray,
+    by_rank: np.ndarray,
     draws: np.ndarray,
     sigma: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the match probabilities of one bag (rows × candidates) and each row's first candidate.
 
-    `y` is sorted; candidates are a window of different labels (`kind` numbers them) around the rank
-    of the row's mean prediction.
+    `y` is sorted; candidates are a window of different labels (`kind` numbers them) around the one
+    that is matched (`by_rank` are the rows in the labels' order): draws may order rows otherwise,
+    but the match must be among the candidates.
     """
     n, d = X.shape
     if n == 1:
@@ -216,9 +223,7 @@ def _match_bag(
     z = multiply(draws[:, :d], X.T)
     if draws.shape[1] > d:
         z = z + draws[:, d:]
-    # Divided before they are added up: the sum could overflow.
-    mean = (z / len(z)).sum(axis=0)
-    rank = np.argsort(np.argsort(mean, kind="stable"), kind="stable")
+    rank = np.argsort(by_rank, kind="stable")
     width = min(int(kind[-1]) + 1, _WINDOW)
     first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
     counts, totals = np.zeros((n, width)), np.zeros(n)

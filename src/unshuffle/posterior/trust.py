@@ -35,8 +35,9 @@ CURVE_CAP = 5.0
 # Fewer observations than this say nothing, and were never tried.
 LEAST_WORTH = 10.0
 # Labels this close to a law (share of their variance) earn trust in it: a wrong law does not fit so
-# well. All real tables are above (the least share seen is .005), and change by a third at most.
-NOISELESS = 0.003
+# well. All real tables are above (the least share seen is .005), and change by a third at most. Few
+# rows for each column fit anything, and earn nothing.
+NOISELESS, ROWS_A_COLUMN = 0.003, 10.0
 # The best few modes are judged; the model stands as far as one of them explains the labels.
 _N_JUDGED = 3
 # The estimate may bet where intervals may not. On the real tables its error hardly depends on c;
@@ -127,7 +128,7 @@ def worth_of_shapes(signs: Signs, n: float, n_bags: int) -> float:
         + CURVE * min(signs.curve / 0.3, CURVE_CAP) + SPREAD * log(max(signs.spread, 1.0))
         + UNEVEN * log(1.0 + max(0.5 * signs.uneven**2 - 2.0, 0.0))
     )  # fmt: skip
-    return max(worth, LEAST_WORTH) * (1.0 + (NOISELESS / signs.noise) ** 2)
+    return max(worth, LEAST_WORTH)
 
 
 def choose_powers(target: Target, signs: Signs) -> tuple[float, float]:
@@ -135,6 +136,8 @@ def choose_powers(target: Target, signs: Signs) -> tuple[float, float]:
     n_bags = target.n_bags
     full = 1.0 - (1.0 - target.options.trust) * target.shapes.approximate
     worth = worth_of_shapes(signs, target.n, n_bags)
+    is_earned = max(0.0, 1.0 - ROWS_A_COLUMN * target.p / target.n)
+    worth *= 1.0 + is_earned * (NOISELESS / signs.noise) ** 2
     bet = 1.0 + _BET / (n_bags**2 + _BET_BAGS)
     sharp = max(bet * worth, _LEAST_BET)
     return min(full, worth / target.n), min(full, sharp / target.n)
