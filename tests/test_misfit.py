@@ -47,8 +47,8 @@ def test_trust_grows_with_rows_and_bags():
 class FewSigns:
     """What `choose_powers` asks of a target."""
 
-    def __init__(self, n, n_bags, approximate):
-        self.n, self.n_bags, self.options = n, n_bags, LIGHT
+    def __init__(self, n, n_bags, approximate, p=2):
+        self.n, self.n_bags, self.p, self.options = n, n_bags, p, LIGHT
         self.shapes = type("", (), {"approximate": approximate})
 
 
@@ -60,6 +60,15 @@ def test_the_estimate_bets_more_than_the_intervals_and_neither_more_than_all(n, 
         assert 0 < power <= bet <= full
         if n == 5:  # so few rows count in full
             assert power == bet == full
+
+
+def test_labels_close_to_a_law_earn_trust_unless_columns_are_many():
+    powers = [
+        choose_powers(FewSigns(300, 1, 1.0, p), replace(OBEYS, noise=noise))[0]
+        for p, noise in ((2, 0.1), (2, 0.001), (30, 0.1), (30, 0.001))
+    ]
+    assert powers[1] > 3 * powers[0]
+    assert powers[3] == powers[2]
 
 
 def simulate(kind, seed):
