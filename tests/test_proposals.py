@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from targets import PLAIN, pose_data
 
+from targets import PLAIN, pose_data
 from unshuffle import Likelihood, kernels, make_shuffled
 from unshuffle.posterior.importance import normalise, reweigh, sample_posterior
 from unshuffle.posterior.modes import climb, draw_starts
