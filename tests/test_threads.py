@@ -18,7 +18,7 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.solvers import projection
-from unshuffle.solvers.threads import map_all
+from unshuffle.core.threads import map_all
 
 N_STARTS = 13
 

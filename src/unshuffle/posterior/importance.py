@@ -9,9 +9,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
-from unshuffle.posterior.model import Target
+from unshuffle.posterior.model import Steps, Target
 from unshuffle.posterior.modes import Mode, climb_all, keep_distinct
-from unshuffle.solvers.threads import map_all
 
 # The untilted posterior has fewer, broader modes: those reached from the best ten suffice.
 _N_PLAIN = 4
@@ -91,7 +90,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
         climbed = climb_all(target, [theta for _, theta in modes[:_N_PLAIN]], 0.0)
         plain = keep_distinct(target, climbed, _N_PLAIN)
     every = modes + plain
-    spreads = map_all(lambda mode: _laplace(target, mode[1]), every, target.n_jobs)
+    spreads = target.drive([_laplace(target, theta) for _, theta in every])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = _evidence_shares(modes, factors[: len(modes)])
     if plain:
@@ -119,7 +118,7 @@ def _with_guard(target: Target, mixture: Mixture) -> Mixture:
     )
 
 
-def _laplace(target: Target, theta: np.ndarray) -> np.ndarray:
+def _laplace(target: Target, theta: np.ndarray) -> Steps[np.ndarray]:
     """Return the inverse curvature at a mode from differences of the gradient, within the prior."""
     d, p = target.dim, target.p
     sigma = exp(target.split(theta)[1])
@@ -130,8 +129,8 @@ def _laplace(target: Target, theta: np.ndarray) -> np.ndarray:
         step = 0.05 if is_noise else 0.05 * max(sigma, 0.02)
         move = np.zeros(d)
         move[k] = step
-        gap = target(theta + move, 0.5)[1] - target(theta - move, 0.5)[1]
-        curvature[k] = -gap / (2.0 * step)
+        (_, ahead), (_, behind) = (yield theta + move, 0.5), (yield theta - move, 0.5)
+        curvature[k] = -(ahead - behind) / (2.0 * step)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     spread = (vectors / np.maximum(values, 1.0 / target.options.weight_scale**2)) @ vectors.T
     return spread
@@ -280,7 +279,7 @@ def sample_posterior(
         fresh = logsumexp([each.log_density(new) for each in used], axis=0)
         total = np.append(total, fresh)
         x = np.vstack([x, new])
-        seen = np.vstack([seen, map_all(target.parts, list(new), target.n_jobs)])
+        seen = np.vstack([seen, target.all_parts(new)])
         data = target.mix(seen[:, 0], seen[:, 1]) - (total - log(len(used)))
         plain, tilted = data + seen[:, 2], data + seen[:, 3]
         worth = min(normalise(plain)[1], normalise(tilted)[1])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, log, sqrt
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
 from unshuffle.core.products import predict_rows
+from unshuffle.core.threads import map_all
 from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
@@ -20,6 +22,12 @@ from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes, 
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
+# The parts of a point that cannot be.
+_OUTSIDE = (-1e300, 0.0, 0.0, 0.0)
+
+Result = TypeVar("Result")
+# A search that asks from outside: it hands out a point and a tilt, and is given value and gradient.
+Steps = Generator[tuple[np.ndarray, float], tuple[float, np.ndarray], Result]
 
 
 @dataclass
@@ -290,8 +298,16 @@ class Target:
     def __call__(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient in the free coordinates."""
         w, log_sigma = self.split(theta)
-        curve, level = self.curve(theta), self.level(theta)
-        value, gradient, slope = self.likelihood(w, log_sigma, curve, level)
+        found = self.likelihood(w, log_sigma, self.curve(theta), self.level(theta))
+        return self.add_prior(theta, tilt, found)
+
+    def add_prior(
+        self, theta: np.ndarray, tilt: float, likelihood: tuple[float, np.ndarray, float]
+    ) -> tuple[float, np.ndarray]:
+        """Return the log posterior and its gradient from those of the likelihood."""
+        value, gradient, slope = likelihood
+        w, log_sigma = self.split(theta)
+        curve = self.curve(theta)
         prior, prior_gradient, prior_slope = self.prior(w, log_sigma, tilt)
         parts = [gradient[: self.p] + prior_gradient]
         if self.log_sigma is None:
@@ -305,13 +321,24 @@ class Target:
 
     def parts(self, theta: np.ndarray) -> tuple[float, float, float, float]:
         """Return log likelihood of shapes (full power) and means, log prior plain and tilted."""
-        if self.log_sigma is None and not LOG_SIGMA_MIN <= theta[self.p] <= LOG_SIGMA_MAX:
-            return -1e300, 0.0, 0.0, 0.0  # outside the prior's support
+        if not self.is_inside(theta):
+            return _OUTSIDE
+        w, log_sigma = self.split(theta)
+        value, means = self.evaluate(w, log_sigma, self.curve(theta), self.level(theta))
+        return self.join_parts(theta, value, means)
+
+    def is_inside(self, theta: np.ndarray) -> bool:
+        """Whether a point lies in the prior's support."""
+        return self.log_sigma is not None or LOG_SIGMA_MIN <= theta[self.p] <= LOG_SIGMA_MAX
+
+    def join_parts(
+        self, theta: np.ndarray, value: float, means: float
+    ) -> tuple[float, float, float, float]:
+        """Return the parts of a point from the log likelihoods of its shapes and means."""
+        if not np.isfinite(value):
+            return _OUTSIDE
         w, log_sigma = self.split(theta)
         curve = self.curve(theta)
-        value, means = self.evaluate(w, log_sigma, curve, self.level(theta))
-        if not np.isfinite(value):
-            return -1e300, 0.0, 0.0, 0.0
         bend = -0.5 * (curve / self.curve_scale) ** 2 if self.has_curve else 0.0
         return (
             value,
@@ -319,6 +346,22 @@ class Target:
             self.prior(w, log_sigma, 0.0)[0] + bend,
             self.prior(w, log_sigma, 1.0)[0] + bend,
         )
+
+    def all_parts(self, thetas: np.ndarray) -> list[tuple[float, float, float, float]]:
+        """Return the parts of many points that do not wait for one another."""
+        return map_all(self.parts, list(thetas), self.n_jobs)
+
+    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches that ask for values and gradients, and return what each returns."""
+        return map_all(self._drive_one, steps, self.n_jobs)
+
+    def _drive_one(self, steps: Steps[Result]) -> Result:
+        try:
+            asked = next(steps)
+            while True:
+                asked = steps.send(self(*asked))
+        except StopIteration as end:
+            return cast(Result, end.value)
 
     def draw_levels(self, x: np.ndarray, sigma: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the intercept of centred rows at draws of θ; integrated out, it is Gaussian."""

@@ -29,7 +29,7 @@ from unshuffle.posterior.columns import Columns, nothing_to_learn
 from unshuffle.posterior.model import Target, pose
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.tempering import Run, run_ladder
-from unshuffle.solvers.threads import run_all
+from unshuffle.core.threads import run_all
 
 __all__ = ["MAX_ROWS", "Sampler", "solve"]
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from unshuffle.posterior.importance import Sample, flatten
 from unshuffle.posterior.model import Target
-from unshuffle.solvers.threads import map_all
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
 # once. Two thirds of the sweeps are kept.
@@ -40,7 +39,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
             length = np.where(rng.random(len(mine)) < _WHOLE, 1.0, _STEP / sqrt(2.0 * d))
             trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
             trial += jitter * rng.standard_normal(trial.shape)
-            trial_parts = np.array(map_all(target.parts, list(trial), target.n_jobs))
+            trial_parts = np.array(target.all_parts(trial))
             trial_value = _log_posterior(target, trial_parts)
             is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
             moved = mine[is_taken]
