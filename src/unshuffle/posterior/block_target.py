@@ -126,6 +126,14 @@ class BlockTarget(Target):
         value = self._shape([(w, log_sigma, curve)], False)[0][0]
         return value, self._weigh_means(w, log_sigma, curve)[0]
 
+    def likelihoods(
+        self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> list[tuple[float, np.ndarray, float]]:
+        """Return the likelihood of straight laws at many weights: one pass."""
+        points = [(w, log_sigma, 0.0) for w in weights]
+        found = self._shape(points, wants_slopes)
+        return [self._combine(*each, *shape) for each, shape in zip(points, found, strict=True)]
+
     def drive(self, steps: list[Steps[Result]]) -> list[Result]:
         """Run searches side by side: what they ask for at a time is one pass."""
         results: dict[int, Any] = {}

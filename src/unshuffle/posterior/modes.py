@@ -13,7 +13,7 @@ from unshuffle.core.threads import map_all
 # modes are ranked.
 ANNEALING = (0.4, 0.25, 0.15, 0.1)
 # Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
-_OVERSTEP = 1.7
+OVERSTEP = 1.7
 # Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
 SAME_MODE = 0.05
 # An expected gain below 0.01 nats is not worth a step.
@@ -51,7 +51,7 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
     variance = target.options.weight_scale**2
     for share, solver in zip(ANNEALING, solvers, strict=True):
         gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
-        w = w + _OVERSTEP * (solver @ (gradient - w / variance))
+        w = w + OVERSTEP * (solver @ (gradient - w / variance))
     value = target.value(w, 0.5 * log(ANNEALING[-1]))
     return value - 0.5 * float(w @ w) / variance, w
 
