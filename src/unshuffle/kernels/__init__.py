@@ -10,7 +10,7 @@ contiguous memory, which the compiler vectorises; rows would be gathered one by 
 
 from unshuffle.kernels.descent import advance_descent
 from unshuffle.kernels.filling import fill_counts, fill_sums
-from unshuffle.kernels.histograms import match_histograms, place_nodes
+from unshuffle.kernels.histograms import match_histograms, place_nodes, share_out
 from unshuffle.kernels.likelihood import log_likelihood
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
@@ -68,6 +68,7 @@ __all__ = [
     "match_histograms",
     "order_by_bag",
     "place_nodes",
+    "share_out",
     "sort_rows",
     "swap_counts",
     "triangulate",

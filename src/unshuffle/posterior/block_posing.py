@@ -12,7 +12,7 @@ from unshuffle.core.noise import Noise
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import ArraySource
 from unshuffle.posterior.bag_means import BagMeans
-from unshuffle.posterior.block_target import ATOMS, BlockTarget, HistogramShapes
+from unshuffle.posterior.block_target import BlockTarget, HistogramShapes
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
 
@@ -20,7 +20,7 @@ from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
 # leave unknown, and a few thousand are left of a bag.
 _SAME_LABEL = 1.0 / 512.0
 # Bins of a bag's labels in the checks of the fit.
-_N_BINS = 256
+_BIN = 1.0 / 128.0
 # A bag with fewer rows in the sample has no shape there.
 _LEAST_SAMPLED = 20
 # Rows of a sample stand for others, so that their law is known only as well as they tell it: the
@@ -71,8 +71,8 @@ def pose_blocks(
         third = third - np.einsum("r,rj->j", shares, means)[:, None, None] * covariance
     target = BlockTarget(
         rows=np.empty((len(kept), 0)),
-        masses=np.ones(ATOMS * len(sizes)),
-        offsets=ATOMS * np.arange(len(sizes) + 1),
+        masses=np.empty(0),
+        offsets=np.zeros(len(sizes) + 1, np.int64),
         bag_rows=means,
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
@@ -143,13 +143,10 @@ def _merge_near(
 def _bin_labels(
     cells: LabelCells, scaling: Scaling
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ends and counts of standardised labels in bins of about equal numbers."""
-    totals = np.add.reduceat(cells.counts, cells.offsets[:-1])
-    before = np.cumsum(cells.counts) - 0.5 * cells.counts
-    starts = np.repeat(np.cumsum(totals) - totals, np.diff(cells.offsets))
-    ranks = (before - starts) / np.repeat(totals, np.diff(cells.offsets))
-    firsts, offsets = _group(cells, np.floor(ranks * _N_BINS))
-    lasts = np.append(firsts[1:], len(ranks)) - 1
+    """Return ends and counts of standardised labels, in bins a 128th of a spread wide."""
+    values = cells.moved(scaling.label_centre, scaling.label_scale)
+    firsts, offsets = _group(cells, np.floor(values / _BIN))
+    lasts = np.append(firsts[1:], len(values)) - 1
     low, high = (
         (ends - scaling.label_centre) / scaling.label_scale
         for ends in (cells.lows[firsts], cells.highs[lasts])

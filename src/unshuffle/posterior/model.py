@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, log, sqrt
@@ -255,6 +255,30 @@ class Target:
         w, log_sigma = self.split(theta)
         gaps, variances, _ = self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))
         return self.means.offset_law(gaps, variances, log_sigma)
+
+    def bag_laws(
+        self, theta: np.ndarray, n_atoms: int
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
+
+        Bags of more rows than so many atoms are told by as many quantiles.
+        """
+        z = self.predict(theta)
+        offsets = self.label_items()[3]
+        middles = (np.arange(n_atoms) + 0.5) / n_atoms
+        for r in range(self.n_bags):
+            start, stop = self.offsets[r], self.offsets[r + 1]
+            part, masses = z[start:stop], self.masses[start:stop]
+            if len(part) > n_atoms:
+                order = np.argsort(part, kind="stable")
+                places = np.cumsum(masses[order]) - 0.5 * masses[order]
+                part = np.interp(middles, places / masses.sum(), part[order])
+                masses = np.ones(n_atoms)
+            yield slice(offsets[r], offsets[r + 1]), part, masses / masses.sum()
+
+    def prediction_spread(self, theta: np.ndarray) -> float:
+        """Return the sd of all predictions."""
+        return float(self.predict(theta).std())
 
     def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return both ends of the labels, how much each counts, and where bags begin and end."""
