@@ -39,12 +39,14 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood densities dual pairings swapping tempering",
-    "core": "options progress products uncertainty noise labels pairing rows statistics "
-    "bags scaling checks penalties losses moments problem solution strategy",
-    "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns bag_means shapes model modes misfit trust importance walking "
-    "likelihood chains tempering sampler",
+    "coupling correction grid permanent likelihood filling histograms scanning densities dual "
+    "pairings swapping tempering",
+    "core": "options progress threads products uncertainty noise labels pairing rows statistics "
+    "bags sources label_cells first_pass scaling checks penalties losses moments problem solution "
+    "strategy",
+    "solvers": "descent multistart closed_form means self_moments projection exact",
+    "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
+    "trust importance walking likelihood blocks chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables",
     "answers": "verdict summary matching fit plots report",

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.answers.fit import fit_bags, warn_once
+from unshuffle.answers.fit import fit_table, warn_once
 from unshuffle.answers.matching import Match
 from unshuffle.answers.summary import (
     Summary,
@@ -139,7 +139,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         )
         names = getattr(self, "feature_names_in_", None)
         groups = _check_groups(groups, len(y))
-        found = fit_bags(make_bags(X, y, groups), options, make_rng(self.random_state), names)
+        found = fit_table(X, y, groups, options, make_rng(self.random_state), names)
         self.result_ = found
         self.method_ = found.method
         self.coef_, self.intercept_ = found.coef, found.intercept

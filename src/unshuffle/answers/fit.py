@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,20 @@ from unshuffle.answers.verdict import (
     make_intervals,
     model_fits,
 )
-from unshuffle.core.bags import Bag, Bags, join_bags
+from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.pairing import Pairing
+from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
-from unshuffle.methods import solve_bags
+from unshuffle.methods import find_block_settings, solve_bags, solve_source
+from unshuffle.posterior.likelihood import Likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +217,58 @@ def fit_bags(
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)
+    sizes = (n, n_bags, n_labels)
+    return _gather(solution, options, method, names, scales, sizes, pairing)
+
+
+def fit_table(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> Fit:
+    """Fit one label for each row, in blocks where there are many."""
+    settings = find_block_settings(options, len(y))
+    if settings is None:
+        return fit_bags(make_bags(X, y, groups), options, rng, names, report)
+    codes, n_bags = number_bags(groups, len(y))
+    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
+    return fit_source(
+        ArraySource(X, y, codes, n_bags, n_jobs), options, settings, rng, names, report
+    )
+
+
+def fit_source(
+    source: Source,
+    options: FitOptions,
+    settings: Likelihood,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> Fit:
+    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    solution, first = solve_source(source, options, settings, rng, names, report)
+    scales = first.spreads(first.mean)
+    if not options.fit_intercept:
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(first.column_ends[is_flat]).max(axis=1, initial=0.0)
+    sizes = (first.n, len(first.sizes), first.n)
+    return _gather(solution, options, settings.name, names, scales, sizes, Permutation())
+
+
+def _gather(
+    solution: Solution,
+    options: FitOptions,
+    method: str,
+    names: Sequence[str] | None,
+    scales: np.ndarray,
+    sizes: tuple[int, int, int],
+    pairing: Pairing,
+) -> Fit:
+    """Gather what is to be said; `sizes` are the numbers of rows, bags and labels."""
     shown = [f"x{j}" for j in range(len(scales))] if names is None else names
     given = as_noise(options.noise)
     unsure = solution.uncertainty
@@ -222,11 +276,11 @@ def fit_bags(
         method=method,
         names=(*map(str, shown), *(("intercept",) if options.fit_intercept else ())),
         scales=scales,
-        n=n,
-        n_bags=n_bags,
+        n=sizes[0],
+        n_bags=sizes[1],
         noise=given.sd if given is not None else None if unsure is None else unsure.noise,
         is_noise_given=given is not None,
-        n_labels=n_labels,
+        n_labels=sizes[2],
         pairing=pairing,
     )
     return Fit(solution, facts, options)

@@ -253,9 +253,7 @@ def _renumber(sample: RowSample, numbers: np.ndarray) -> RowSample:
     """Return the sample in an order that no name of a bag decides."""
     codes = numbers[sample.codes]
     order = np.lexsort([*sample.rows.T[::-1], codes, sample.hashes])
-    return RowSample(
-        sample.hashes[order], codes[order], sample.rows[order], sample.counts[order]
-    )
+    return RowSample(sample.hashes[order], codes[order], sample.rows[order], sample.counts[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +292,7 @@ def _add_up(
         kernels.add_moments(
             block.X, block.codes, base, factor, unit, total.first, total.second, total.third
         )
-        total.label_squares[0] += kernels.add_label_squares(
-            block.y, label_base, label_factor, unit
-        )
+        total.label_squares[0] += kernels.add_label_squares(block.y, label_base, label_factor, unit)
 
     def merge(total: _Sums, other: _Sums) -> _Sums:
         for name in ("first", "second", "third", "label_squares"):

@@ -1,9 +1,9 @@
 """Labels as cells: of each bag a histogram fine enough that no rank and no mean is lost.
 
-Cells are found by looking at the labels a few times. A cell that holds too many different labels is
-divided between its own extremes, evenly or, where they are orders of magnitude apart, by their
-logarithm; so labels near 10⁶ that differ by one, and labels from 1e-5 to 1e6, both end in fine cells.
-Each cell keeps its number of labels and their sum, exact to a part in 2³⁰ of its width.
+Cells are found by looking at the labels a few times. A cell that holds too many different labels
+is divided between its own extremes, evenly or, where they are orders of magnitude apart, by their
+logarithm; so labels near 10⁶ that differ by one, and labels from 1e-5 to 1e6, both end in fine
+cells. Each cell keeps its number of labels and their sum, exact to a part in 2³⁰ of its width.
 """
 
 from __future__ import annotations

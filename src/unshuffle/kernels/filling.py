@@ -30,7 +30,7 @@ def tail_node(k):
 
 @njit(**OPTIONS)
 def _find_tail(distance, n_tail):
-    """Return the cell beyond the window that holds a distance from its edge, and the place in it."""
+    """Return the cell that holds a distance beyond the window's edge, and the place in it."""
     k = min(int(TAIL * log1p(distance / TAIL)), n_tail - 1)
     # The logarithm rounds: a cell too far by rounding has a negative place.
     while k > 0 and tail_node(k) > distance:
@@ -110,7 +110,7 @@ def fill_counts(
                 for i in range(m):
                     here = places[i]
                     k = int(here)
-                    if 0.0 <= here and here < size:
+                    if here >= 0.0 and here < size:
                         share, k = here - k, k + n_tail
                     else:
                         k, share = _find_cell(here, size, n_tail)
@@ -145,7 +145,7 @@ def fill_sums(
                 for i in range(m):
                     here = places[i]
                     k = int(here)
-                    if 0.0 <= here and here < size:
+                    if here >= 0.0 and here < size:
                         share, k = here - k, k + n_tail
                     else:
                         k, share = _find_cell(here, size, n_tail)

@@ -26,15 +26,15 @@ FINE_PER_SIGMA = 6.0
 
 
 @njit(**OPTIONS)
-def place_nodes(start, size, n_tail):
-    """Return the places of a histogram's nodes, one more than its cells, in units of sigma."""
+def place_nodes(start, size, n_tail, fine):
+    """Return the places of a histogram's nodes, one more than its cells, `fine` for a unit."""
     nodes = np.empty(size + 2 * n_tail + 1)
     for k in range(n_tail):
         nodes[n_tail - 1 - k] = start - tail_node(k + 1)
         nodes[n_tail + size + 1 + k] = start + size + tail_node(k + 1)
     for k in range(size + 1):
         nodes[n_tail + k] = start + k
-    return nodes / FINE_PER_SIGMA
+    return nodes / fine
 
 
 @njit(**OPTIONS)
@@ -134,7 +134,7 @@ def _add_pulls(band, start, ptr, z, y, centre_z, centre_y, spreads, pull_z, pull
 
 
 @njit(**OPTIONS)
-def match_masses(rows, row_masses, labels, label_masses, per_sigma, wants_slopes, slopes):
+def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_slopes, slopes):
     """Return log(perm/n!) of exp(−(y_j − z_i)²/2) for values with masses, both ascending.
 
     Fills the slopes in the masses of rows, and returns that in log sigma due to the labels.
@@ -142,7 +142,7 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, wants_slopes
     n = label_masses.sum()
     # The variance that cubic B-splines add, and on the rows' side that of their two nodes.
     spread_y = 1.0 / (3.0 * per_sigma * per_sigma)
-    spread_z = spread_y + 1.0 / (6.0 * FINE_PER_SIGMA * FINE_PER_SIGMA)
+    spread_z = spread_y + 1.0 / (6.0 * fine * fine)
     z, mz, keep_z, low_z = _spread_masses(rows, row_masses, per_sigma)
     y, my, keep_y, low_y = _spread_masses(labels, label_masses, per_sigma)
     value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my)
@@ -153,9 +153,7 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, wants_slopes
     if not wants_slopes:
         return value, 0.0
     pull_z, pull_y, slope_z, slope_y = pull_corrections(band, start, ptr, qz, qy, mz, my)
-    _add_pulls(
-        band, start, ptr, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y
-    )
+    _add_pulls(band, start, ptr, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
     held_z, held_y = solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y)
     _potentials(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
     held_y += potential_y + slope_y
@@ -165,20 +163,27 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, wants_slopes
 
 @njit(**OPTIONS)
 def match_cells(
-    cells, start, size, n_tail, factor, labels, label_masses, per_sigma, wants_slopes, pulls
+    cells, start, size, n_tail, factor, labels, label_masses, per_sigma, fine, wants_slopes, pulls
 ):
     """Return log(perm/n!) of a bag from the histogram of its predictions, and the labels' stretch.
 
-    Transport has ``per_sigma`` nodes a sigma. ``labels`` are in units of sigma and centred as the predictions are. ``factor`` is what a row
-    counts: above one in a sample. Fills the slope in a prediction (in units of sigma) that lies in
-    each cell.
+    A sigma has ``fine`` cells, and ``per_sigma`` nodes of the transport. ``labels`` are in units of
+    sigma and centred as the predictions are. ``factor`` is what a row counts: above one in a
+    sample. Fills the slope in a prediction (in units of sigma) that lies in each cell.
     """
-    nodes, masses = place_nodes(start, size, n_tail), np.empty(cells.shape[0] + 1)
+    nodes, masses = place_nodes(start, size, n_tail, fine), np.empty(cells.shape[0] + 1)
     share_out(cells, masses)
     keep = np.nonzero(masses > 0.0)[0]
     slopes = np.zeros(keep.size)
     value, stretch = match_masses(
-        nodes[keep], factor * masses[keep], labels, label_masses, per_sigma, wants_slopes, slopes
+        nodes[keep],
+        factor * masses[keep],
+        labels,
+        label_masses,
+        per_sigma,
+        fine,
+        wants_slopes,
+        slopes,
     )
     if wants_slopes:
         field = np.zeros(nodes.size)
@@ -193,7 +198,7 @@ def match_cells(
 @njit(**OPTIONS)
 def match_histograms(
     cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
-    per_sigma, wants_slopes,
+    per_sigma, fine, wants_slopes,
 ):  # fmt: skip
     """Return the summed log(perm/n!) of bags, its slope in log sigma due to labels, and pulls.
 
@@ -212,7 +217,7 @@ def match_histograms(
         part = slice(label_offsets[r], label_offsets[r + 1])
         bag_value, bag_stretch = match_cells(
             own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
-            per_sigma, wants_slopes, slopes,
+            per_sigma, fine, wants_slopes, slopes,
         )  # fmt: skip
         value += bag_value
         stretch += bag_stretch

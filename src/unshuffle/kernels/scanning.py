@@ -1,4 +1,4 @@
-"""One look at a block of rows: their order by bag, moments in whole numbers, hashes, label cells."""
+"""One look at a block of rows: their order by bag, moments in whole numbers, hashes, cells."""
 
 import numpy as np
 from numba import njit

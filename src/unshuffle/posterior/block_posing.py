@@ -16,8 +16,8 @@ from unshuffle.posterior.block_target import BlockTarget, HistogramShapes
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
 
-# Labels closer than this (in spreads of all labels) are one: far below any noise that so many labels
-# leave unknown, and a few thousand are left of a bag.
+# Labels closer than this (in spreads of all labels) are one: far below any noise that so many
+# labels leave unknown, and a few thousand are left of a bag.
 _SAME_LABEL = 1.0 / 512.0
 # Bins of a bag's labels in the checks of the fit.
 _BIN = 1.0 / 128.0
@@ -171,6 +171,4 @@ def _find_third(
     sample = first.sample
     rows = ((sample.rows - scaling.centre)[:, kept]) / scaling.scale[kept]
     shares = sample.counts / sample.counts.sum()
-    return np.stack(
-        [np.einsum("i,ik,il->kl", shares * column, rows, rows) for column in rows.T]
-    )
+    return np.stack([np.einsum("i,ik,il->kl", shares * column, rows, rows) for column in rows.T])

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, exp, floor, log2
+from functools import partial
+from math import exp, floor, log2
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,13 @@ from unshuffle.posterior.shapes import Shapes
 _WINDOW = 10.0
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
 _MEMORY = 24e6
-# Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is left
-# of the error of binning is of fourth order in a node's width and grows with the labels, while what
-# the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best of
-# exponential columns by 3 nats, 4 nodes by a tenth of it.
+# Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
+# 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
+_MOST_CELLS = 200_000
+# Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
+# left of the error of binning is of fourth order in a node's width and grows with the labels, while
+# what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
+# of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
 
 
@@ -186,14 +190,15 @@ class BlockTarget(Target):
         curve = self.curve(theta)
         grid = self._lay_out([(w, log_sigma, curve)])
         cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
+        fine = float(grid.per_cell[0])
         for r, mean in enumerate(self._bag_predictions(w, curve)):
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
             own = cells[bases[r] : bases[r] + size + 2 * n_tail]
-            nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail)
+            nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail, fine)
             masses = np.empty(len(nodes))
             kernels.share_out(own, masses)
             keep = masses > 0
-            atoms = mean + nodes[keep] * exp(log_sigma)
+            atoms = mean + nodes[keep]
             yield slice(offsets[r], offsets[r + 1]), atoms, masses[keep] / masses.sum()
 
     def prediction_spread(self, theta: np.ndarray) -> float:
@@ -254,28 +259,24 @@ class BlockTarget(Target):
         while start < len(grid):
             fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
             part = grid.part(slice(start, start + max(fits, 1)))
-            cells = self._fill(part, wants_slopes)
-            bases = part.bases
-            found += map_all(
-                lambda p, part=part, cells=cells, bases=bases: self._match(
-                    part, p, cells, bases, wants_slopes
-                ),
-                range(len(part)),
-                self.n_jobs,
+            match = partial(
+                self._match, part, self._fill(part, wants_slopes), part.bases, wants_slopes
             )
+            found += map_all(match, range(len(part)), self.n_jobs)
             start += len(part)
         return found
 
     def _match(
-        self, grid: _Grid, p: int, cells: np.ndarray, bases: np.ndarray, wants_slopes: bool
+        self, grid: _Grid, cells: np.ndarray, bases: np.ndarray, wants_slopes: bool, p: int
     ) -> tuple[float, np.ndarray, float]:
         """Return value and slopes of the shapes at one point from its histograms."""
         shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
         sigma, w = exp(log_sigma), grid.weights[p][self.kept]
+        fine = float(grid.per_cell[p]) * sigma
         value, stretch, pulls = kernels.match_histograms(
             cells, bases[p], grid.lows[p], grid.sizes[p], grid.tails[p], shapes.factors,
             shapes.values / sigma, shapes.masses, shapes.offsets, grid.units[p],
-            self.nodes_per_sigma, wants_slopes,
+            self.nodes_per_sigma * fine / FINE_PER_SIGMA, fine, wants_slopes,
         )  # fmt: skip
         inner = float((shapes.sizes - 1.0)[shapes.factors > 0].sum())
         value -= inner * log_sigma
@@ -300,8 +301,10 @@ class BlockTarget(Target):
         squares = np.einsum("rjk,pj,pk->pr", shapes.row_squares, w, w)
         sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
         means = straight + curves[:, None] * squares
-        per_cell = FINE_PER_SIGMA / np.exp(log_sigmas)
-        low, high = _bend_range(straight, np.minimum(_WINDOW, np.sqrt(sizes)) * sds, curves[:, None])
+        reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
+        low, high = _bend_range(straight, reach, curves[:, None])
+        most = max(_MOST_CELLS / self.n_bags, 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
+        per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
         lows = np.floor((low - means) * per_cell[:, None]) - 1.0
         counts = np.ceil((high - means) * per_cell[:, None]) + 1.0 - lows
         # No row lies further from the mean than √n sds, and its square no further than n.

@@ -25,6 +25,7 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.posterior.columns import Plain, answer_nothing
 from unshuffle.posterior.likelihood import answer
 from unshuffle.posterior.modes import (
     ANNEALING,
@@ -58,19 +59,40 @@ def solve_blocks(
         options = replace(options, n_starts=effort.n_starts)
     posed = pose_blocks(first, scaling, noise, options, effort.n_jobs)
     if posed is None:
-        raise NotImplementedError
+        return _answer_nothing(first, scaling, noise)
     target, columns = posed
     target = target.with_offsets(offset_share(target))
     effort.report("looking for modes", 0.0)
     sample = pose_sample(target, first.sample)
-    found = _search(sample, rng)
-    starts = [theta for _, theta in found]
+    starts = [theta for _, theta in _search(sample, rng)]
     starts += _fit_least_squares(sample, first.sample, rng, effort)
     effort.report("looking for modes", 0.5)
     climbed = climb_all(target, starts, 1.0)
     modes = keep_distinct(target, climbed, options.n_components)
     effort.report("looking for modes", 1.0)
-    return answer(target, columns, modes, rng, effort)
+    found = answer(target, columns, modes, rng, effort)
+    reached = (
+        f"Reached by a search on {len(first.sample.hashes)} sampled rows, from there on all "
+        f"{first.n} rows ({target.evaluations.n} points in blocks)."
+    )
+    return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
+
+
+def _answer_nothing(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+    """Answer where no column or no label varies."""
+    has_intercept = scaling.has_intercept
+    mean = (first.label_mean - scaling.label_centre) / scaling.label_scale
+    centre = first.label_mean if has_intercept else 0.0
+    square = first.n * (first.label_spread(centre) / scaling.label_scale) ** 2
+    plain = Plain(
+        n=first.n,
+        d=len(scaling.scale) + has_intercept,
+        mean=mean,
+        square=square,
+        varies=bool(np.ptp(first.label_ends) > 0),
+        has_columns=bool((scaling.scale > 0).any()),
+    )
+    return answer_nothing(plain, has_intercept, noise)
 
 
 def _search(sample: BlockTarget, rng: np.random.Generator) -> list[Mode]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, log, sqrt
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -402,7 +402,7 @@ class Target:
         gap = a[: self.p] - b[: self.p]
         return sqrt(max(float(gap @ self.covariance @ gap), 0.0))
 
-    def with_offsets(self, share: float, sd: float | None = None) -> Target:
+    def with_offsets(self, share: float, sd: float | None = None) -> Self:
         """Return the target with a prior probability, or a given sd, of offsets between bags."""
         return replace(self, means=replace(self.means, offset_share=share, offset_sd=sd))
 

@@ -6,8 +6,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from unshuffle.posterior.model import Steps, Target
 from unshuffle.core.threads import map_all
+from unshuffle.posterior.model import Steps, Target
 
 # Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
 # modes are ranked.
