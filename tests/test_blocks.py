@@ -191,7 +191,7 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept):
         # In nats for a step of one posterior sd, if half of the information survives shuffling.
         sds = np.sqrt(np.diag(_first_metric(plain, np.append(w, [log_sigma, curve]))))
         steps = (np.append(one[1], one[2]) - np.append(other[1], other[2])) * sds[[0, 1, 2, 4, 3]]
-        assert np.abs(steps).max() < 0.1
+        assert np.abs(steps).max() < 0.2
     # Two grids of one law: what is left is a few tenths of a nat of tens of thousands.
     assert np.ptp(gaps) < 0.3
 
@@ -224,10 +224,8 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches():
     )
     thetas = rng.normal(0.0, 0.3, (5, one.dim))
     assert one.all_parts(thetas) == [other.all_parts(theta[None])[0] for theta in thetas]
-    assert all(
-        np.array_equal(a, b)
-        for a, b in zip(one(thetas[0], 0.3), other(thetas[0], 0.3), strict=True)
-    )
+    (value, gradient), (same, again) = one(thetas[0], 0.3), other(thetas[0], 0.3)
+    assert value == same and np.array_equal(gradient, again)
 
 
 def test_a_sample_of_all_rows_is_all_rows():
