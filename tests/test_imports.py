@@ -48,12 +48,13 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust importance walking likelihood blocks chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
-    "histograms joining two_tables",
+    "histograms joining two_tables parquet_source",
     "answers": "verdict summary matching fit plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app console completion options data datasets simulate fitting fit compare match demo",
+    "cli": "app console completion options data datasets simulate fitting streaming fit compare "
+    "match demo",
 }
 PLACES = {
     (package, name): place

@@ -8,7 +8,7 @@ methods.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Event
@@ -107,7 +107,7 @@ class ArraySource(Source):
     ) -> Total:
         places = range(0, self.n, self.block_rows)
         return reduce_in_threads(
-            lambda at: self.block(at, needs_rows), places, start, add, merge, self.n_jobs,
+            lambda at: [self.block(at, needs_rows)], places, start, add, merge, self.n_jobs,
             report, stage,
         )  # fmt: skip
 
@@ -128,7 +128,7 @@ class ArraySource(Source):
 
 
 def reduce_in_threads(
-    read: Callable[[int], Block],
+    read: Callable[[int], Iterable[Block]],
     places: Sequence[int],
     start: Callable[[], Total],
     add: Callable[[Total, Block], None],
@@ -147,7 +147,8 @@ def reduce_in_threads(
         for ticket in iter(tickets.__next__, len(places) + 1):
             if ticket >= len(places) or stop.is_set():
                 break
-            add(total, read(places[ticket]))
+            for block in read(places[ticket]):
+                add(total, block)
             report(stage, next(done) / len(places))
         return total
 
