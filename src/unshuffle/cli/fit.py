@@ -65,9 +65,10 @@ def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
     DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are one table where --bag
-    names a column they have, and a bag each otherwise; patterns are welcome, and folders of Parquet. Rows
-    and labels may also lie in two files, named by --rows and --labels, in numbers of their own.
-    Labels may be counts in bins: columns low, high and count, where an empty end is an open one.
+    names a column they have, and a bag each otherwise; patterns are welcome, and folders of
+    Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
+    their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
+    open one.
     """
     if options["report"]:
         from unshuffle.answers.report import check_report

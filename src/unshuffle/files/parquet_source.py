@@ -281,9 +281,7 @@ def _tell_apart(own: Mapping[str, bool], others: Mapping[str, bool], first: str)
             return f"has no column {quote(name)}, which {first} has; give files of the same columns"
     for name in own:
         if name not in others:
-            return (
-                f"has a column {quote(name)}, which {first} has not; give files of the same columns"
-            )
+            return f"has a column {quote(name)} that {first} lacks; give files of the same columns"
     if list(own) != list(others):
         return f"has its columns in another order than {first}; write them in the same order"
     name = next(name for name in own if own[name] != others[name])
