@@ -254,6 +254,13 @@ def _open_one(path: str, parquet: Any) -> tuple[dict[str, bool], list[int]]:
     """Return the columns of a file and the sizes of its row groups."""
     pa = import_extra("pyarrow", "parquet", "reading Parquet files")
     try:
+        with open(path, "rb") as start:
+            mark = start.read(4)
+        if mark and mark != b"PAR1":
+            raise InputError(
+                f"{path}: named {Path(path).suffix} but not a Parquet file; if it is text, rename "
+                "it to .csv"
+            )
         with parquet.ParquetFile(path) as file:
             kinds = {
                 str(field.name): bool(
