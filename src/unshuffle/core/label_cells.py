@@ -9,6 +9,7 @@ cells. Each cell keeps its number of labels and their sum, exact to a part in 2Â
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, log2
 
 import numpy as np
@@ -172,12 +173,24 @@ def _count_parts(
 def _divide(
     offsets: np.ndarray, totals: _Totals, n_parts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Divide cells between their extremes; return offsets of bags, left edges and widths."""
-    tops_of_bags = np.maximum.reduceat(totals.highs, offsets[:-1])
-    bag = np.repeat(_bag_of(offsets), n_parts)
-    low, high = np.repeat(totals.lows, n_parts), np.repeat(totals.highs, n_parts)
-    first = np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-    step = np.arange(len(bag)) - first
+    """Divide cells between their extremes; return offsets of bags, left edges and widths.
+
+    Bag by bag: all at once would take several times the memory of the cells.
+    """
+    edges, widths = [], []
+    for start, stop in pairwise(offsets):
+        part = slice(start, stop)
+        own = _divide_bag(totals.lows[part], totals.highs[part], n_parts[part])
+        edges.append(own)
+        widths.append(np.append(own[1:], totals.highs[part].max()) - own)
+    lengths = np.array([len(own) for own in edges])
+    return _as_offsets(lengths), np.concatenate(edges), np.concatenate(widths)
+
+
+def _divide_bag(lows: np.ndarray, highs: np.ndarray, n_parts: np.ndarray) -> np.ndarray:
+    """Return the left edges of all parts of a bag's cells, ascending."""
+    low, high = np.repeat(lows, n_parts), np.repeat(highs, n_parts)
+    step = np.arange(len(low)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
     share = step / np.repeat(n_parts, n_parts)
     edges = low + (high - low) * share
     for sign in (1.0, -1.0):
@@ -187,9 +200,4 @@ def _divide(
             logs = np.log(near) + np.log(far / near) * (share if sign > 0 else 1.0 - share)
             edges = np.where(is_far, np.clip(sign * np.exp(logs), low, high), edges)
     # Parts that rounding brought together are one.
-    is_new = np.append(True, (np.diff(edges) > 0) | (np.diff(bag) > 0))
-    edges, bag = edges[is_new], bag[is_new]
-    offsets = _as_offsets(np.bincount(bag, minlength=len(offsets) - 1))
-    tops = np.append(edges[1:], 0.0)
-    tops[offsets[1:] - 1] = tops_of_bags
-    return offsets, edges, tops - edges
+    return edges[np.append(True, np.diff(edges) > 0)]

@@ -31,7 +31,7 @@ from unshuffle.posterior.shapes import Shapes
 # widen. At 10 no normal and no exponential column leaves them.
 _WINDOW = 10.0
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
-_MEMORY = 24e6
+_MEMORY = 12e6
 # Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
 # 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
 _MOST_CELLS = 200_000
