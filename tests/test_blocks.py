@@ -184,11 +184,12 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept):
     block, plain, scaling = pose_both(data, has_intercept)
     rng = np.random.default_rng(0)
     gaps = []
-    for curve in (0.0, 0.05, -0.1):
-        w, log_sigma = point_near(data, scaling, rng)
+    for curve in (0.0, 0.02, -0.02):
+        w, log_sigma = point_near(data, scaling, rng, 0.02)
         one, other = block.likelihood(w, log_sigma, curve), plain.likelihood(w, log_sigma, curve)
         gaps.append(one[0] - other[0])
-        # In nats for a step of one posterior sd, if half of the information survives shuffling.
+        # In nats for a step of one posterior sd, if half of the information survives shuffling:
+        # the value is linear inside a cell, so that slopes waver with the rows' places in cells.
         sds = np.sqrt(np.diag(_first_metric(plain, np.append(w, [log_sigma, curve]))))
         steps = (np.append(one[1], one[2]) - np.append(other[1], other[2])) * sds[[0, 1, 2, 4, 3]]
         assert np.abs(steps).max() < 0.2
