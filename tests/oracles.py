@@ -338,3 +338,23 @@ def log_mixture(log_kernel, row_masses, label_masses):
     return sum(
         mass * np.log(density) for mass, density in zip(label_masses, densities, strict=True)
     )
+
+
+def histogram_nodes(start, size, n_tail, tail):
+    """Return the nodes of a histogram with even cells and tails that widen, in cells."""
+    beyond = tail * np.expm1(np.arange(1, n_tail + 1) / tail)
+    return np.concatenate(
+        [start - beyond[::-1], start + np.arange(size + 1), start + size + beyond]
+    )
+
+
+def fill_histogram(z, x, curve, nodes):
+    """Return per cell the number of values z + c z², their summed places, and slopes' sums."""
+    value = z + curve * z**2
+    cell = np.clip(np.searchsorted(nodes, value, side="right") - 1, 0, len(nodes) - 2)
+    place = np.clip((value - nodes[cell]) / (nodes[cell + 1] - nodes[cell]), 0.0, 1.0)
+    out = np.zeros((len(nodes) - 1, 3 + x.shape[1]))
+    for i, k in enumerate(cell):
+        slopes = x[i] * (1.0 + 2.0 * curve * z[i])
+        out[k] += np.concatenate([[1.0, place[i]], slopes, [z[i] ** 2]])
+    return out

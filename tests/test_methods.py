@@ -286,9 +286,9 @@ def test_choice_says_what_auto_does_with_a_penalty():
     assert choose_method(1000, 2, None, 0.1, penalty=True).method == "sm"
 
 
-def test_auto_takes_the_likelihood_unless_a_penalty_or_the_size_forbids_it():
+def test_auto_takes_the_likelihood_at_every_size_unless_a_penalty_forbids_it():
     assert choose_method(50_000, 5).method == "likelihood"
-    assert choose_method(50_001, 5).method == "p1"
+    assert choose_method(10**9, 5).method == "likelihood"
     assert "given" in choose_method(100, 5, noise=0.1).reason
     data = make_shuffled(40, 2, bags=4, rng=0)
     assert fit_quietly("auto", data.X, data.y, data.groups).method_ == "likelihood"

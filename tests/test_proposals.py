@@ -10,7 +10,7 @@ from scipy import stats
 from targets import PLAIN, pose_data
 from unshuffle import Likelihood, kernels, make_shuffled
 from unshuffle.posterior.importance import normalise, reweigh, sample_posterior
-from unshuffle.posterior.modes import climb, draw_starts
+from unshuffle.posterior.modes import climb_all, draw_starts
 from unshuffle.posterior.proposals import Mixture, Shell, follow, make_mixture
 
 OPEN = Likelihood()
@@ -123,13 +123,13 @@ def test_rounds_at_another_power_count_again():
     """Draws weighed anew at a power are those of a sample made at it, up to chance."""
     target = make_target(120, 2, 4, PLAIN)
     weak = replace(target, power=0.4)
-    top = climb(weak, target.join(np.array([0.7, 0.5]), -0.9), 0.0)
+    top = climb_all(weak, [target.join(np.array([0.7, 0.5]), -0.9)], 0.0)[0]
     rng = np.random.default_rng(0)
     sample = sample_posterior(
         weak, make_mixture(weak, [top], 0.0), lambda s: s.log_plain, 2000.0, rng
     )
     again = reweigh(target, sample, lambda s: s.log_plain)
-    top = climb(target, target.join(np.array([0.7, 0.5]), -0.9), 0.0)
+    top = climb_all(target, [target.join(np.array([0.7, 0.5]), -0.9)], 0.0)[0]
     fresh = sample_posterior(
         target, make_mixture(target, [top], 0.0), lambda s: s.log_plain, 2000.0, rng
     )

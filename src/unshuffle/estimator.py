@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.answers.fit import Fit, fit_bags, warn_once
+from unshuffle.answers.fit import Fit, fit_table, warn_once
 from unshuffle.answers.matching import Match
 from unshuffle.answers.storing import store_model
 from unshuffle.answers.summary import (
@@ -142,7 +142,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         )
         names = getattr(self, "feature_names_in_", None)
         groups = _check_groups(groups, len(y))
-        found = fit_bags(make_bags(X, y, groups), options, make_rng(self.random_state), names)
+        found = fit_table(X, y, groups, options, make_rng(self.random_state), names)
         self._take(found)
         warn_once(found, stacklevel=2)
         return self

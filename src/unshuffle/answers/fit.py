@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,21 @@ from unshuffle.answers.verdict import (
     make_intervals,
     model_fits,
 )
-from unshuffle.core.bags import Bag, Bags, join_bags
+from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.pairing import Pairing
+from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError, ModelMisfitWarning
-from unshuffle.methods import solve_bags
+from unshuffle.methods import find_block_settings, solve_bags, solve_source
+from unshuffle.posterior.likelihood import Likelihood
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
@@ -261,33 +263,106 @@ def fit_bags(
     Remarks and tables call the columns by their `names`, or by number; `sources` are what the
     columns were made from, where that is another thing.
     """
-    scales = _measure_scales(bags, options)
     # Masses are whole numbers, whose sums are exact in any order.
-    n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
-    n_bags, pairing, constants = bags.n_bags, bags.pairing, _find_constants(bags)
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=_measure_scales(bags, options),
+        n=int(bags.rows.totals.sum()),
+        n_bags=bags.n_bags,
+        n_labels=int(bags.labels.totals.sum()),
+        pairing=bags.pairing,
+        constants=_find_constants(bags),
+    )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
-    mark = fingerprint(bags) if n <= _REMEMBERED_ROWS else None
+    mark = fingerprint(bags) if facts.n <= _REMEMBERED_ROWS else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)
+    has_tables = "match_probabilities" in solution.stats
+    return _gather(solution, facts, method, options, mark if has_tables else None)
+
+
+def fit_table(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+) -> Fit:
+    """Fit one label for each row, in blocks where there are many."""
+    settings = find_block_settings(options, len(y))
+    if settings is None:
+        return fit_bags(make_bags(X, y, groups), options, rng, names, report, sources)
+    codes, n_bags = number_bags(groups, len(y))
+    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
+    return fit_source(
+        ArraySource(X, y, codes, n_bags, n_jobs), options, settings, rng, names, report, sources
+    )
+
+
+def fit_source(
+    source: Source,
+    options: FitOptions,
+    settings: Likelihood,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+) -> Fit:
+    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    solution, first = solve_source(source, options, settings, rng, names, report)
+    scales = first.spreads(first.mean)
+    if not options.fit_intercept:
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(first.column_ends[is_flat]).max(axis=1, initial=0.0)
+    low, high = first.column_ends.T
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=scales,
+        n=first.n,
+        n_bags=len(first.sizes),
+        n_labels=first.n,
+        pairing=Permutation(),
+        constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+    )
+    return _gather(solution, facts, settings.name, options)
+
+
+def _describe(
+    names: Sequence[str] | None,
+    sources: Sequence[str] | None,
+    options: FitOptions,
+    *,
+    scales: np.ndarray,
+    **facts: Any,
+) -> Facts:
+    """Gather what is known of the data before any method is."""
     shown = [f"x{j}" for j in range(len(scales))] if names is None else names
-    given = as_noise(options.noise)
-    unsure = solution.uncertainty
-    facts = Facts(
-        method=method,
+    return Facts(
+        method="",
         names=(*map(str, shown), *(("intercept",) if options.fit_intercept else ())),
         scales=scales,
-        n=n,
-        n_bags=n_bags,
-        noise=given.sd if given is not None else None if unsure is None else unsure.noise,
-        is_noise_given=given is not None,
-        n_labels=n_labels,
-        constants=constants,
-        pairing=pairing,
+        noise=None,
         sources=None if sources is None else tuple(map(str, sources)),
+        **facts,
     )
-    has_tables = "match_probabilities" in solution.stats
-    return Fit(solution, facts, options, mark if has_tables else None)
+
+
+def _gather(
+    solution: Solution, facts: Facts, method: str, options: FitOptions, mark: str | None = None
+) -> Fit:
+    """Add what a solver found to what is known of the data."""
+    given, unsure = as_noise(options.noise), solution.uncertainty
+    noise = given.sd if given is not None else None if unsure is None else unsure.noise
+    told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
+    return Fit(solution, told, options, mark)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:

@@ -18,6 +18,7 @@ from unshuffle.cli.options import (
     provenance,
     seed_option,
 )
+from unshuffle.cli.streaming import Stream, fit_stream, load_stream
 from unshuffle.errors import shorten
 from unshuffle.wording import show_number
 
@@ -34,7 +35,8 @@ Examples:
   unshuffle fit --rows cells.csv --labels histogram.csv --bag sample
   unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
-  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json"""
+  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
+  unshuffle fit 'runs/*.parquet' --label score --bag run"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -59,9 +61,11 @@ _NAME_LENGTH = 16
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
-    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are a bag each. Rows
-    and labels may also lie in two files, named by --rows and --labels, in numbers of their own.
-    Labels may be counts in bins: columns low, high and count, where an empty end is an open one.
+    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are one table where --bag
+    names a column they have, and a bag each otherwise; patterns are welcome, and folders of
+    Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
+    their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
+    open one.
     """
     if options["report"]:
         from unshuffle.answers.report import check_report
@@ -71,6 +75,9 @@ def fit(**options: Any) -> int:
         from unshuffle.files.writing import check_writable
 
         check_writable(options["save"])
+    stream = load_stream(options)
+    if stream is not None:
+        return _fit_stream(stream, options)
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
@@ -80,14 +87,47 @@ def fit(**options: Any) -> int:
     if options["as_object"]:
         console.print_json(make_object(summary, data, origin))
     else:
-        print_fit(found, summary, data)
+        print_fit(found, summary)
     if options["report"]:
         _write_report(found, data, options, origin)
     if options["save"]:
         save_fit(found, data, options, origin)
+    return _judge(found, options)
+
+
+def _judge(found: Fit, options: dict[str, Any]) -> int:
+    """Return the exit code that the options ask for."""
     is_doubtful = options["strict"] and (found.identified is False or not found.is_converged)
     is_misfit = options["strict_model"] and found.model_fits is False
     return DOUBTFUL if is_doubtful or is_misfit else OK
+
+
+def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
+    """Fit data that are read in blocks; a report shows the fit without the rows."""
+    console.print_messages(stream.describe(), options["quiet"])
+    with console.show_progress("fitting …", options["quiet"]) as status:
+
+        def report(stage: str, share: float) -> None:
+            if status is not None:
+                status.update(f"{stage} … {share:.0%}")
+
+        found = fit_stream(stream, options, report)
+        summary = found.summary(options["level"])
+    origin = provenance(options["seed"], stream.sha256)
+    if options["as_object"]:
+        console.print_json({**summary.to_dict(), "data": stream.to_dict(), "provenance": origin})
+    else:
+        print_fit(found, summary)
+    if options["report"]:
+        from unshuffle.answers.report import write_report
+
+        notes = stream.describe()
+        path = write_report(
+            found, options["report"], level=options["level"], source=stream.files, notes=notes,
+            provenance=origin,
+        )  # fmt: skip
+        console.print_messages([f"report written to {path}"], options["quiet"])
+    return _judge(found, options)
 
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
@@ -127,7 +167,7 @@ def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[st
     }
 
 
-def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | None = None) -> None:
+def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) -> None:
     """Print the verdict, the table, and what competes with it."""
     verdict = " ".join(summary.verdict)
     console.print_result(verdict, "")

@@ -12,15 +12,29 @@ from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
+    from unshuffle.core.options import FitOptions
 
 
 def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     """Fit the data as the options say."""
-    from unshuffle.answers.fit import fit_bags
-    from unshuffle.core.options import FitOptions, make_rng
+    from unshuffle.answers.fit import fit_bags, fit_table
+    from unshuffle.core.options import make_rng
     from unshuffle.files import join_design
 
-    asked = FitOptions(
+    asked = make_options(options)
+    # Not kept here: the solver lets go of what it no longer needs.
+    rng, design = make_rng(options["seed"]), data.design
+    names, sources = design.feature_names, design.sources
+    if design.apart is None and design.counts is None:
+        return fit_table(design.X, design.y, design.groups, asked, rng, names, sources=sources)
+    return fit_bags(join_design(design), asked, rng, names, sources=sources)
+
+
+def make_options(options: dict[str, Any]) -> FitOptions:
+    """Return what the fit is asked for."""
+    from unshuffle.core.options import FitOptions
+
+    return FitOptions(
         method=choose_method(options),
         noise=choose_noise(options),
         l1=options["l1"],
@@ -29,10 +43,6 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         n_starts=options["starts"],
         n_jobs=options["jobs"],
     )
-    # Not kept here: the solver lets go of what it no longer needs.
-    rng, design = make_rng(options["seed"]), data.design
-    names, sources = design.feature_names, design.sources
-    return fit_bags(join_design(design), asked, rng, names, sources=sources)
 
 
 def save_fit(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:

@@ -67,7 +67,7 @@ _DATA = (
         "--bag",
         metavar="COL",
         help="Column that says which rows and labels belong together; several files are a bag each "
-        f"(column '{FILE_BAG}').",
+        f"(column '{FILE_BAG}') unless they have this column.",
     ),
     click.option(
         "--categorical",

@@ -79,13 +79,17 @@ class Strategy(ABC):
                 f"method '{self.name}' needs one label for each row, since {why}: use method "
                 "'likelihood' or 'ls'"
             )
-        if not self.takes_penalty and (options.l1 or options.l2):
-            raise InputError(
-                f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
-            )
+        self.check_penalties(options)
         d = bags.d + options.fit_intercept
         if self.needs_rows and bags.n < d and not options.l2:
             raise InputError(
                 f"n_samples = {bags.n} cannot fix {d} weights (the intercept counts): add rows, "
                 "use fewer features, or give a penalty l2 > 0"
+            )
+
+    def check_penalties(self, options: FitOptions) -> None:
+        """Refuse penalties where they mean nothing."""
+        if not self.takes_penalty and (options.l1 or options.l2):
+            raise InputError(
+                f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
             )

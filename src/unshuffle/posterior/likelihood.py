@@ -56,7 +56,7 @@ from unshuffle.posterior.trust import (
 from unshuffle.posterior.walking import walk
 from unshuffle.solvers import multistart
 
-__all__ = ["Likelihood", "solve"]
+__all__ = ["Likelihood", "answer", "solve"]
 
 # Modes further than this below the best are out of reach: 20 nats are half a billion to one.
 _REACH = 20.0
@@ -140,6 +140,13 @@ def solve(
     effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted, rng)
     effort.report("looking for modes", 1.0)
+    return answer(target, columns, modes, rng, effort)
+
+
+def answer(
+    target: Target, columns: Columns, modes: list[Mode], rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Judge the modes, sample the posterior around them, and say what follows."""
     signs = read_signs(target, modes)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
@@ -150,8 +157,8 @@ def solve(
     effort.report("sampling the posterior", 1.0)
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
-    leaning = flatten(_lean(sharp, target), options.least_draws)
-    draws = _blend(sample, sharp, leaning, options.least_draws)
+    leaning = flatten(_lean(sharp, target), target.options.least_draws)
+    draws = _blend(sample, sharp, leaning, target.options.least_draws)
     estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
     target = replace(target, power=power)
     return _assemble(target, sample, draws, drawn.used[0], estimate, columns, signs, rng)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, sqrt
 from threading import Lock
-from typing import Any
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
 from unshuffle.core.products import multiply, predict_rows
+from unshuffle.core.threads import map_all
 from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes, make_shapes
-from unshuffle.solvers.threads import map_all
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
@@ -27,6 +28,12 @@ _BATCH, _BATCH_ROWS = 50, 2_000_000
 # by a few thousandths of a nat as they count, and a draw takes a quarter less time (half at low
 # powers).
 _ROUGH, _ROUGHEST = 1e-4, 1e-2
+# The parts of a point that cannot be.
+_OUTSIDE = (-1e300, 0.0, 0.0, 0.0)
+
+Result = TypeVar("Result")
+# A search that asks from outside: it hands out a point and a tilt, and is given value and gradient.
+Steps = Generator[tuple[np.ndarray, float], tuple[float, np.ndarray], Result]
 
 
 @dataclass
@@ -40,6 +47,25 @@ class Counter:
         """Count one, or several."""
         with self.lock:
             self.n += n
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """Many points: weights (m, p), and one number each of the rest."""
+
+    w: np.ndarray
+    log_sigmas: np.ndarray
+    curves: np.ndarray
+    signals: np.ndarray
+    plain: np.ndarray
+    tilted: np.ndarray
+    is_inside: np.ndarray
+
+    def join(self, shapes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the parts of the points from the log likelihoods of their shapes and means."""
+        parts = np.stack([shapes, means, self.plain, self.tilted], axis=1)
+        parts[~(self.is_inside & np.isfinite(shapes))] = _OUTSIDE
+        return parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +274,30 @@ class Target:
         gaps, variances, _ = self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))
         return self.means.offset_law(gaps, variances, log_sigma)
 
+    def bag_laws(
+        self, theta: np.ndarray, n_atoms: int
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
+
+        Bags of more rows than so many atoms are told by as many quantiles.
+        """
+        z = self.predict(theta)
+        offsets = self.label_items()[3]
+        middles = (np.arange(n_atoms) + 0.5) / n_atoms
+        for r in range(self.n_bags):
+            start, stop = self.offsets[r], self.offsets[r + 1]
+            part, masses = z[start:stop], self.masses[start:stop]
+            if len(part) > n_atoms:
+                order = np.argsort(part, kind="stable")
+                places = np.cumsum(masses[order]) - 0.5 * masses[order]
+                part = np.interp(middles, places / masses.sum(), part[order])
+                masses = np.ones(n_atoms)
+            yield slice(offsets[r], offsets[r + 1]), part, masses / masses.sum()
+
+    def prediction_spread(self, theta: np.ndarray) -> float:
+        """Return the sd of all predictions."""
+        return float(self.predict(theta).std())
+
     def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return both ends of the labels, how much each counts, and where bags begin and end."""
         shapes = self.shapes
@@ -307,8 +357,16 @@ class Target:
     def __call__(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient in the free coordinates."""
         w, log_sigma = self.split(theta)
-        curve, level = self.curve(theta), self.level(theta)
-        value, gradient, slope = self.likelihood(w, log_sigma, curve, level)
+        found = self.likelihood(w, log_sigma, self.curve(theta), self.level(theta))
+        return self.add_prior(theta, tilt, found)
+
+    def add_prior(
+        self, theta: np.ndarray, tilt: float, likelihood: tuple[float, np.ndarray, float]
+    ) -> tuple[float, np.ndarray]:
+        """Return the log posterior and its gradient from those of the likelihood."""
+        value, gradient, slope = likelihood
+        w, log_sigma = self.split(theta)
+        curve = self.curve(theta)
         prior, prior_gradient, prior_slope = self.prior(w, log_sigma, tilt)
         parts = [gradient[: self.p] + prior_gradient]
         if self.log_sigma is None:
@@ -333,42 +391,42 @@ class Target:
 
     def _parts_of_batch(self, x: np.ndarray, floor: float) -> np.ndarray:
         self.evaluations.add(len(x))
-        w, nothing = x[:, : self.p], np.zeros(len(x))
-        curves = x[:, self.curve_place] if self.has_curve else nothing
-        log_sigmas = x[:, self.p] if self.log_sigma is None else nothing + self.log_sigma
-        is_inside = (log_sigmas >= LOG_SIGMA_MIN) & (log_sigmas <= LOG_SIGMA_MAX)
-        if self.log_sigma is not None:
-            is_inside[:] = True
-        signals = np.array([each @ self.covariance @ each for each in w])
-        bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
-        squares = (w * w).sum(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            plain, tilted = (
-                self._log_prior(squares, signals, log_sigmas, tilt) + bend for tilt in (0.0, 1.0)
-            )
-        z = self._predict_many(w, curves, signals, x[:, -1] if self.has_level else nothing)
+        law = self.read_points(x)
+        z = self._predict_many(law, x[:, -1] if self.has_level else np.zeros(len(x)))
         averages = np.add.reduceat(z * self.masses, self.offsets[:-1], axis=1) / self.row_totals
-        means = self._weigh_means(z, averages, log_sigmas)
+        means = self._weigh_averages(z, averages, law.log_sigmas)
         if self.shapes.is_centred:
             z = z - averages[:, self.bag_of_row]
         tolerance = min(_ROUGH / self.power, _ROUGHEST)
-        floors = (floor - np.maximum(plain, tilted) - self._means_power * means) / self.power
-        floors[~is_inside] = np.inf
-        shapes = self.shapes.evaluate_many(z, log_sigmas, floors, tolerance)
-        parts = np.stack([shapes, means, plain, tilted], axis=1)
-        parts[~(is_inside & np.isfinite(shapes))] = -1e300, 0.0, 0.0, 0.0
-        return parts
+        reached = np.maximum(law.plain, law.tilted) + self._means_power * means
+        floors = np.where(law.is_inside, (floor - reached) / self.power, np.inf)
+        shapes = self.shapes.evaluate_many(z, law.log_sigmas, floors, tolerance)
+        return law.join(shapes, means)
 
-    def _predict_many(
-        self, w: np.ndarray, curves: np.ndarray, signals: np.ndarray, levels: np.ndarray
-    ) -> np.ndarray:
+    def read_points(self, x: np.ndarray) -> Laws:
+        """Split many points into their coordinates, and return them with their log priors."""
+        w, nothing = x[:, : self.p], np.zeros(len(x))
+        curves = x[:, self.curve_place] if self.has_curve else nothing
+        log_sigmas, is_inside = nothing + (self.log_sigma or 0.0), nothing == 0.0
+        if self.log_sigma is None:
+            log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
+            is_inside = log_sigmas == x[:, self.p]
+        signals = np.array([each @ self.covariance @ each for each in w])
+        bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
+        squares = (w * w).sum(axis=1)
+        plain, tilted = (
+            self._log_prior(squares, signals, log_sigmas, tilt) + bend for tilt in (0.0, 1.0)
+        )
+        return Laws(w, log_sigmas, curves, signals, plain, tilted, is_inside)
+
+    def _predict_many(self, law: Laws, levels: np.ndarray) -> np.ndarray:
         """Return the mean laws of all rows, (m, n)."""
-        z = multiply(w, self.rows)
+        z = multiply(law.w, self.rows)
         if self.has_curve:
-            z = z + curves[:, None] * (z * z - signals[:, None])
+            z = z + law.curves[:, None] * (z * z - law.signals[:, None])
         return z + levels[:, None] if self.has_level else z
 
-    def _weigh_means(
+    def _weigh_averages(
         self, z: np.ndarray, averages: np.ndarray, log_sigmas: np.ndarray
     ) -> np.ndarray:
         """Return the log likelihoods of the means of bags at many predictions."""
@@ -376,6 +434,18 @@ class Target:
         if isinstance(self.shapes, PairedShapes) and self.means.factors.any():
             variances = self.shapes.prediction_variances(z)
         return self.means.evaluate_many(self.bag_labels - averages, variances, log_sigmas)
+
+    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches that ask for values and gradients, and return what each returns."""
+        return map_all(self._drive_one, steps, self.n_jobs)
+
+    def _drive_one(self, steps: Steps[Result]) -> Result:
+        try:
+            asked = next(steps)
+            while True:
+                asked = steps.send(self(*asked))
+        except StopIteration as end:
+            return cast(Result, end.value)
 
     def draw_levels(self, x: np.ndarray, sigma: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the intercept of centred rows at draws of θ; integrated out, it is Gaussian."""
@@ -392,7 +462,7 @@ class Target:
         gap = a[: self.p] - b[: self.p]
         return sqrt(max(float(gap @ self.covariance @ gap), 0.0))
 
-    def with_offsets(self, share: float, sd: float | None = None) -> Target:
+    def with_offsets(self, share: float, sd: float | None = None) -> Self:
         """Return the target with a prior probability, or a given sd, of offsets between bags."""
         return replace(self, means=replace(self.means, offset_share=share, offset_sd=sd))
 

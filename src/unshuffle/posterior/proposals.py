@@ -11,9 +11,8 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.core.products import multiply
-from unshuffle.posterior.model import Target
+from unshuffle.posterior.model import Steps, Target
 from unshuffle.posterior.modes import Mode
-from unshuffle.solvers.threads import map_all
 
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
@@ -149,7 +148,7 @@ class Mixture:
 
 def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
-    spreads = map_all(lambda mode: _laplace(target, mode[1], tilt), modes, target.n_jobs)
+    spreads = target.drive([_laplace(target, theta, tilt) for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
     means = np.array([theta for _, theta in modes])
@@ -157,7 +156,7 @@ def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     return Mixture(shares, means, factors, dof, Shell(target), len(modes))
 
 
-def _laplace(target: Target, theta: np.ndarray, tilt: float) -> np.ndarray:
+def _laplace(target: Target, theta: np.ndarray, tilt: float) -> Steps[np.ndarray]:
     """Return the inverse curvature at a mode from differences of the gradient, within the prior."""
     d, p = target.dim, target.p
     sigma = exp(target.split(theta)[1])
@@ -168,8 +167,8 @@ def _laplace(target: Target, theta: np.ndarray, tilt: float) -> np.ndarray:
         step = 0.05 if is_noise else 0.05 * max(sigma, 0.02)
         move = np.zeros(d)
         move[k] = step
-        gap = target(theta + move, tilt)[1] - target(theta - move, tilt)[1]
-        curvature[k] = -gap / (2.0 * step)
+        (_, ahead), (_, behind) = (yield theta + move, tilt), (yield theta - move, tilt)
+        curvature[k] = -(ahead - behind) / (2.0 * step)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     spread = (vectors / np.maximum(values, 1.0 / target.options.weight_scale**2)) @ vectors.T
     return spread

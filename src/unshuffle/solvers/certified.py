@@ -26,9 +26,9 @@ from unshuffle.core.problem import Problem
 from unshuffle.core.products import condense, multiply, predict_rows
 from unshuffle.core.solution import Certificate, Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.threads import map_all
 from unshuffle.errors import InputError
 from unshuffle.solvers.multistart import SAME_ANSWER
-from unshuffle.solvers.threads import map_all
 
 # More weights need more cones than memory holds: at n = 100 two weights take 60 sorts, three 700,
 # four 15 000, and n = 1000 twenty times as many.
