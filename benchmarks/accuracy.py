@@ -36,7 +36,7 @@ from unshuffle import (
 from unshuffle.core.bags import make_bags
 from unshuffle.core.scaling import standardise
 from unshuffle.posterior.model import make_target
-from unshuffle.posterior.modes import climb
+from unshuffle.posterior.modes import climb_all
 
 NAMES = (
     "lsat", "accidents", "acetylene", "power_plant", "airfoil", "yacht", "concrete",
@@ -107,7 +107,7 @@ def climb_from(weights: np.ndarray, X, linked, y, groups) -> np.ndarray:
     residual = linked - X @ weights[:p] - weights[p]
     start = weights[:p] * scaling.scale[:p] / scaling.label_scale
     level = np.log(max(residual.std(), 1e-3 * linked.std()) / linked.std())
-    mode = climb(target, target.join(start, level), 1.0)[1]
+    mode = climb_all(target, [target.join(start, level)], 1.0)[0][1]
     return scaling.to_user(np.append(target.slopes(mode[None])[0], 0.0))
 
 

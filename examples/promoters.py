@@ -15,7 +15,13 @@ import numpy as np
 import pandas
 from sklearn.exceptions import ConvergenceWarning
 
-from unshuffle import ShuffledLinearRegression, noise_from_calibration, shuffle_labels, write_report
+from unshuffle import (
+    ModelMisfitWarning,
+    ShuffledLinearRegression,
+    noise_from_calibration,
+    shuffle_labels,
+    write_report,
+)
 from unshuffle.datasets import dataset_path, load_promoters
 from unshuffle.files import read_table
 
@@ -45,7 +51,8 @@ def draw_pools(promoters, rng):
 
 def main(path="promoters.html"):
     # The verdict below says whatever a warning would.
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    for kind in (ConvergenceWarning, ModelMisfitWarning):
+        warnings.simplefilter("ignore", kind)
     rng = np.random.default_rng(0)
     noise = noise_from_calibration(read_labels("fcs-J23101_J23101"))
     print(f"noise of a single-construct run: sd {noise.sd:.3f}")

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from statsmodels.datasets import grunfeld
 
-from unshuffle import ShuffledLinearRegression, shuffle_labels
+from unshuffle import ModelMisfitWarning, ShuffledLinearRegression, shuffle_labels
 
 FEATURES = ["value", "capital"]
 
@@ -29,7 +29,8 @@ def read_registers(rng):
 
 def main():
     # The verdict below says whatever a warning would.
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    for kind in (ConvergenceWarning, ModelMisfitWarning):
+        warnings.simplefilter("ignore", kind)
     X, years, y, linked = read_registers(np.random.default_rng(0))
     print(
         f"{len(y)} investments in {years.nunique()} years, {len(y) // years.nunique()} firms each"

@@ -7,7 +7,9 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 from math import fsum, prod
 
 import numpy as np
+from scipy.optimize import brentq, nnls
 from scipy.special import log_ndtr
+from scipy.stats import norm
 
 
 def argsort_stable(z):
@@ -92,6 +94,40 @@ def best_matching_fit(parts):
         weights = np.linalg.lstsq(X, y, rcond=None)[0]
         best = min(best, np.mean((y - X @ weights) ** 2))
     return best
+
+
+def climb_by_sorting(direction, U, parts_of_labels, n_steps):
+    """Return the point UᵀPy and the squared residual after steps of sorting and least squares."""
+    point = np.asarray(direction, dtype=float)
+    for _ in range(n_steps):
+        z, start, dealt = U @ point, 0, np.empty(len(U))
+        for labels in parts_of_labels:
+            rows = start + argsort_stable(z[start : start + len(labels)])
+            dealt[rows] = np.sort(labels)
+            start += len(labels)
+        point = U.T @ dealt
+    return point, np.sum((dealt - U @ point) ** 2)
+
+
+def bound_over_cone(corners, heights, total):
+    """Return total − max(aᵀh)² over unit directions Σ aᵢcᵢ, a ≥ 0, by non-negative least squares.
+
+    g·c is h at every corner, and the largest g·c over unit vectors of a cone is the length of g's
+    projection onto it.
+    """
+    g = np.linalg.solve(corners, heights)
+    parts, _ = nnls(corners.T, g)
+    return total - np.sum((corners.T @ parts) ** 2)
+
+
+def mixture_quantile(centres, sds, shares, probability):
+    """Return a quantile of a mixture of normals by root finding on its distribution function."""
+
+    def excess(place):
+        return sum(shares * norm.cdf((place - centres) / sds)) - probability
+
+    reach = 10 * max(sds)
+    return brentq(excess, min(centres) - reach, max(centres) + reach, xtol=1e-14, rtol=1e-14)
 
 
 def central_differences(function, w, step):
@@ -302,3 +338,23 @@ def log_mixture(log_kernel, row_masses, label_masses):
     return sum(
         mass * np.log(density) for mass, density in zip(label_masses, densities, strict=True)
     )
+
+
+def histogram_nodes(start, size, n_tail, tail):
+    """Return the nodes of a histogram with even cells and tails that widen, in cells."""
+    beyond = tail * np.expm1(np.arange(1, n_tail + 1) / tail)
+    return np.concatenate(
+        [start - beyond[::-1], start + np.arange(size + 1), start + size + beyond]
+    )
+
+
+def fill_histogram(z, x, curve, nodes):
+    """Return per cell the number of values z + c z², their summed places, and slopes' sums."""
+    value = z + curve * z**2
+    cell = np.clip(np.searchsorted(nodes, value, side="right") - 1, 0, len(nodes) - 2)
+    place = np.clip((value - nodes[cell]) / (nodes[cell + 1] - nodes[cell]), 0.0, 1.0)
+    out = np.zeros((len(nodes) - 1, 3 + x.shape[1]))
+    for i, k in enumerate(cell):
+        slopes = x[i] * (1.0 + 2.0 * curve * z[i])
+        out[k] += np.concatenate([[1.0, place[i]], slopes, [z[i] ** 2]])
+    return out

@@ -125,6 +125,7 @@ REFUSING = {
     "ks": "ks",
     "small-d": "small-d",
     "exact": "exact",
+    "certified": "certified",
     "sampler": "sampler",
     "small-d with D": SmallD(3),
     "order-invariant": OrderInvariant(cube_root, 2.0),

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from command_line import FIT, assert_one_line
 from registry_examples import fit_quietly
-from unshuffle import ShuffledLinearRegression
+from unshuffle import ShuffledLinearRegression, load, methods
 from unshuffle.cli.app import run
 from unshuffle.core.options import BagOffsets, as_bag_offsets
 from unshuffle.core.solution import Status
@@ -65,7 +65,7 @@ def test_the_sd_of_simulated_offsets_is_found(sd, seed):
     assert model.bag_offset_probability_ == 1.0
     assert sd / 2 < model.bag_offset_sd_ < 2 * sd
     # Declared offsets are no misfit.
-    assert "offsets between bags" not in model.solution_.stats["misfits"]
+    assert "offsets between bags" not in model.solution_.misfits
     assert_allclose(model.coef_, [1.0, -2.0], atol=0.1)
 
 
@@ -184,3 +184,24 @@ def test_the_command_line_refuses_other_offsets_in_one_line(value, folder, capsy
 def test_the_command_line_says_which_method_has_offsets(folder, capsys):
     code = run([*FIT, "--bag-offsets", "1", "--method", "ls", "-q"])
     assert_one_line(code, capsys.readouterr(), ["'ls' has no offsets", "'likelihood'"])
+
+
+def test_a_kept_model_remembers_offsets_and_exact_answers(tmp_path):
+    X, y, groups = make_offset_data(0.4)
+    for labels in (y, X @ [1.0, -2.0]):
+        model = fit_quietly(LIGHT, X, labels, groups)
+        model.save(tmp_path / "model.json")
+        again = load(tmp_path / "model.json")
+        assert again.bag_offset_sd_ == model.bag_offset_sd_
+        assert again.solution_.status is model.solution_.status
+        assert str(again.summary()) == str(model.summary())
+
+
+def test_rows_in_blocks_have_offsets_too(monkeypatch):
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", 1000)
+    X, y, groups = make_offset_data(0.4, n=1600)
+    given = fit_quietly(LIGHT, X, y, groups, bag_offsets=0.25)
+    assert "in blocks" in str(given.summary())
+    assert given.bag_offset_sd_ == pytest.approx(0.25, rel=1e-12)
+    with pytest.raises(ValueError, match="needs several bags"):
+        ShuffledLinearRegression(LIGHT, bag_offsets="estimate").fit(X, y)

@@ -16,6 +16,7 @@ GOLDEN_FITS = {
     "ls": [*FIT, "--method", "ls"],
     "means": [*FIT, "--method", "means", "--level", "0.9"],
     "likelihood": [*FIT, "--method", "likelihood", "--noise", "0.05"],
+    "certified": [*FIT, "--method", "certified"],
     "sampler": [*FIT, "--method", "sampler", "--noise", "0.05"],
 }
 
@@ -30,6 +31,21 @@ def test_output_is_stable(name, folder, capsys):
             GOLDEN.mkdir(exist_ok=True)
             path.write_text(streams.out, encoding="utf-8")
         assert_alike(streams.out, path.read_text(encoding="utf-8"), ending)
+
+
+def test_predictions_are_stable(folder, capsys):
+    assert run([*FIT, "--method", "means", "--no-intercept", "--save", "model.json", "-q"]) == 0
+    capsys.readouterr()
+    assert run(["predict", "model.json", "data.csv", "--level", "0.9", "--new-label"]) == 0
+    printed = capsys.readouterr().out
+    path = GOLDEN / "predict.csv"
+    if os.environ.get("UNSHUFFLE_GOLDEN") == "write":
+        path.write_text(printed, encoding="utf-8")
+    # The same rule as for tables, where blanks part the cells.
+    found, expected = (
+        text.replace(",", " ") for text in (printed, path.read_text(encoding="utf-8"))
+    )
+    assert_alike(found, expected, "txt")
 
 
 def assert_alike(found, expected, ending):

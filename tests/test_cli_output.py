@@ -6,20 +6,22 @@ import io
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command_line import FIT, assert_one_line, write_data
-from unshuffle import Status, make_shuffled
+from unshuffle import Fit, Status, make_shuffled
 from unshuffle.cli.app import app, run
 from unshuffle.cli.fitting import fit_data
 
-# Every command that offers --json, with arguments that make it succeed on data.csv.
+# Every command that offers --json, with arguments that make it succeed on data.csv and model.json.
 JSON_COMMANDS = {
     "fit": ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
     "compare": ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"],
     "match": ["match", "data.csv", "--label", "y", "--bag", "bag"],
+    "predict": ["predict", "model.json", "data.csv"],
     "simulate": ["simulate", "-n", "20"],
     "datasets": ["datasets"],
     "demo": ["demo"],
@@ -29,6 +31,8 @@ HOSTILE_NAMES = ["[red]a[/red]", '<b>"x"</b>', "</script>", "$a_1$", "=1+1", "ä
 
 @pytest.mark.parametrize("name", JSON_COMMANDS)
 def test_json_is_one_object_and_nothing_else(name, folder, capsys):
+    assert run([*FIT, "--method", "means", "--save", "model.json"]) == 0
+    capsys.readouterr()
     assert run([*JSON_COMMANDS[name], "--json"]) == 0
     streams = capsys.readouterr()
     assert isinstance(json.loads(streams.out, parse_constant=pytest.fail), dict)
@@ -49,7 +53,11 @@ def test_fit_prints_the_object_of_the_contract(folder, capsys):
     assert run([*FIT, "--method", "ls", "--json", "--seed", "7"]) == 0
     fit = json.loads(capsys.readouterr().out)
     assert list(fit["coefficients"]) == ["x1", "x2"]
-    assert set(fit["coefficients"]["x1"]) == set(fit["intercept"]) == {"estimate", "low", "high"}
+    assert (
+        set(fit["coefficients"]["x1"])
+        == set(fit["intercept"])
+        == {*("estimate", "low", "high", "known")}
+    )
     assert (fit["n"], fit["d"], fit["bags"], fit["method"]) == (120, 2, 4, "ls")
     assert (fit["labels"], fit["pairing"]) == (120, "permutation")
     assert {"noise", "identified", "status"} <= set(fit)
@@ -221,6 +229,47 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
     assert run([*args, "--strict"]) == 3
 
 
+@pytest.mark.parametrize("misfits", [(), ("uneven noise", "a curved mean")])
+def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
+    misfits, folder, capsys, monkeypatch
+):
+    args = [*FIT, "--noise", "0.05", "--json", "-q"]
+
+    def fit_so(data, options):
+        found = fit_data(data, options)
+        return dataclasses.replace(
+            found, solution=dataclasses.replace(found.solution, misfits=misfits)
+        )
+
+    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_so)
+    assert run([*args, "--strict"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["model_fits"] is (not misfits) and result["misfits"] == list(misfits)
+    assert result["converged"] is True and result["identified"] is True
+    assert any("uneven noise" in line for line in result["verdict"]) is bool(misfits)
+    assert run([*args, "--strict-model"]) == (3 if misfits else 0)
+
+
+def test_levels_of_a_category_are_called_by_its_column(folder, capsys):
+    """Sex and species that hardly differ; only their joint effect can be known."""
+    rng = np.random.default_rng(0)
+    is_gentoo = rng.random(300) < 0.5
+    is_male = np.where(rng.random(300) < 0.99, is_gentoo, ~is_gentoo)
+    flipper = rng.normal(size=300)
+    y = is_male + 0.8 * is_gentoo + 0.7 * flipper + 0.3 * rng.normal(size=300)
+    lines = ["sex,species,flipper,pool,mass"]
+    for place in range(300):
+        cells = ("fm"[int(is_male[place])], ("adelie", "gentoo")[int(is_gentoo[place])])
+        lines.append(f"{','.join(cells)},{flipper[place]:.4f},{place % 10},{y[place]:.4f}")
+    Path("birds.csv").write_text("\n".join(lines))
+    assert run(["fit", "birds.csv", "--label", "mass", "--bag", "pool", "--json", "-q"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["inseparable"] == [["sex", "species"]]
+    assert any("Cannot separate sex from species:" in line for line in result["verdict"])
+    known = {name: entry["known"] for name, entry in result["coefficients"].items()}
+    assert known["flipper"] == "sign and size" != known["species=gentoo"]
+
+
 def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(folder, capsys):
     # Two features of the same law in one bag: exchanging their weights changes nothing.
     args = ["simulate", "-n", "150", "-d", "2", "--weights", "1,-0.4", "--law", "normal"]
@@ -253,12 +302,73 @@ def test_compare_shows_every_method(folder, capsys):
         assert f"\n{name} " in text
 
 
-def test_match_prints_a_csv_of_row_label_and_probability(folder, capsys):
-    assert run(["match", "data.csv", "--label", "y", "--bag", "bag", "-q"]) == 0
-    records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(records[0]) == ["row", "label", "probability"]
+def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
+    assert run(["match", "data.csv", "--label", "y", "--bag", "bag"]) == 0
+    streams = capsys.readouterr()
+    records = list(csv.DictReader(io.StringIO(streams.out)))
+    assert list(records[0]) == ["row", "label", "probability", "bag"]
     assert [int(r["row"]) for r in records] == list(range(1, 121))
     assert all(0 <= float(r["probability"]) <= 1 for r in records)
+    with open("data.csv", newline="") as file:
+        given = list(csv.DictReader(file))
+    assert [r["bag"] for r in records] == [r["bag"] for r in given]
+    for bag in {r["bag"] for r in given}:
+        labels, known = (
+            sorted(float(r[name]) for r in side if r["bag"] == bag)
+            for side, name in ((records, "label"), (given, "y"))
+        )
+        assert labels == known
+    assert "The data identify the weights" in streams.err
+    share = np.mean([float(r["probability"]) for r in records])
+    assert f"About {100 * share:.0f} % of these matches are right" in streams.err
+
+
+def test_match_without_bags_has_no_such_column_and_says_where_it_has_no_probabilities(
+    folder, capsys
+):
+    args = ["match", "data.csv", "--label", "y", "--features", "x1", "--method", "ls"]
+    assert run(args) == 0
+    streams = capsys.readouterr()
+    assert streams.out.startswith("row,label,probability\n1,")
+    assert all(line.endswith(",") for line in streams.out.splitlines()[1:])
+    assert "without probabilities: method 'ls' has no posterior" in streams.err
+    assert run([*args, "--json", "-q"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {match["probability"] for match in result["matches"]} == {None}
+    assert any("without probabilities" in line for line in result["verdict"])
+    assert result["identified"] is None and result["method"] == "ls"
+
+
+def test_match_on_a_terminal_is_a_table_with_tiny_probabilities_in_words(
+    folder, capsys, monkeypatch
+):
+    def fit_tiny(data, options):
+        found = fit_data(data, options)
+
+        def match(bags):
+            matched = Fit.match(found, bags)
+            tiny = np.where(np.arange(bags.n) % 2, 1e-9, matched.probability)
+            return dataclasses.replace(matched, probability=tiny)
+
+        return SimpleNamespace(
+            match=match,
+            **{name: getattr(found, name) for name in ("remarks", "summary", "method")},
+            **{name: getattr(found, name) for name in ("identified", "model_fits")},
+        )
+
+    monkeypatch.setattr("unshuffle.cli.match.fit_data", fit_tiny)
+    args = ["match", "data.csv", "--label", "y", "--bag", "bag", "--noise", "0.05", "-q"]
+    assert run(args) == 0
+    # In a file they stay numbers.
+    assert {
+        r["probability"] for r in list(csv.DictReader(io.StringIO(capsys.readouterr().out)))[1::2]
+    } == {"1e-09"}
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert run(args) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["row", "label", "probability", "bag"]
+    assert all("< 0.001" in line for line in lines[2::2])
+    assert len({len(line) for line in lines}) == 1
 
 
 def test_simulated_data_fit_to_their_truth(folder, capsys):
@@ -305,12 +415,19 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     capsys.readouterr()
     assert run([*fit, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["coefficients"]["batch"] == {"estimate": 0.0, "low": None, "high": None}
+    assert result["coefficients"]["batch"] == {
+        **{"estimate": 0.0, "low": None, "high": None},
+        "known": "no",
+    }
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
+    assert (
+        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>no</td>'
+        in Path("r.html").read_text()
+    )
     assert run([*fit, "-q"]) == 0
     assert any(
-        line.split() == ["batch", "0", "–", "–"] for line in capsys.readouterr().out.split("\n")
+        line.split() == ["batch", "0", "–", "–", "no"]
+        for line in capsys.readouterr().out.split("\n")
     )

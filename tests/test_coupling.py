@@ -11,7 +11,7 @@ from oracles import central_differences, couple_densely, log_permanent
 from targets import pose_data
 from unshuffle import kernels, make_shuffled
 from unshuffle.kernels.correction import match_points
-from unshuffle.kernels.coupling import scale
+from unshuffle.kernels.coupling import PRECISE, scale
 from unshuffle.kernels.grid import bin_values, match_on_grid
 from unshuffle.kernels.permanent import match_exactly, match_probabilities, sum_over_subsets
 
@@ -27,7 +27,7 @@ def make_samples(n, noise, variance, seed):
 def couple(z, y):
     """Return the kernel's dual value, potentials of z and y, and its coupling as a matrix."""
     value, potential_z, potential_y, band, start, ptr = scale(
-        z, np.ones(len(z)), y, np.ones(len(y))
+        z, np.ones(len(z)), y, np.ones(len(y)), PRECISE
     )
     matrix = np.zeros((len(z), len(y)))
     for i in range(len(z)):
@@ -47,7 +47,7 @@ def test_kernel_equals_dense_sinkhorn_plus_its_correction(variance):
     coupled, dual = couple_densely(z, y, 1.0)
     rows, columns = (coupled**2).sum(axis=1), (coupled**2).sum(axis=0)
     expected = dual + 0.5 * (correct(rows).sum() + correct(columns).sum())
-    value, _ = match_points(z, y, False, np.empty(25))
+    value, _ = match_points(z, y, False, PRECISE, np.empty(25))
     # The dual is stationary, the correction is not: measured 2e-5.
     assert_allclose(value, expected, atol=1e-4)
 
@@ -96,10 +96,10 @@ def test_potentials_are_the_slopes_of_the_dual_in_the_masses():
         for step in (1e-4, -1e-4):
             moved = masses + step * move
             args = (z, moved, y, my) if masses is mz else (z, mz, y, moved)
-            ends.append(scale(*args)[0])
+            ends.append(scale(*args, PRECISE)[0])
         expected = (ends[0] - ends[1]) / 2e-4
         # Both values are good to 1e-7 nats, their difference over 2e-4 to 1e-3.
-        assert_allclose(scale(z, mz, y, my)[potential] @ move, expected, atol=3e-3)
+        assert_allclose(scale(z, mz, y, my, PRECISE)[potential] @ move, expected, atol=3e-3)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, law):
     y = np.sort(z + sigma * rng.normal(size=n))
     z, y = np.sort(z - z.mean()) / sigma, (y - y.mean()) / sigma
     grid, points = np.empty(n), np.empty(n)
-    value, slope = match_on_grid(z, y, True, grid)
-    expected, expected_slope = match_points(z, y, True, points)
+    value, slope = match_on_grid(z, y, True, PRECISE, grid)
+    expected, expected_slope = match_points(z, y, True, PRECISE, points)
     # Measured: up to 0.8 nats; 2.6 in the slope in log sigma, whose posterior sd is a hundredth;
     # 4 % of the slopes in z, all of it from row to row: weights see sums of them.
     assert abs(value - expected) < 1.0
@@ -141,7 +141,7 @@ def test_approximate_permanent_is_close_to_the_exact_one(variance):
     y = np.sort(z + rng.normal(size=8))
     exact = log_permanent(-((y[None, :] - z[:, None]) ** 2) / 2)
     assert_allclose(match_exactly(z, y, False, np.empty(8))[0], exact, rtol=1e-12)
-    assert abs(match_points(z, y, False, np.empty(8))[0] - exact) < 0.08 * 8
+    assert abs(match_points(z, y, False, PRECISE, np.empty(8))[0] - exact) < 0.08 * 8
 
 
 def test_permanent_and_its_slopes_equal_sums_over_permutations():

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from unshuffle.answers.limits import LIMITS
+
 ROOT = Path(__file__).parents[1]
 
 needs_files = pytest.mark.skipif(
@@ -47,6 +49,11 @@ def test_the_readmes_ten_lines_print_what_it_shows(capsys):
     assert numbers == pytest.approx(expected, rel=0.02, abs=1e-3)
 
 
+def test_the_readme_says_when_it_works_in_the_words_of_the_report():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert LIMITS in " ".join(readme.split())
+
+
 def test_the_curve_of_the_kernel_example_is_found(capsys):
     assert load(ROOT / "examples" / "kernel.py").main() < 0.1
     assert capsys.readouterr().out.count("\n") < 15
@@ -63,6 +70,22 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
     # Means of twelve cultures, each known to a few percent, fix the weights to about as much.
     assert load(ROOT / "examples" / "separate_samples.py").main() < 0.1
     assert capsys.readouterr().out.count("\n") < 15
+
+
+def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):
+    errors = load(ROOT / "examples" / "certified.py").main()
+    assert errors[0.01] < 0.01 < 0.3 < errors[0.5]
+    printed = capsys.readouterr().out
+    assert printed.count("Certified: ") == 2 and printed.count("\n") < 15
+
+
+def test_the_predict_example_keeps_a_model_whose_intervals_hold(capsys, tmp_path):
+    shares = load(ROOT / "examples" / "predict.py").main(tmp_path)
+    # One fit: the mean is held everywhere or nearly nowhere, readings by their own noise as well
+    # (200 of them at 95 %: below 88 % once in 10 000).
+    assert shares["mean"] > 0.5 and shares["reading"] > 0.88
+    assert (tmp_path / "model.json").exists()
+    assert capsys.readouterr().out.count("\n") < 10
 
 
 @needs_files

@@ -54,7 +54,7 @@ def make_case(seed, method):
     options = {"fit_intercept": bool(rng.integers(2))}
     if rng.random() < 0.4:
         options["noise"] = float(rng.choice([0.0, 0.1 * size, size, 1.0, 1e-150, 1e150]))
-    for name in () if method in ("means", "exact") else ("l1", "l2"):
+    for name in () if method in ("means", "exact", "certified") else ("l1", "l2"):
         if rng.random() < 0.4:
             options[name] = float(rng.choice([1e-100, 1e-3, 10.0, 1e100]))
     # One bag for each of the weights at least, where their means are what is fitted.

@@ -20,6 +20,7 @@ SOURCE = Path(unshuffle.__file__).parent
 # it gathers names.
 ORDER = [
     "errors",
+    "wording",
     "registry",
     "kernels",
     "core",
@@ -31,6 +32,7 @@ ORDER = [
     "simulate",
     "scoring",
     "estimator",
+    "loading",
     "comparison",
     "datasets",
     "experiments",
@@ -39,19 +41,23 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood densities dual pairings swapping tempering",
-    "core": "options progress products uncertainty noise labels pairing rows statistics "
-    "bags scaling checks penalties losses moments problem solution strategy",
-    "solvers": "threads descent multistart closed_form means self_moments projection exact",
-    "posterior": "options columns bag_means shapes model offsets modes misfit trust importance "
-    "walking exact_answers likelihood chains tempering sampler",
+    "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
+    "dual pairings swapping tempering cones",
+    "core": "options progress threads products uncertainty noise labels pairing rows statistics "
+    "bags sources label_cells first_pass scaling checks penalties losses moments problem solution "
+    "strategy",
+    "solvers": "descent multistart closed_form means self_moments projection exact certified",
+    "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
+    "trust offsets proposals importance walking exact_answers likelihood blocks chains tempering "
+    "sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
-    "design_matrix reading histograms joining two_tables",
-    "answers": "verdict summary matching fit plots report",
+    "design_matrix reading histograms joining two_tables parquet_source new_rows",
+    "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app console completion options data datasets simulate fitting fit compare match demo",
+    "cli": "app console completion options data datasets simulate fitting streaming fit compare "
+    "match predict demo",
 }
 PLACES = {
     (package, name): place

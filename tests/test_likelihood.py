@@ -376,7 +376,8 @@ def test_swapping_agrees_with_enumeration():
     order = np.argsort(z)
     totals = np.zeros(5)
     first = np.zeros(5, np.int64)
-    kernels.swap_counts(z, y, order, first, variance, 2.0, uniforms, 200, counts, totals)
+    kinds = np.arange(5)
+    kernels.swap_counts(z, y, kinds, order, first, variance, 2.0, uniforms, 200, counts, totals)
     found = counts / totals[:, None]
     # 4000 sweeps with correlation time of a few: standard error about 0.01 in each entry.
     assert_allclose(found, exact / weights, atol=0.05)

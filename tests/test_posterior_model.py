@@ -110,12 +110,12 @@ def test_gradient_of_large_plain_bags_is_that_of_the_value(n):
 def test_parts_add_up_to_the_value(kind):
     target = make_target_of_kind(kind)
     theta = place(target)
-    shapes, means, plain, tilted = target.parts(theta)
+    shapes, means, plain, tilted = target.parts(theta[None])[0]
     assert target.mix(shapes, means) + plain == pytest.approx(target(theta, 0.0)[0], rel=1e-12)
     assert target.mix(shapes, means) + tilted == pytest.approx(target(theta, 1.0)[0], rel=1e-12)
     if target.log_sigma is None:
         theta[target.p] = 2.0  # outside the prior's support
-        assert target.parts(theta)[0] < -1e299
+        assert target.parts(theta[None])[0, 0] < -1e299
 
 
 # ---- bag means -----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_two_ways_to_the_shapes_agree_up_to_a_constant(sizes):
     gaps = []
     for _ in range(8):
         w, curve = 0.7 * rng.normal(size=2), 0.1 * rng.normal() * first.has_curve
-        values = [t.mix(*t.evaluate(w, t.log_sigma, curve)) for t in (first, second)]
+        values = [t.likelihood(w, t.log_sigma, curve)[0] for t in (first, second)]
         gaps.append(values[0] - values[1])
     # Both correct entropic transport alike: measured 2e-3, and 0.7 where one takes a grid (a bag of
     # 60). Tables of a density end at 40 sds, beyond which larger weights would come.

@@ -57,7 +57,13 @@ def test_fewer_rows_than_weights_are_refused_where_the_strategy_needs_them(name)
 
 
 @pytest.mark.parametrize(
-    ("n", "absent"), [(8, ()), (9, ("exact",)), (300, ("exact",)), (301, ("exact", "sampler"))]
+    ("n", "absent"),
+    [
+        (8, ()),
+        (9, ("exact",)),
+        (300, ("exact",)),
+        (301, ("exact", "sampler", "certified")),
+    ],
 )
 def test_a_comparison_leaves_out_what_would_take_too_long(n, absent, monkeypatch):
     monkeypatch.setattr(comparison, "_compare_one", lambda name, *rest: name)
@@ -72,7 +78,7 @@ class EnoughError(Exception):
 
 
 # Methods that search long enough to say how far they are.
-SEARCHING = ("ls", "emd", "ks", "small-d", "p1", "sm", "likelihood")
+SEARCHING = ("ls", "emd", "ks", "small-d", "p1", "sm", "likelihood", "certified")
 
 
 def fit_and_listen(name, report=None):

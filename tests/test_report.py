@@ -16,7 +16,10 @@ import numpy as np
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.answers.known import KNOWN_RULE
+from unshuffle.answers.limits import LIMITS
 from unshuffle.core.solution import Status
+from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 
 pytest.importorskip("matplotlib")
@@ -156,6 +159,61 @@ def test_a_posterior_that_was_not_explored_is_not_called_unidentified(tmp_path):
     text = report(tmp_path / "r.html", model, data)
     assert "<p><strong>Not established</strong></p>" in text
     assert "could not be established" in text and "<strong>Not identified" not in text
+
+
+def judged(model, **changes):
+    """Return the model as if its solution had been another."""
+    model = copy.copy(model)
+    solution = dataclasses.replace(model.solution_, **changes)
+    model.result_ = dataclasses.replace(model.result_, solution=solution)
+    return model
+
+
+@pytest.mark.parametrize("misfits", [(), ("uneven noise",), None], ids=["fits", "misfit", "unseen"])
+@pytest.mark.parametrize("far", [False, True], ids=["identified", "not identified"])
+def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, misfits, tmp_path):
+    model, data = fit()
+    posterior = model.posterior_
+    if far:
+        posterior = dataclasses.replace(posterior, draws=posterior.draws * [[2.0, 2.0, 1.0]])
+    model = judged(model, uncertainty=posterior, misfits=misfits)
+    text = report(tmp_path / "r.html", model, data)
+    box = re.search(r'<section class="verdict (\w+)"[^>]*>\s*<p><strong>(.*?)</strong>', text)
+    assert (box[1] == "good") is (not far and misfits == ())
+    assert (box[1] == "doubtful") is (far or bool(misfits))
+    assert ("the model does not fit" in box[2]) is bool(misfits)
+    assert ("uneven noise" in Page(text).text) is bool(misfits)
+    assert model.result_.model_fits is {(): True, None: None}.get(misfits, False)
+
+
+def test_the_report_says_what_is_known_by_what_rule_and_when_this_works(tmp_path):
+    model, data = fit()
+    text = Page(report(tmp_path / "r.html", model, data)).text
+    summary = model.summary()
+    assert KNOWN_RULE in text and LIMITS in text
+    for row in summary.rows:
+        numbers = " ".join(f"{value:.4g}" for value in (row.estimate, row.low, row.high))
+        assert f"{row.name} {numbers} {row.known}" in text
+
+
+def test_text_report_and_pictures_name_the_same_weights(tmp_path):
+    """Ten weights, of which two that stand far from each other in the table are open."""
+    names = [f"column {j}" for j in range(10)]
+    model, data = fit("means", n=400, d=10, bags=40, names=names)
+    rng = np.random.default_rng(0)
+    draws = np.append(model.coef_, model.intercept_) + 1e-3 * rng.normal(size=(2000, 11))
+    draws[:, [3, 8]] += rng.normal(size=(2000, 1)) * [1.0, -1.0] / data.X[:, [3, 8]].std(axis=0)
+    posterior = Posterior(draws, np.ones(2000), np.ones(2000))
+    model = judged(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
+    (told,) = [line for line in model.summary().verdict if line.startswith("Known least")]
+    assert [name for name in names if f" {name}" in told] == ["column 3", "column 8"]
+    text = Page(report(tmp_path / "r.html", model, data)).text
+    assert "the weights known least (column 3, column 8)" in text
+    from unshuffle.answers.plots import plot_posterior
+
+    panes = plot_posterior(model.result_).child_axes
+    shown = {pane.get_xlabel() for pane in panes} | {pane.get_ylabel() for pane in panes}
+    assert shown - {""} == {"column 3", "column 8"}
 
 
 def test_what_the_data_say_nothing_about_is_not_drawn(tmp_path):

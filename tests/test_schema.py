@@ -29,7 +29,7 @@ def walk_objects(schema):
 def test_the_schema_is_one_and_describes_every_key_in_one_line():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     parts = list(walk_objects(SCHEMA))
-    assert len(parts) == 6
+    assert len(parts) == 7
     for part in parts:
         assert part["additionalProperties"] is False
         for key, entry in part["properties"].items():
@@ -39,6 +39,7 @@ def test_the_schema_is_one_and_describes_every_key_in_one_line():
 FITS = {
     "ls": ["--method", "ls"],
     "sm": ["--method", "sm", "--no-intercept"],
+    "certified": ["--method", "certified"],
     "means": ["--method", "means", "--level", "0.5"],
     "likelihood": ["--method", "likelihood", "--noise", "0.05"],
     "ls, separate": ["--method", "ls", "--separate"],

@@ -17,8 +17,8 @@ from unshuffle import (
 from unshuffle.core.bags import make_bags
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
+from unshuffle.core.threads import map_all
 from unshuffle.solvers import projection
-from unshuffle.solvers.threads import map_all
 
 N_STARTS = 13
 

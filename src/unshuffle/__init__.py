@@ -8,6 +8,7 @@ __version__ = "0.1.0.dev0"
 # Public name → the module that holds it; loaded on first use, so that importing is cheap.
 _NAMES = {
     "ShuffledLinearRegression": "estimator",
+    "load": "loading",
     "fit": "answers.fit",
     "Fit": "answers.fit",
     "METHODS": "registry",
@@ -17,6 +18,7 @@ _NAMES = {
     "Likelihood": "posterior.likelihood",
     "Sampler": "posterior.sampler",
     "Exact": "solvers.exact",
+    "Certified": "solvers.certified",
     "Projection": "solvers.projection",
     "Bag": "core.bags",
     "make_bags": "core.bags",
@@ -49,6 +51,7 @@ _NAMES = {
     "plot_error_by_bags": "answers.plots",
     "write_report": "answers.report",
     "InputError": "errors",
+    "ModelMisfitWarning": "errors",
 }
 
 __all__ = ["__version__", *sorted(_NAMES)]

@@ -50,8 +50,8 @@ def compare_methods(
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
 
-    Unless they are named, "exact" and "sampler" are left out where there are too many rows for
-    them. The other options are those of `ShuffledLinearRegression`.
+    Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
+    rows for them. The other options are those of `ShuffledLinearRegression`.
 
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)

@@ -13,6 +13,10 @@ class InputError(ValueError):
     """The input is wrong: one line that names the thing, the value and the way out."""
 
 
+class ModelMisfitWarning(UserWarning):
+    """The labels do not look as the model predicts; the search itself may have ended well."""
+
+
 class MissingDataError(InputError):
     """A data set is known by name but its file is neither here nor to be had."""
 

@@ -12,8 +12,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.answers.fit import fit_bags, warn_once
+from unshuffle.answers.fit import Fit, fit_table, warn_once
 from unshuffle.answers.matching import Match
+from unshuffle.answers.storing import store_model
 from unshuffle.answers.summary import (
     Summary,
 )
@@ -76,7 +77,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
         of w_j sd(x_j)); None for methods without a posterior.
     model_fits_ : bool or None
-        False when the labels do not look as the model predicts; None where nobody looked.
+        False when the labels do not look as the model predicts, with the reasons in
+        ``result_.misfits`` and `summary()`; None where nobody looked. Apart from convergence, which
+        is ``solution_.status``.
     bag_offset_probability_, bag_offset_sd_ : float or None
         Posterior probability that bags are offset, and the mean sd of the offsets in units of the
         labels (0 where there are none); None for one bag and for methods without offsets.
@@ -152,7 +155,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         )
         names = getattr(self, "feature_names_in_", None)
         groups = _check_groups(groups, len(y))
-        found = fit_bags(make_bags(X, y, groups), options, make_rng(self.random_state), names)
+        found = fit_table(X, y, groups, options, make_rng(self.random_state), names)
+        self._take(found)
+        warn_once(found, stacklevel=2)
+        return self
+
+    def _take(self, found: Fit) -> None:
+        """Set the attributes of a fitted model."""
         self.result_ = found
         self.method_ = found.method
         self.coef_, self.intercept_ = found.coef, found.intercept
@@ -162,14 +171,40 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         offsets = found.offsets
         self.bag_offset_probability_ = None if offsets is None else offsets.probability
         self.bag_offset_sd_ = None if offsets is None else offsets.sd
-        warn_once(found, stacklevel=2)
-        return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return X w + b for each row."""
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Return X w + b for each row, and with `return_std` also the sd of a new label there.
+
+        As in scikit-learn's Bayesian models the sd includes the noise; `predict_interval` can
+        leave it out. It is infinite where the data say nothing: in a column that did not vary.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=float)
-        return predict_rows(X, self.coef_) + self.intercept_
+        z = predict_rows(X, self.coef_) + self.intercept_
+        return (z, self.result_.predict_sd(X)) if return_std else z
+
+    def predict_interval(self, X: Any, level: float = 0.95, new_label: bool = False) -> np.ndarray:
+        """Return one row (low, high) for each row of X.
+
+        The interval is that of X w + b, or with `new_label` that of a label yet to be measured,
+        which has noise besides (Gaussian, of the sd given or estimated). Where the estimate leans
+        towards low noise it may lie off the middle. Methods without intervals refuse.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=float)
+        return self.result_.predict_interval(X, level, new_label)
+
+    def save(self, path: Any) -> None:
+        """Keep the fitted model in a JSON file, which `unshuffle.load` reads.
+
+        It holds numbers and names, the draws of the posterior included, and no code; no row or
+        label of the data is in it.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        store_model(path, self.result_, self.get_params(deep=False), names)
 
     def score(
         self,
@@ -226,7 +261,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         Inside a bag the row with the smallest prediction gets the smallest label, and so on: given
         the estimate this is the most likely order as a whole. The label of one row may still be
-        less probable than another, which its probability shows.
+        less probable than another, which its probability shows. Equal labels of a bag are one
+        label, with their probabilities added; `verdict` says how sure the matches are.
 
         Parameters
         ----------

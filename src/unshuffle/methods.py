@@ -12,8 +12,11 @@ from unshuffle.core.checks import (
     check_noise,
     check_range,
     check_scaling,
+    check_sizes,
+    describe_data,
     make_remarks,
 )
+from unshuffle.core.first_pass import FirstPass, look_at
 from unshuffle.core.losses import Loss, Moments
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
@@ -22,8 +25,12 @@ from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import standardise
 from unshuffle.core.solution import Solution
+from unshuffle.core.sources import Source
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
+from unshuffle.posterior.block_posing import standardise_pass
+from unshuffle.posterior.blocks import solve_blocks
+from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.registry import METHODS
 from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.self_moments import SelfMoments
@@ -39,8 +46,9 @@ class Choice:
     reason: str
 
 
-# Above this many rows the likelihood would take minutes.
-LIKELIHOOD_ROWS = 50_000
+# Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
+# instead of copies in canonical order.
+BLOCKS_ABOVE = 50_000
 
 
 def choose_method(
@@ -61,9 +69,8 @@ def choose_method(
     data                                method          why
     ==================================  ==============  ========================================
     a penalty is asked for              the paper's     the likelihood has a prior instead
-    n <= 50 000                         ``likelihood``  least error on the paper's data, and the
+    otherwise                           ``likelihood``  least error on the paper's data, and the
                                                         only one that knows how sure it is
-    n > 50 000                          the paper's     sampling would take minutes
     ==================================  ==============  ========================================
 
     >>> choose_method(1000, 5).method
@@ -79,18 +86,12 @@ def choose_method(
             "a penalty is asked for, where the likelihood has a prior instead; then as in the "
             f"paper: {paper.reason}",
         )
-    if n <= LIKELIHOOD_ROWS:
-        known = "" if noise is None else ", with the noise level given"
-        return Choice(
-            "likelihood",
-            f"n = {n} rows: the posterior has the least error on real data and says how sure it "
-            f"is{known}",
-        )
-    paper = choose_paper_method(n, d, bag_sizes)
+    known = "" if noise is None else ", with the noise level given"
+    blocks = f", in blocks since there are more than {BLOCKS_ABOVE}" if n > BLOCKS_ABOVE else ""
     return Choice(
-        paper.method,
-        f"n = {n} rows are over {LIKELIHOOD_ROWS}, where sampling takes minutes; then as in the "
-        f"paper: {paper.reason}",
+        "likelihood",
+        f"n = {n} rows: the posterior has the least error on real data and says how sure it "
+        f"is{known}{blocks}",
     )
 
 
@@ -193,6 +194,64 @@ def solve_bags(
     solution = strategy.solve(problem, rng, _make_effort(options, report))
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     return solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree), strategy.name
+
+
+def find_block_settings(options: FitOptions, n: int) -> Likelihood | None:
+    """Return the likelihood's settings where so many rows go through blocks; None elsewhere.
+
+    The number of rows alone decides, never where they lie.
+    """
+    if n <= BLOCKS_ABOVE:
+        return None
+    method = options.method
+    if method == "auto" and not (options.l1 or options.l2):
+        method = "likelihood"
+    strategy = METHODS[method].strategy if isinstance(method, str) and method in METHODS else method
+    return strategy if isinstance(strategy, Likelihood) else None
+
+
+def solve_source(
+    source: Source,
+    options: FitOptions,
+    settings: Likelihood,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> tuple[Solution, FirstPass]:
+    """Solve data in blocks by the likelihood; return the solution in the user's units.
+
+    The first pass comes with it: it knows all else that is to be said of the data.
+    """
+    check_options(options)
+    noise = as_noise(options.noise)
+    settings.check_penalties(options)
+    first = look_at(source, int(rng.integers(2**63)), report)
+    settings.check_offsets(len(first.sizes), options)
+    check_sizes(
+        np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
+    )
+    scaling = standardise_pass(first, options.fit_intercept)
+    check_scaling(scaling, 0)
+    if noise is not None:
+        noise = noise.divided_by(scaling.label_scale)
+        check_noise(noise, 2)
+    useful = np.flatnonzero(~scaling.is_constant)
+    squares = first.moments(scaling.centre, scaling.scale)[1]
+    gram = np.einsum("r,rjk->jk", first.sizes / first.n, squares)[np.ix_(useful, useful)]
+    remarks = describe_data(
+        scaling,
+        gram,
+        names,
+        has_prior=True,
+        is_flat=bool(np.ptp(first.label_ends) == 0),
+        n_single=int((first.sizes == 1).sum()),
+        n_bags=len(first.sizes),
+    )
+    known = as_bag_offsets(options.bag_offsets).divided_by(scaling.label_scale)
+    effort = _make_effort(options, report)
+    solution = solve_blocks(first, scaling, noise, settings, rng, effort, known)
+    solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
+    return solution.mapped(scaling.to_user, scaling.label_scale, 0), first
 
 
 def _make_effort(options: FitOptions, report: Report) -> Effort:

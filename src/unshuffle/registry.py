@@ -90,5 +90,10 @@ METHODS: dict[str, Method] = {
             "least squares over every permutation, for at most 8 rows",
             "solvers.exact:Exact",
         ),
+        Method(
+            "certified",
+            "least squares with a proof that nothing is lower, for at most 4 weights",
+            "solvers.certified:Certified",
+        ),
     )
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,27 +12,37 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from unshuffle.answers.matching import Match, match_labels
+from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.matching import Match, fingerprint, match_labels
+from unshuffle.answers.prediction import predict_ends, predict_sds
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
     Facts,
     check_level,
+    competing_answers,
+    describe_misfit,
     is_identified,
     make_intervals,
     model_fits,
 )
-from unshuffle.core.bags import Bag, Bags, join_bags
+from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.pairing import Pairing
+from unshuffle.core.pairing import Pairing, Permutation
+from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
+from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.errors import InputError
-from unshuffle.methods import solve_bags
+from unshuffle.errors import InputError, ModelMisfitWarning
+from unshuffle.methods import find_block_settings, solve_bags, solve_source
+from unshuffle.posterior.likelihood import Likelihood
+
+# No method keeps tables of matches of more rows than this.
+_REMEMBERED_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +59,8 @@ class Fit:
     solution: Solution
     facts: Facts
     options: FitOptions
+    # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
+    fingerprint: str | None = None
 
     @property
     def method(self) -> str:
@@ -128,7 +140,7 @@ class Fit:
 
     @property
     def is_converged(self) -> bool:
-        """Whether the search ended as it should."""
+        """Whether the search ended as it should; that the model fits is another thing."""
         return not self.status.is_doubtful
 
     @property
@@ -141,6 +153,26 @@ class Fit:
         """Whether the labels look as the model predicts; None where nobody looked."""
         return model_fits(self.solution)
 
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """In what the labels do not look as the model predicts, if anybody looked."""
+        return self.solution.misfits or ()
+
+    @property
+    def known(self) -> tuple[str | None, ...]:
+        """What is known of each weight ("sign and size", "sign", "no"); None without intervals."""
+        return judge_weights(self.solution)
+
+    @property
+    def competing(self) -> tuple[Candidate, ...]:
+        """The candidates worth a reader's time, best first."""
+        return competing_answers(self.solution)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Positions of the weights that text, tables and pictures show as known least."""
+        return doubtful_weights(self.solution, self.facts.scales)
+
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
         """Return one row (low, high) per feature, and one for the intercept where asked."""
         ends = make_intervals(self.solution, self.method, level)
@@ -150,9 +182,30 @@ class Fit:
         """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
         return summarise(self.solution, self.facts, check_level(level))
 
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return X w + b for each row."""
+        return predict_rows(X, self.coef) + self.intercept
+
+    def predict_sd(self, X: np.ndarray) -> np.ndarray:
+        """Return the sd of a new label at each row, noise included."""
+        return predict_sds(self.solution, self.facts, X)
+
+    def predict_interval(
+        self, X: np.ndarray, level: float = 0.95, new_label: bool = False
+    ) -> np.ndarray:
+        """Return (low, high) for each row: of the prediction, or of a new label there."""
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label)
+
     def match(self, bags: Bags) -> Match:
-        """Return which label most probably belongs to which row."""
-        return match_labels(bags, self.coef, self.intercept, self.posterior)
+        """Return which label most probably belongs to which row, and how sure that is."""
+        posterior, tables = self.posterior, None
+        if self.fingerprint is not None and fingerprint(bags) == self.fingerprint:
+            tables = self.stats.get("match_probabilities")
+        if posterior is not None and posterior.is_thin:
+            tables = None  # runs that disagree are no exact answer; the wider draws are kept
+        return match_labels(
+            bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
+        )
 
 
 def as_fit(fitted: Any) -> Fit:
@@ -208,33 +261,113 @@ def fit_bags(
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
 ) -> Fit:
     """Fit bags and gather what is to be said.
 
-    Remarks and tables call the columns by their `names`, or by number.
+    Remarks and tables call the columns by their `names`, or by number; `sources` are what the
+    columns were made from, where that is another thing.
     """
-    scales = _measure_scales(bags, options)
     # Masses are whole numbers, whose sums are exact in any order.
-    n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
-    n_bags, pairing = bags.n_bags, bags.pairing
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=_measure_scales(bags, options),
+        n=int(bags.rows.totals.sum()),
+        n_bags=bags.n_bags,
+        n_labels=int(bags.labels.totals.sum()),
+        pairing=bags.pairing,
+        constants=_find_constants(bags),
+    )
+    # Tables of matches are made of few rows only: hashing many would be for nothing.
+    mark = fingerprint(bags) if facts.n <= _REMEMBERED_ROWS else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)
+    has_tables = "match_probabilities" in solution.stats
+    return _gather(solution, facts, method, options, mark if has_tables else None)
+
+
+def fit_table(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+) -> Fit:
+    """Fit one label for each row, in blocks where there are many."""
+    settings = find_block_settings(options, len(y))
+    if settings is None:
+        return fit_bags(make_bags(X, y, groups), options, rng, names, report, sources)
+    codes, n_bags = number_bags(groups, len(y))
+    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
+    return fit_source(
+        ArraySource(X, y, codes, n_bags, n_jobs), options, settings, rng, names, report, sources
+    )
+
+
+def fit_source(
+    source: Source,
+    options: FitOptions,
+    settings: Likelihood,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+) -> Fit:
+    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    solution, first = solve_source(source, options, settings, rng, names, report)
+    scales = first.spreads(first.mean)
+    if not options.fit_intercept:
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(first.column_ends[is_flat]).max(axis=1, initial=0.0)
+    low, high = first.column_ends.T
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=scales,
+        n=first.n,
+        n_bags=len(first.sizes),
+        n_labels=first.n,
+        pairing=Permutation(),
+        constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+    )
+    return _gather(solution, facts, settings.name, options)
+
+
+def _describe(
+    names: Sequence[str] | None,
+    sources: Sequence[str] | None,
+    options: FitOptions,
+    *,
+    scales: np.ndarray,
+    **facts: Any,
+) -> Facts:
+    """Gather what is known of the data before any method is."""
     shown = [f"x{j}" for j in range(len(scales))] if names is None else names
-    given = as_noise(options.noise)
-    unsure = solution.uncertainty
-    facts = Facts(
-        method=method,
+    return Facts(
+        method="",
         names=(*map(str, shown), *(("intercept",) if options.fit_intercept else ())),
         scales=scales,
-        n=n,
-        n_bags=n_bags,
-        noise=given.sd if given is not None else None if unsure is None else unsure.noise,
-        is_noise_given=given is not None,
-        n_labels=n_labels,
-        pairing=pairing,
+        noise=None,
+        sources=None if sources is None else tuple(map(str, sources)),
+        **facts,
     )
-    return Fit(solution, facts, options)
+
+
+def _gather(
+    solution: Solution, facts: Facts, method: str, options: FitOptions, mark: str | None = None
+) -> Fit:
+    """Add what a solver found to what is known of the data."""
+    given, unsure = as_noise(options.noise), solution.uncertainty
+    noise = given.sd if given is not None else None if unsure is None else unsure.noise
+    told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
+    return Fit(solution, told, options, mark)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
@@ -251,9 +384,20 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
     return scales
 
 
+def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
+    """Return the columns that do not vary, each with its value."""
+    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
+    return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
+
+
 def warn_once(found: Fit, stacklevel: int) -> None:
-    """Say at most one thing about convergence and one about the data."""
-    if not found.is_converged:
-        warnings.warn(found.status.value, ConvergenceWarning, stacklevel=stacklevel + 1)
-    if found.remarks:
-        warnings.warn(" ".join(found.remarks), UserWarning, stacklevel=stacklevel + 1)
+    """Say at most one thing about convergence, one about the model and one about the data."""
+    misfit = describe_misfit(found.solution)
+    said = [
+        (None if found.is_converged else found.status.value, ConvergenceWarning),
+        (misfit, ModelMisfitWarning),
+        (" ".join(found.remarks), UserWarning),
+    ]
+    for text, category in said:
+        if text:
+            warnings.warn(text, category, stacklevel=stacklevel + 1)

@@ -27,8 +27,6 @@ _NAME_LENGTH = 34
 # A line of more points looks the same and makes the file large.
 _CURVE_POINTS = 200
 _SHOWN_BAGS = 5
-_SHOWN_CANDIDATES = 5
-_SHOWN_PAIRS = 5
 _SHOWN_DRAWS = 400
 
 
@@ -129,7 +127,7 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     """Draw the weights of the best candidates side by side, each row divided by its largest."""
     found = as_fit(model)
     d = len(found.coef)
-    candidates = found.candidates[:_SHOWN_CANDIDATES]
+    candidates = found.competing
     ax = _prepare(ax, (6.4, _row_height(d) + 0.5))
     weights = np.array([c.weights[:d] for c in candidates])
     largest = np.abs(weights).max(axis=0)
@@ -151,7 +149,8 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
 def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any = None) -> Any:
     """Draw the posterior of every pair of weights, and of each weight on the diagonal.
 
-    Without `features` (positions) the first five are shown. `ax` becomes the frame of the grid.
+    Without `features` (positions) the weights known least are shown, those that the verdict names,
+    and none of which the data say nothing. `ax` becomes the frame of the grid.
     """
     found = as_fit(model)
     posterior = found.posterior
@@ -159,7 +158,9 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
         raise InputError(
             f"method '{found.method}' has no posterior to draw: use method='likelihood'"
         )
-    chosen = list(range(min(len(found.coef), _SHOWN_PAIRS)) if features is None else features)
+    chosen = list(found.doubtful if features is None else features)
+    if not chosen:
+        raise InputError("the data say nothing about the weights, so there is nothing to draw")
     ax = _prepare(ax, (1.6 * len(chosen) + 0.8, 1.6 * len(chosen) + 0.4))
     ax.axis("off")
     names = [_plain(shorten(_feature_names(found)[j], 18)) for j in chosen]

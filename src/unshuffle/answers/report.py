@@ -23,11 +23,12 @@ import numpy as np
 from unshuffle import __version__
 from unshuffle.answers import plots
 from unshuffle.answers.fit import Fit, as_fit
+from unshuffle.answers.limits import LIMITS
 from unshuffle.core.bags import Bags
-from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import import_extra, shorten
 from unshuffle.files.writing import check_writable, write_whole
 from unshuffle.registry import METHODS
+from unshuffle.wording import list_names, show_number
 
 _PURPOSE = "writing a report"
 _INK = "#101112"
@@ -58,7 +59,6 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 # Of an inch, so that the usual drawing of seven inches fills the page.
 _PIXELS = 120
 
-_SHOWN_CANDIDATES = 5
 _LONGEST_NAME = 120
 
 
@@ -129,7 +129,7 @@ def _render(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["number"] = _show_number
+    environment.filters["number"] = show_number
     environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
     environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
     folder = resources.files("unshuffle") / "templates"
@@ -140,11 +140,12 @@ def _render(
         style=(folder / "report.css").read_text(encoding="utf-8"),
         summary=summary,
         headline=_headline(found),
-        has_intervals=_has_intervals(summary),
+        has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
         rows=summary.rows,
-        candidates=found.candidates[:_SHOWN_CANDIDATES],
+        candidates=found.competing,
         n_candidates=len(found.candidates),
+        limits=LIMITS,
         has_evidence=any(c.evidence is not None for c in found.candidates),
         # A posterior's verdict has said already how far it can be trusted.
         advice=found.status.value if summary.identified is None else "",
@@ -158,17 +159,22 @@ def _render(
     return page
 
 
-def _has_intervals(summary: Any) -> bool:
-    return any(row.low is not None for row in summary.rows)
-
-
 def _headline(found: Fit) -> tuple[str, str]:
-    """Return the verdict in two words, and the class of its colour."""
-    if found.identified is None:
+    """Return the verdict in a few words, and the class of its colour.
+
+    Good is only what is identified by a model that was seen to fit.
+    """
+    identified, fits = found.identified, found.model_fits
+    if identified is None:
         return "Not judged", "unknown"
-    if found.posterior is not None and found.posterior.is_thin:
-        return "Not established", "doubtful"
-    return ("Identified", "good") if found.identified else ("Not identified", "doubtful")
+    is_thin = found.posterior is not None and found.posterior.is_thin
+    words = "Identified" if identified else "Not established" if is_thin else "Not identified"
+    if fits is False:
+        joint = "but" if identified else "and"
+        return f"{words}, {joint} the model does not fit", "doubtful"
+    if not identified:
+        return words, "doubtful"
+    return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
 
 
 def _describe_method(found: Fit) -> list[tuple[str, str]]:
@@ -259,7 +265,7 @@ def _draw_pictures(
             (7.0, rows),
             f"Estimates (dots) of {d} weights"
             + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
-            + "; the line marks zero.",
+            + "; the line marks zero. The intercept is in the table.",
         )
     ]
     if X is not None and y is not None:
@@ -268,7 +274,7 @@ def _draw_pictures(
         pictures.append(_draw_sorted(partial(plots.draw_sorted_bags, found, bags)))
     if len(found.start_values):
         pictures.append(_draw_starts(found))
-    if len(found.candidates) > 1:
+    if len(found.competing) > 1:
         pictures.append(
             _draw(
                 "The best candidates",
@@ -278,9 +284,8 @@ def _draw_pictures(
                 "lie apart, the answers differ.",
             )
         )
-    posterior = found.posterior
-    if posterior is not None and not set(range(d)) <= set(posterior.unknown):
-        pictures.append(_draw_posterior(found, posterior))
+    if found.posterior is not None and found.doubtful:
+        pictures.append(_draw_posterior(found))
     return pictures
 
 
@@ -305,21 +310,14 @@ def _draw_starts(found: Fit) -> Picture:
     )
 
 
-def _draw_posterior(found: Fit, posterior: Posterior) -> Picture:
-    """Draw the pairs of the weights that are least sure against their size.
-
-    A weight of which the data say nothing is not drawn: its draws have no meaning.
-    """
-    d = len(found.coef)
-    n_known = len(set(range(d)) - set(posterior.unknown))
-    n_shown = min(n_known, 4)
-    spread = posterior.draws[:, :d].std(axis=0)
-    size = np.abs(found.coef)
-    order = np.argsort(-spread / np.where(size > 0, size, np.inf), kind="stable").tolist()
-    chosen = sorted([j for j in order if j not in posterior.unknown][:n_shown])
-    which = f"the {n_shown} least certain weights"
-    if n_shown == n_known:
-        which = "all weights" if n_known == d else "the weights of the columns that vary"
+def _draw_posterior(found: Fit) -> Picture:
+    """Draw the pairs of the weights that the verdict names as known least."""
+    chosen, d = found.doubtful, len(found.coef)
+    names = [shorten(found.facts.names[j]) for j in chosen]
+    which = (
+        "all weights" if len(chosen) == d else f"the weights known least ({list_names(names, d)})"
+    )
+    n_shown = len(chosen)
     return _draw(
         "Which weights hang together",
         partial(plots.plot_posterior, found, features=chosen),
@@ -361,9 +359,3 @@ def _embed(svg: str, title: str, inches: float) -> str:
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     return svg.replace("<svg", head, 1)
-
-
-def _show_number(value: float | None) -> str:
-    if value is None or not np.isfinite(value):
-        return "–"
-    return f"{value:.4g}"

@@ -8,28 +8,32 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.known import KNOWN_RULE, judge_weights
 from unshuffle.answers.verdict import (
-    WORTH_SAYING,
     Facts,
+    competing_answers,
     is_identified,
+    list_inseparable,
     make_verdict,
     model_fits,
 )
 from unshuffle.core.pairing import Pairing
-from unshuffle.core.solution import OffsetLaw, Solution
+from unshuffle.core.solution import Certificate, OffsetLaw, Solution
 from unshuffle.errors import InputError
+from unshuffle.wording import show_number
 
 _RIVALS = "Competing answers (posterior share, weights in the order above):"
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One weight: its name, estimate and interval (None where the method has none)."""
+    """One weight: name, estimate, interval and what is known of it (None without intervals)."""
 
     name: str
     estimate: float
     low: float | None
     high: float | None
+    known: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Summary:
     method: str
     identified: bool | None
     model_fits: bool | None
+    misfits: tuple[str, ...]
+    inseparable: tuple[tuple[str, str], ...]
     is_converged: bool
     status: str
     n: int
@@ -52,14 +58,30 @@ class Summary:
     pairing: Pairing
     offsets: OffsetLaw | None
     candidates: tuple[dict[str, Any], ...]
+    n_competing: int
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
+    certificate: Certificate | None = None
 
-    def _cells(self) -> list[tuple[str, str, str, str]]:
-        return [
-            (row.name, _number(row.estimate), _number(row.low), _number(row.high))
-            for row in self.rows
-        ]
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any weight has an interval."""
+        return any(row.low is not None for row in self.rows)
+
+    @property
+    def known_rule(self) -> str | None:
+        """The rule behind `known`; None where nothing is judged by it."""
+        return KNOWN_RULE if any(row.known is not None for row in self.rows) else None
+
+    def _table(self) -> list[tuple[str, ...]]:
+        """Return the head and one line per weight, with what is known where that is judged."""
+        low, high = f"{(1 - self.level) / 2:.1%}", f"{(1 + self.level) / 2:.1%}"
+        lines: list[tuple[str, ...]] = [("", "estimate", low, high, "known")]
+        for row in self.rows:
+            numbers = (show_number(value) for value in (row.estimate, row.low, row.high))
+            lines.append((row.name, *numbers, row.known or "–"))
+        width = 4 if self.known_rule is None else 5
+        return [line[:width] for line in lines]
 
     def _opening(self) -> list[str]:
         """Return the verdict, and after its first sentence the sizes: bags may be forgotten."""
@@ -75,24 +97,26 @@ class Summary:
         if not self.pairing.is_usual:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
-            facts.append(f"Noise sd {_number(self.noise)}.")
+            facts.append(f"Noise sd {show_number(self.noise)}.")
         if self.offsets is not None:
             facts.append(describe_offsets(self.offsets))
-        return [*facts, *self.priors, *self.remarks]
+        if self.certificate is not None:
+            facts.append(self.certificate.describe(self.candidates[0]["value"]))
+        rule = [] if self.known_rule is None else [self.known_rule]
+        return [*rule, *facts, *self.priors, *self.remarks]
 
     def _rivals(self) -> list[str]:
         """Return one line per competing answer, none where one stands alone."""
-        rivals = [
-            f"{c['share']:.0%}: " + ", ".join(_number(w) for w in c["weights"])
-            for c in self.candidates[:5]
-            if c["share"] is not None and c["share"] >= WORTH_SAYING
+        if self.n_competing < 2 or self.candidates[0]["share"] is None:
+            return []
+        return [
+            f"{c['share']:.0%}: " + ", ".join(show_number(w) for w in c["weights"])
+            for c in self.candidates[: self.n_competing]
         ]
-        return rivals if len(rivals) > 1 else []
 
     def __str__(self) -> str:
-        low, high = f"{(1 - self.level) / 2:.1%}", f"{(1 + self.level) / 2:.1%}"
-        table = [("", "estimate", low, high), *self._cells()]
-        widths = [max(len(line[i]) for line in table) for i in range(4)]
+        table = self._table()
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
         lines = [
             line[0].ljust(widths[0])
             + "".join(
@@ -106,15 +130,15 @@ class Summary:
         return "\n".join([*self._opening(), "", *lines, *rivals, "", *self._facts()])
 
     def _repr_html_(self) -> str:
-        low, high = f"{(1 - self.level) / 2:.1%}", f"{(1 + self.level) / 2:.1%}"
-        head = "".join(f"<th>{text}</th>" for text in ("", "estimate", low, high))
+        first, *rest = self._table()
+        head = "".join(f"<th>{text}</th>" for text in first)
         body = "".join(
             "<tr><th>"
             + html.escape(name)
             + "</th>"
             + "".join(f"<td>{c}</td>" for c in cells)
             + "</tr>"
-            for name, *cells in self._cells()
+            for name, *cells in rest
         )
         words = "".join(f"<p>{html.escape(line)}</p>" for line in self._opening())
         facts = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in self._facts())
@@ -130,7 +154,8 @@ class Summary:
         intercept stands apart from the coefficients: a feature may have its name.
         """
         entries = [
-            {"estimate": row.estimate, "low": row.low, "high": row.high} for row in self.rows
+            {"estimate": row.estimate, "low": row.low, "high": row.high, "known": row.known}
+            for row in self.rows
         ]
         names = [row.name for row in self.rows[: self.d]]
         return {
@@ -138,6 +163,8 @@ class Summary:
             "coefficients": dict(zip(names, entries[: self.d], strict=True)),
             "intercept": entries[self.d] if len(entries) > self.d else None,
             "level": self.level,
+            "known_rule": self.known_rule,
+            "inseparable": [list(pair) for pair in self.inseparable],
             "noise": self.noise,
             "method": self.method,
             "n": self.n,
@@ -148,9 +175,11 @@ class Summary:
             "bag_offsets": None if self.offsets is None else asdict(self.offsets),
             "identified": self.identified,
             "model_fits": self.model_fits,
+            "misfits": list(self.misfits),
             "converged": self.is_converged,
             "status": self.status,
             "candidates": [dict(c) for c in self.candidates],
+            "certificate": _as_proof(self.certificate),
             "priors": list(self.priors),
             "remarks": list(self.remarks),
         }
@@ -161,15 +190,18 @@ class Summary:
             import pandas
         except ImportError as exc:
             raise InputError("to_frame needs the library pandas: pip install pandas") from exc
-        rows = [(row.estimate, row.low, row.high) for row in self.rows]
-        return pandas.DataFrame(
-            rows, index=[row.name for row in self.rows], columns=["estimate", "low", "high"]
-        )
+        rows = [(row.estimate, row.low, row.high, row.known) for row in self.rows]
+        names = [row.name for row in self.rows]
+        return pandas.DataFrame(rows, index=names, columns=["estimate", "low", "high", "known"])
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular."""
-        lines = [r"\begin{tabular}{lrrr}", r"\hline", r" & estimate & low & high \\", r"\hline"]
-        lines += [" & ".join([_latex(name), *cells]) + r" \\" for name, *cells in self._cells()]
+        head = ["", "estimate", "low", "high", "known"]
+        _, *rows = self._table()
+        n_columns = len(rows[0])
+        lines = [rf"\begin{{tabular}}{{lrrr{'l' * (n_columns - 4)}}}", r"\hline"]
+        lines += [" & ".join(head[:n_columns]) + r" \\", r"\hline"]
+        lines += [" & ".join([_latex(name), *cells]) + r" \\" for name, *cells in rows]
         return "\n".join([*lines, r"\hline", r"\end{tabular}"])
 
 
@@ -196,6 +228,8 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         method=facts.method,
         identified=identified,
         model_fits=model_fits(solution),
+        misfits=solution.misfits or (),
+        inseparable=list_inseparable(solution, facts),
         is_converged=not solution.status.is_doubtful,
         status=solution.status.value,
         n=facts.n,
@@ -205,9 +239,19 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         pairing=facts.pairing,
         offsets=solution.offsets,
         candidates=candidates,
+        n_competing=len(competing_answers(solution)),
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
+        certificate=solution.certificate,
     )
+
+
+def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
+    """Return what is proven as plain numbers, None where nothing is."""
+    if proof is None:
+        return None
+    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
+    return {"certified": proof.is_complete, **found}
 
 
 def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:
@@ -216,24 +260,21 @@ def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tupl
     ends = np.full((len(names), 2), np.inf)
     if unsure is not None and unsure.has_interval:
         ends = unsure.interval(level)
-    return tuple(
-        SummaryRow(name, w, *((low, high) if np.isfinite([low, high]).all() else (None, None)))
-        for name, w, (low, high) in zip(
-            names, solution.weights.tolist(), ends.tolist(), strict=True
-        )
-    )
+    found = []
+    for name, w, (low, high), known in zip(
+        names, solution.weights.tolist(), ends.tolist(), judge_weights(solution), strict=True
+    ):
+        pair = (low, high) if np.isfinite([low, high]).all() else (None, None)
+        found.append(SummaryRow(name, w, pair[0], pair[1], known))
+    return tuple(found)
 
 
 def describe_offsets(offsets: OffsetLaw) -> str:
     """Say how probable offsets between bags are, and how large."""
     if offsets.probability == 0.0:
         return "No offsets between bags."
-    return f"Offsets between bags: probability {offsets.probability:.0%}, sd {_number(offsets.sd)}."
-
-
-def _number(value: float | None) -> str:
-    """Show a number with four digits, and a missing one as a dash."""
-    return "–" if value is None else f"{value:.4g}"
+    size = show_number(offsets.sd)
+    return f"Offsets between bags: probability {offsets.probability:.0%}, sd {size}."
 
 
 def _latex(text: str) -> str:

@@ -6,30 +6,47 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unshuffle import kernels
+from unshuffle.answers.known import (
+    FAR_RADIUS,
+    FAR_SHARE,
+    NOTHING,
+    SHOWN_PARTS,
+    SIGN,
+    SIGN_AND_SIZE,
+    find_inseparable,
+    free_directions,
+    judge_weights,
+    largest_parts,
+    told_directions,
+)
 from unshuffle.core.pairing import Pairing, Permutation
-from unshuffle.core.products import predict_rows
-from unshuffle.core.solution import Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT
-from unshuffle.errors import InputError
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.errors import InputError, shorten
+from unshuffle.wording import list_names
 
-# The verdict's rule: identified unless this share of the posterior lies further than this
-# fraction of |ŵ| from ŵ (weights in units of w_j sd(x_j), the intercept left out).
-FAR_SHARE, FAR_RADIUS = 0.05, 0.3
 # Candidates with less than this share of the posterior are not worth a reader's time.
 WORTH_SAYING = 0.02
-# Parts of a direction below this share of the largest add less than a tenth of its variance; more
-# than four parts no reader combines.
-_LEAST_PART, _SHOWN_PARTS = 0.3, 4
-_SHOWN_DIRECTIONS = 3
+SHOWN_CANDIDATES = 5
+# Names in a sentence; the table has all of them.
+_SHOWN_NAMES = 8
+_SHOWN_PAIRS = 3
+# What to do where the labels do not look as the model predicts, by the reason that a solver names.
+_MENDED_BY = {
+    "offsets between bags": "a column that says what the bags differ in",
+    "a curved mean": "a transformed label, or squares of the columns",
+    "uneven noise": "a transformed label, often its logarithm",
+    "labels of another shape": "a look at the residuals of a few linked pairs",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
     """What is to be said of a fit besides its solution.
 
-    `scales` are the spreads of the columns, `names` those of the weights, the intercept last.
-    Without `n_labels` there are as many labels as rows.
+    `scales` are the spreads of the columns, `names` those of the weights, the intercept last, and
+    `sources` what each column was made from (a category has a column for each level; None: each
+    from itself). Without `n_labels` there are as many labels as rows.
     """
 
     method: str
@@ -40,7 +57,10 @@ class Facts:
     noise: float | None
     is_noise_given: bool = False
     n_labels: int | None = None
+    # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
+    constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
+    sources: tuple[str, ...] | None = None
 
 
 def check_level(level: float) -> float:
@@ -53,12 +73,17 @@ def check_level(level: float) -> float:
 def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
     """Return one row (low, high) per weight, or say why there is none."""
     check_level(level)
+    return need_uncertainty(solution, method).interval(level)
+
+
+def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
+    """Return how sure a solution is, or say why nobody knows."""
     if solution.uncertainty is None:
         raise InputError(
             f"method '{method}' is biased or inconsistent on shuffled data, so that an interval "
             "around it would cover the wrong value: use method='likelihood' for intervals"
         )
-    return solution.uncertainty.interval(level)
+    return solution.uncertainty
 
 
 def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:
@@ -74,34 +99,31 @@ def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:
 
 def model_fits(solution: Solution) -> bool | None:
     """Return whether the labels look as the model predicts; None where nobody looked."""
-    if not isinstance(solution.uncertainty, Posterior):
+    return None if solution.misfits is None else not solution.misfits
+
+
+def describe_misfit(solution: Solution) -> str | None:
+    """Say in what the labels do not look as the model predicts, what was done, and what helps."""
+    if not solution.misfits:
         return None
-    return solution.status is not Status.MISFIT
+    ways = dict.fromkeys(_MENDED_BY.get(reason, "") for reason in solution.misfits)
+    advice = "; or ".join(way for way in ways if way)
+    return (
+        f"The model does not fit ({', '.join(solution.misfits)}): the labels do not look as it "
+        "predicts, so that they count for less and the intervals are wider"
+        + (f". What may mend it: {advice}." if advice else ".")
+    )
 
 
-def free_directions(
-    solution: Solution, posterior: Posterior, scales: np.ndarray
-) -> tuple[list[tuple[float, np.ndarray]], float]:
-    """Return the directions in weight space that the data leave open, widest first, and |ŵ|.
+def list_inseparable(solution: Solution, facts: Facts) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of columns, or of categories, that the data cannot separate."""
+    return find_inseparable(solution, facts.scales, facts.names, facts.sources or facts.names)
 
-    They are the principal axes of the posterior about the estimate, in units of w_j sd(x_j), along
-    which a share of FAR_SHARE or more lies beyond the verdict's radius; each comes after the
-    distance from the estimate that all but this share keep. Lengths are in units of the largest
-    part of ŵ or of a draw, or plain where ŵ is 0.
-    """
-    gaps, parts, unit = posterior.measure(solution.weights, scales)
-    # A square root on either side keeps the matrix symmetric.
-    columns = np.ascontiguousarray((gaps * np.sqrt(posterior.shares)[:, None]).T)
-    _, axes = np.linalg.eigh(kernels.gram(columns))
-    size = float(np.sqrt((parts**2).sum()))
-    found = []
-    for axis in axes.T:
-        reach = float(posterior.quantiles(np.abs(predict_rows(gaps, axis)), (1 - FAR_SHARE,))[0])
-        if reach > FAR_RADIUS * size:
-            found.append((reach, axis))
-    if size == 0:
-        found = [(reach * unit, axis) for reach, axis in found]
-    return sorted(found, key=lambda pair: -pair[0]), size
+
+def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
+    """Return the answers worth a reader's time, best first; one stands alone."""
+    shown = [c for c in solution.candidates if c.share is None or c.share >= WORTH_SAYING]
+    return tuple(shown[:SHOWN_CANDIDATES]) or solution.candidates[:1]
 
 
 def _describe_directions(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
@@ -110,7 +132,7 @@ def _describe_directions(solution: Solution, posterior: Posterior, facts: Facts)
     parts = [
         f"{_describe_axis(axis, facts.names)} "
         + (f"(±{reach / size:.0%})" if size > 0 else f"(±{reach:.2g})")
-        for reach, axis in found[:_SHOWN_DIRECTIONS]
+        for reach, axis in told_directions(found)
     ]
     unit = "relative to the size of all weights" if size > 0 else "in units of the label"
     explanation = (
@@ -122,36 +144,85 @@ def _describe_directions(solution: Solution, posterior: Posterior, facts: Facts)
 
 def _describe_axis(axis: np.ndarray, names: tuple[str, ...]) -> str:
     """Tell an axis by its largest parts, the largest first and positive."""
-    order = np.argsort(-np.abs(axis), kind="stable")
-    axis = axis * np.sign(axis[order[0]])
-    largest = [i for i in order if abs(axis[i]) >= _LEAST_PART * axis[order[0]]]
+    largest = largest_parts(axis)
+    axis = axis * np.sign(axis[largest[0]])
     terms = [
         f"{'+' if axis[i] > 0 else '-'} {abs(axis[i]):.2f} {names[i]}"
-        for i in largest[:_SHOWN_PARTS]
+        for i in largest[:SHOWN_PARTS]
     ]
-    return " ".join(terms).removeprefix("+ ") + (" …" if len(largest) > _SHOWN_PARTS else "")
+    return " ".join(terms).removeprefix("+ ") + (" …" if len(largest) > SHOWN_PARTS else "")
+
+
+def _describe_known(solution: Solution, facts: Facts) -> list[str]:
+    """Say of which weights sign and size are known, of which the sign, and of which neither."""
+    d = len(facts.scales)
+    known = judge_weights(solution)[:d]
+    groups = {
+        kind: [shorten(facts.names[j]) for j in range(d) if known[j] == kind]
+        for kind in (SIGN_AND_SIZE, SIGN, NOTHING)
+    }
+    words = {
+        SIGN_AND_SIZE: "sign and size are known of {}",
+        SIGN: "only the sign is known of {}",
+        NOTHING: "not even the sign is known of {}",
+    }
+    if len(groups[NOTHING]) == d > 1:
+        return ["The sign of no weight is known."]
+    parts = [
+        words[kind].format(
+            "every weight" if len(names) == d > 1 else list_names(names, _SHOWN_NAMES)
+        )
+        for kind, names in groups.items()
+        if names
+    ]
+    text = "; ".join(parts)
+    return [f"{text[0].upper()}{text[1:]}."] if text else []
+
+
+def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
+    """Say in words what cannot be told apart."""
+    if not pairs:
+        return []
+    told = [f"{shorten(a)} from {shorten(b)}" for a, b in pairs]
+    text = ", nor ".join(told[:_SHOWN_PAIRS])
+    more = len(told) - _SHOWN_PAIRS
+    text += f" (and {more} more pairs)" if more > 1 else " (and 1 more pair)" if more == 1 else ""
+    return [f"Cannot separate {text}: what the two do together is known, the part of each is not."]
 
 
 def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> tuple[str, ...]:
     """Say in plain words what the data tell and what they do not."""
     unsure = solution.uncertainty
     if isinstance(unsure, StudentT):
-        return (_describe_means(unsure),)
+        return (_describe_means(unsure), *_describe_known(solution, facts))
     if not isinstance(unsure, Posterior):
         sentence = "This method has no posterior, so that it cannot say how sure the answer is."
         return (sentence, solution.status.value)
     if solution.status is Status.NOTHING_VARIES:
         return ("The data do not identify the weights.", solution.status.value)
-    if identified:
-        which = " of the columns that vary" if unsure.unknown else ""
-        sentences = [
-            f"The data identify the weights{which}: the posterior stays close to the estimate."
-        ]
-    else:
-        sentences = [*_describe_doubt(solution, unsure, facts), _advise(facts)]
+    sentences = _describe_answer(solution, unsure, identified, facts)
+    if solution.misfits is None:
+        sentences.append("Nobody looked whether the model fits: method 'likelihood' does.")
+    misfit = describe_misfit(solution)
+    if misfit is not None:
+        sentences.append(misfit)
     if solution.status is not Status.POSTERIOR:
         sentences.append(solution.status.value)
     return tuple(sentences)
+
+
+def _describe_answer(
+    solution: Solution, posterior: Posterior, identified: bool | None, facts: Facts
+) -> list[str]:
+    """Say whether there is one answer, what is known of each weight, and what is not."""
+    known = [] if posterior.is_thin else _describe_known(solution, facts)
+    pairs = _describe_pairs(list_inseparable(solution, facts))
+    if identified:
+        which = " of the columns that vary" if posterior.unknown else ""
+        first = f"The data identify the weights{which}: the posterior stays close to the estimate."
+        return [first, *known, *pairs]
+    first, *rest = _describe_doubt(solution, posterior, facts)
+    return [first, *known, *pairs, *rest, _advise(facts)]
 
 
 def _describe_means(unsure: StudentT) -> str:

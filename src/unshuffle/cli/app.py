@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "unshuffle.cli.fit:fit",
     "compare": "unshuffle.cli.compare:compare",
     "match": "unshuffle.cli.match:match",
+    "predict": "unshuffle.cli.predict:predict",
     "simulate": "unshuffle.cli.simulate:simulate",
     "datasets": "unshuffle.cli.datasets:datasets",
     "reproduce": "unshuffle.experiments.command:reproduce",
@@ -40,7 +41,7 @@ Example:
   unshuffle fit cells.csv --label fluorescence --bag pool --report fit.html
 
 Exit codes: 0 done; 2 the input or the command is wrong; 3 with --strict when the fit is not
-identified or did not converge; 130 interrupted."""
+identified or did not converge, with --strict-model when the model does not fit; 130 interrupted."""
 
 
 class _ClosedPipeError(Exception):

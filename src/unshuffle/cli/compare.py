@@ -18,6 +18,7 @@ from unshuffle.cli.options import (
     tuning_options,
 )
 from unshuffle.errors import shorten
+from unshuffle.wording import show_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,11 +107,10 @@ def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _make_table(rows: list[Comparison], has_truth: bool) -> Any:
-    show = console.show_number
     columns = ["method", "seconds", "rms gap"] + (["error", "R² linked"] if has_truth else [])
     cells = [
-        [row.method, f"{row.seconds:.2f}", show(row.gap)]
-        + ([show(row.error), show(row.r2)] if has_truth else [])
+        [row.method, f"{row.seconds:.2f}", show_number(row.gap)]
+        + ([show_number(row.error), show_number(row.r2)] if has_truth else [])
         for row in rows
     ]
     return console.make_table(columns, cells)

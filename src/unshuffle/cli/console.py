@@ -107,10 +107,3 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
     for row in rows:
         table.add_row(*(Text(shorten(cell, _LONGEST_CELL)) for cell in row))
     return table
-
-
-def show_number(value: float | None) -> str:
-    """Write a number for reading: four digits that count; "–" where there is none."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{value:.4g}"

@@ -78,7 +78,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     same_individuals = _choose_pairing(options)
     table, bag = _read(options["data"], options)
     table = _take_logs(table, [label, truth], options["log10"])
-    features = _choose_columns(options)
+    features = choose_columns(options)
     if truth is not None:
         truth = table.find(truth, "truth column")
         features = features or _all_but(table, [label, bag, truth, options["weight"]])
@@ -124,7 +124,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         label=options["label"],
         bag=bag,
         weight=options["weight"],
-        features=_choose_columns(options),
+        features=choose_columns(options),
         categorical=options["categorical"],
         missing=options["missing"],
         log10=options["log10"],
@@ -171,14 +171,19 @@ def _describe_separate() -> str:
 
 
 def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | None]:
-    """Read one file, or several as a bag each; return the table and its bag column."""
+    """Read one file, or several; return the table and its bag column.
+
+    Several are one table where --bag names a column they have, and a bag each otherwise.
+    """
     from unshuffle.files import read_table, read_tables
+    from unshuffle.files.parquet_source import expand_paths
 
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     how = {name: options[name] for name in names}
+    paths = expand_paths(paths)
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
-        return read_tables(paths, bag=bag, **how), bag
+        return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
     table = read_table(paths[0], **how)
     return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
 
@@ -215,7 +220,7 @@ def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
     return noise_from_calibration(column[column == column])
 
 
-def _choose_columns(options: dict[str, Any]) -> list[str] | None:
+def choose_columns(options: dict[str, Any]) -> list[str] | None:
     return options["features"] or None
 
 

@@ -71,7 +71,7 @@ def demo(**options: Any) -> None:
         result = make_object(summary, data, origin)
         console.print_json({**result, "truth": [*truth, NOISE]})
     else:
-        print_fit(found, summary, data, truth)
+        print_fit(found, summary, truth)
         console.print_result(f"The true noise sd is {NOISE}.")
     _write_report(found, data, options["out"], origin)
 

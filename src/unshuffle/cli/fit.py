@@ -9,16 +9,18 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
-from unshuffle.cli.fitting import fit_data
+from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
-    check_level,
     data_options,
     json_option,
+    level_option,
     model_options,
     provenance,
     seed_option,
 )
+from unshuffle.cli.streaming import Stream, fit_stream, load_stream
 from unshuffle.errors import shorten
+from unshuffle.wording import show_number
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
@@ -32,10 +34,11 @@ Examples:
   unshuffle fit --rows all.csv --labels some.csv --bag class --same-individuals
   unshuffle fit --rows cells.csv --labels histogram.csv --bag sample
   unshuffle fit table.csv --label score --bag school --weight pupils
-  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A"""
+  unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
+  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
+  unshuffle fit 'runs/*.parquet' --label score --bag run"""
 
-# More candidates and more columns are in --json and in the report.
-_SHOWN_CANDIDATES = 5
+# More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
 # A column as wide as its name would leave no room for others.
 _NAME_LENGTH = 16
@@ -44,32 +47,37 @@ _NAME_LENGTH = 16
 @click.command(epilog=_EPILOG)
 @data_options
 @model_options
-@click.option(
-    "--level",
-    type=float,
-    default=0.95,
-    show_default=True,
-    callback=check_level,
-    metavar="P",
-    help="Probability that an interval holds.",
-)
+@level_option
 @seed_option
 @click.option(
     "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
 )
+@click.option(
+    "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
+)
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
-    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are a bag each. Rows
-    and labels may also lie in two files, named by --rows and --labels, in numbers of their own.
-    Labels may be counts in bins: columns low, high and count, where an empty end is an open one.
+    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are one table where --bag
+    names a column they have, and a bag each otherwise; patterns are welcome, and folders of
+    Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
+    their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
+    open one.
     """
     if options["report"]:
         from unshuffle.answers.report import check_report
 
         check_report(options["report"])
+    if options["save"]:
+        from unshuffle.files.writing import check_writable
+
+        check_writable(options["save"])
+    stream = load_stream(options)
+    if stream is not None:
+        return _fit_stream(stream, options)
     data = load_data(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
@@ -79,11 +87,47 @@ def fit(**options: Any) -> int:
     if options["as_object"]:
         console.print_json(make_object(summary, data, origin))
     else:
-        print_fit(found, summary, data)
+        print_fit(found, summary)
     if options["report"]:
         _write_report(found, data, options, origin)
-    is_doubtful = found.identified is False or not found.is_converged
-    return DOUBTFUL if options["strict"] and is_doubtful else OK
+    if options["save"]:
+        save_fit(found, data, options, origin)
+    return _judge(found, options)
+
+
+def _judge(found: Fit, options: dict[str, Any]) -> int:
+    """Return the exit code that the options ask for."""
+    is_doubtful = options["strict"] and (found.identified is False or not found.is_converged)
+    is_misfit = options["strict_model"] and found.model_fits is False
+    return DOUBTFUL if is_doubtful or is_misfit else OK
+
+
+def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
+    """Fit data that are read in blocks; a report shows the fit without the rows."""
+    console.print_messages(stream.describe(), options["quiet"])
+    with console.show_progress("fitting …", options["quiet"]) as status:
+
+        def report(stage: str, share: float) -> None:
+            if status is not None:
+                status.update(f"{stage} … {share:.0%}")
+
+        found = fit_stream(stream, options, report)
+        summary = found.summary(options["level"])
+    origin = provenance(options["seed"], stream.sha256)
+    if options["as_object"]:
+        console.print_json({**summary.to_dict(), "data": stream.to_dict(), "provenance": origin})
+    else:
+        print_fit(found, summary)
+    if options["report"]:
+        from unshuffle.answers.report import write_report
+
+        notes = stream.describe()
+        path = write_report(
+            found, options["report"], level=options["level"], source=stream.files, notes=notes,
+            provenance=origin,
+        )  # fmt: skip
+        console.print_messages([f"report written to {path}"], options["quiet"])
+    return _judge(found, options)
 
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
@@ -123,14 +167,14 @@ def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[st
     }
 
 
-def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | None = None) -> None:
+def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) -> None:
     """Print the verdict, the table, and what competes with it."""
     verdict = " ".join(summary.verdict)
     console.print_result(verdict, "")
     console.print_result(_coefficient_table(summary, truth), "")
-    level = f"{100 * summary.level:g} % intervals" if _has_intervals(summary) else "no intervals"
+    level = f"{100 * summary.level:g} % intervals" if summary.has_intervals else "no intervals"
     facts = [
-        f"noise sd {console.show_number(summary.noise)}",
+        f"noise sd {show_number(summary.noise)}",
         f"method {found.method}",
         count(summary.n, "row"),
         *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
@@ -139,44 +183,55 @@ def print_fit(found: Fit, summary: Summary, data: Data, truth: list[float] | Non
         level,
     ]
     console.print_result(" · ".join(facts))
+    if summary.known_rule is not None:
+        console.print_result(summary.known_rule)
     if found.offsets is not None:
         from unshuffle.answers.summary import describe_offsets
 
         console.print_result(describe_offsets(found.offsets))
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
+    if summary.certificate is not None:
+        console.print_result(summary.certificate.describe(found.value))
     console.print_result(*found.remarks)
-    if len(found.candidates) > 1:
+    if len(found.competing) > 1:
         console.print_result("", "Competing answers, best first:", _candidate_table(found))
 
 
-def _has_intervals(summary: Summary) -> bool:
-    return any(row.low is not None for row in summary.rows)
-
-
 def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
-    show = console.show_number
     columns = ["coefficient", "estimate", "low", "high"]
-    rows = [[row.name, show(row.estimate), show(row.low), show(row.high)] for row in summary.rows]
+    rows = [
+        [row.name, show_number(row.estimate), show_number(row.low), show_number(row.high)]
+        for row in summary.rows
+    ]
     if truth is not None:
         columns.append("truth")
-        rows = [[*row, show(value)] for row, value in zip(rows, truth, strict=True)]
+        rows = [[*row, show_number(value)] for row, value in zip(rows, truth, strict=True)]
+    if summary.known_rule is not None:
+        columns.append("known")
+        rows = [[*cells, row.known or "–"] for cells, row in zip(rows, summary.rows, strict=True)]
     return console.make_table(columns, rows)
 
 
 def _candidate_table(found: Fit) -> Any:
-    show = console.show_number
-    names = [shorten(name, _NAME_LENGTH) for name in found.facts.names][:_SHOWN_WEIGHTS]
-    candidates = found.candidates[:_SHOWN_CANDIDATES]
+    names, candidates = found.facts.names, found.competing
+    shown = _choose_shown(found)
     has_shares = any(c.share is not None for c in candidates)
     rows = [
         [
             str(place),
             f"{c.share or 0.0:.1%}" if has_shares else str(c.n_starts),
-            show(c.value),
-            *map(show, c.weights[: len(names)]),
+            show_number(c.value),
+            *(show_number(c.weights[j]) for j in shown),
         ]
         for place, c in enumerate(candidates, start=1)
     ]
+    heads = [shorten(names[j], _NAME_LENGTH) for j in shown]
     count = "share" if has_shares else "starts"
-    return console.make_table(["#", count, "value", *names], rows, n_text=0)
+    return console.make_table(["#", count, "value", *heads], rows, n_text=0)
+
+
+def _choose_shown(found: Fit) -> list[int]:
+    """Return the weights that a line has room for: those known least, then the first."""
+    first = [j for j in range(len(found.facts.names)) if j not in found.doubtful]
+    return sorted([*found.doubtful, *first][:_SHOWN_WEIGHTS])

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from unshuffle.cli import console
 from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
+    from unshuffle.core.options import FitOptions
 
 
 def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     """Fit the data as the options say."""
-    from unshuffle.answers.fit import fit_bags
-    from unshuffle.core.options import FitOptions, make_rng
+    from unshuffle.answers.fit import fit_bags, fit_table
+    from unshuffle.core.options import make_rng
     from unshuffle.files import join_design
 
-    asked = FitOptions(
-        method=options["method"],
+    asked = make_options(options)
+    # Not kept here: the solver lets go of what it no longer needs.
+    rng, design = make_rng(options["seed"]), data.design
+    names, sources = design.feature_names, design.sources
+    if design.apart is None and design.counts is None:
+        return fit_table(design.X, design.y, design.groups, asked, rng, names, sources=sources)
+    return fit_bags(join_design(design), asked, rng, names, sources=sources)
+
+
+def make_options(options: dict[str, Any]) -> FitOptions:
+    """Return what the fit is asked for."""
+    from unshuffle.core.options import FitOptions
+
+    return FitOptions(
+        method=choose_method(options),
         noise=choose_noise(options),
         l1=options["l1"],
         l2=options["l2"],
@@ -28,9 +44,41 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         n_jobs=options["jobs"],
         bag_offsets=options["bag_offsets"],
     )
-    # Not kept here: the solver lets go of what it no longer needs.
-    rng, names = make_rng(options["seed"]), data.design.feature_names
-    return fit_bags(join_design(data.design), asked, rng, names)
+
+
+def save_fit(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
+    """Keep a fit, with how its columns came from the file, where the options say."""
+    from unshuffle.answers.storing import store_model
+
+    asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
+    columns = {
+        "label": data.label,
+        "log10": bool(options["log10"]),
+        "coding": [asdict(each) for each in data.design.coding],
+    }
+    store_model(
+        options["save"],
+        found,
+        {**asked, "random_state": options["seed"]},
+        data.design.feature_names,
+        columns,
+        origin,
+    )
+    console.print_messages([f"model written to {options['save']}"], options["quiet"])
+
+
+def choose_method(options: dict[str, Any]) -> Any:
+    """Return the method that the options name, with its time limit where one is given."""
+    limit = options.get("time_limit")
+    if limit is None:
+        return options["method"]
+    if options["method"] != "certified":
+        raise click.UsageError(
+            f"--time-limit is for --method certified; leave it out with {options['method']!r}"
+        )
+    from unshuffle.solvers.certified import Certified
+
+    return Certified(limit)
 
 
 def choose_noise(options: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,12 @@ from unshuffle.cli.options import (
     provenance,
     seed_option,
 )
+from unshuffle.errors import shorten
+from unshuffle.wording import show_probability
+
+if TYPE_CHECKING:
+    from unshuffle.answers.matching import Match
+    from unshuffle.files import Design
 
 _EPILOG = """\b
 Example:
@@ -33,10 +39,12 @@ Example:
 @click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
 @json_option
 def match(**options: Any) -> None:
-    """Print a CSV of row, label and probability.
+    """Print a CSV of row, label, probability and bag.
 
-    The model is fitted first; the probability is that the label belongs to the row. Rows are
-    counted from 1 below the header, as in the file.
+    The model is fitted first, and what it knows is said on stderr; the probability is that the row
+    has a label of this value: equal labels of a bag are one label. Methods without a posterior
+    leave the probability empty. Rows are counted from 1 below the header, as in the file; without
+    bags there is no such column. On a terminal the same is a table.
     """
     from unshuffle.files import join_design, write_out
     from unshuffle.files.writing import check_writable, write_whole
@@ -49,33 +57,57 @@ def match(**options: Any) -> None:
     data = dataclasses.replace(data, design=design)
     with console.show_progress("fitting and matching …", options["quiet"]):
         fitted = fit_data(data, options)
-        console.print_messages(fitted.remarks, options["quiet"])
         found = fitted.match(join_design(design))
-    rows = (design.rows + 1).tolist()
-    labels = design.y[found.order].tolist()
-    # Methods without a posterior match by rank and have no probabilities.
-    given = found.probability
-    probabilities = [None] * len(rows) if given is None else given.tolist()
+    verdict = [*fitted.summary().verdict, *found.verdict]
+    console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
+    records = _list_records(design, found)
     if options["out"]:
-        write_whole(options["out"], _as_csv(rows, labels, probabilities))
+        write_whole(options["out"], _as_csv(records))
         console.print_messages([f"matches written to {options['out']}"], options["quiet"])
     if options["as_object"]:
-        matches = [
-            {"row": row, "label": label, "probability": probability}
-            for row, label, probability in zip(rows, labels, probabilities, strict=True)
-        ]
         origin = provenance(options["seed"], data.sha256)
-        console.print_json({"matches": matches, "provenance": origin})
+        facts = {
+            "verdict": verdict,
+            "method": fitted.method,
+            "identified": fitted.identified,
+            "model_fits": fitted.model_fits,
+        }
+        console.print_json({"matches": records, **facts, "provenance": origin})
     elif not options["out"]:
-        sys.stdout.write(_as_csv(rows, labels, probabilities))
+        sys.stdout.write(_as_text(records) if sys.stdout.isatty() else _as_csv(records))
 
 
-def _as_csv(rows: list[int], labels: list[float], probabilities: list[float | None]) -> str:
+def _list_records(design: Design, found: Match) -> list[dict[str, Any]]:
+    """Return one record for each row: what it was matched to, how surely, and in which bag."""
+    rows, labels = (design.rows + 1).tolist(), found.labels.tolist()
+    given = found.probability
+    probabilities = [None] * len(rows) if given is None else given.tolist()
+    records = [
+        {"row": row, "label": label, "probability": probability}
+        for row, label, probability in zip(rows, labels, probabilities, strict=True)
+    ]
+    if design.groups is None:
+        return records
+    return [
+        {**record, "bag": bag} for record, bag in zip(records, design.groups.tolist(), strict=True)
+    ]
+
+
+def _as_csv(records: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "label", "probability"])
-    writer.writerows(
-        [row, repr(label), "" if probability is None else repr(probability)]
-        for row, label, probability in zip(rows, labels, probabilities, strict=True)
-    )
+    writer.writerow(records[0])
+    for record in records:
+        cells = [repr(cell) if isinstance(cell, float) else cell for cell in record.values()]
+        writer.writerow(["" if cell is None else cell for cell in cells])
     return text.getvalue()
+
+
+def _as_text(records: list[dict[str, Any]]) -> str:
+    """Return columns for reading, tiny probabilities in words."""
+    lines = [[*records[0]]]
+    for record in records:
+        shown = {**record, "probability": show_probability(record["probability"])}
+        lines.append([shorten(cell) for cell in shown.values()])
+    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+    return "".join("  ".join(map(str.rjust, line, widths)) + "\n" for line in lines)

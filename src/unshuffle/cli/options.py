@@ -82,7 +82,7 @@ _DATA = (
         "--bag",
         metavar="COL",
         help="Column that says which rows and labels belong together; several files are a bag each "
-        f"(column '{FILE_BAG}').",
+        f"(column '{FILE_BAG}') unless they have this column.",
     ),
     click.option(
         "--categorical",
@@ -117,6 +117,9 @@ _DATA = (
     click.option(
         "--log10", is_flag=True, help="Fit log10 of the labels; values up to 0 count as missing."
     ),
+)
+
+_READING = (
     click.option(
         "--missing",
         type=click.Choice(["error", "drop"]),
@@ -161,17 +164,45 @@ _TUNING = (
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name the data."""
-    return _add(_DATA, command)
+    return _add((*_DATA, *_READING), command)
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how a file is read."""
+    return _add(_READING, command)
+
+
+def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--level``."""
+    return click.option(
+        "--level",
+        type=float,
+        default=0.95,
+        show_default=True,
+        callback=check_level,
+        metavar="P",
+        help="Probability that an interval holds.",
+    )(command)
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the estimator."""
-    return method_option(tuning_options(command))
+    return method_option(tuning_options(time_limit_option(command)))
 
 
 def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the estimator but the method."""
     return _add(_TUNING, command)
+
+
+def time_limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--time-limit``."""
+    return click.option(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="Time for the proof of --method certified, 60 without it; then the gap is shown.",
+    )(command)
 
 
 def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,7 +223,7 @@ def _add(options: Sequence[Decorator], command: Callable[..., Any]) -> Callable[
     return command
 
 
-def provenance(seed: int, digest: str | None) -> dict[str, Any]:
+def provenance(seed: int | None, digest: str | None) -> dict[str, Any]:
     """Return what repeats a run: version, seed, hash of the data, and the command."""
     args = click.get_current_context().find_root().obj or ()
     command = shlex.join(["unshuffle", *args])

@@ -225,7 +225,7 @@ def make_bags(
         row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
         offsets = np.array([0, n])
         return _plain(_gather(X, row_order), y[label_order] + 0.0, offsets, row_order, label_order)
-    codes = _encode(groups)
+    codes = encode_groups(groups)
     row_order, label_order = _order_rows(X, codes), np.lexsort((y, codes))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
     X, y = _gather(X, row_order), y[label_order] + 0.0
@@ -361,7 +361,7 @@ def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.nda
     return values[:, 0], values[:, 0], masses, place
 
 
-def _encode(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+def encode_groups(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """Number the bag names; any hashable names will do, also of mixed types."""
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
         return np.unique(groups, return_inverse=True)[1].ravel()

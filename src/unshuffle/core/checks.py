@@ -53,18 +53,24 @@ def _describe(value: float) -> str:
 
 def check_range(bags: Bags, names: Sequence[str] | None) -> None:
     """Refuse numbers whose sums would overflow."""
-    limit = np.finfo(float).max / (2 * bags.n)
-    for j, size in enumerate(np.abs(bags.X).max(axis=0)):
+    check_sizes(np.abs(bags.X).max(axis=0), np.abs(bags.y).max(), bags.n, names)
+
+
+def check_sizes(
+    columns: np.ndarray, labels: float, n: int, names: Sequence[str] | None = None
+) -> None:
+    """Refuse columns and labels of these largest sizes if sums of n of them would overflow."""
+    limit = np.finfo(float).max / (2 * n)
+    for j, size in enumerate(columns):
         if size > limit:
             raise InputError(
                 f"column {_call(j, names)} reaches {size:.1e}, whose sums overflow: rescale it, "
                 f"for instance divide it by {size:.0e}"
             )
-    size = np.abs(bags.y).max()
-    if size > limit:
+    if labels > limit:
         raise InputError(
-            f"the labels reach {size:.1e}, whose sums overflow: rescale y, for instance divide it "
-            f"by {size:.0e}"
+            f"the labels reach {labels:.1e}, whose sums overflow: rescale y, for instance divide "
+            f"it by {labels:.0e}"
         )
 
 
@@ -118,23 +124,46 @@ def make_remarks(
 
     `has_prior` says that the method averages over a posterior, instead of one best answer.
     """
+    useful = np.append(~scaling.is_constant, True)[: standard.d]
+    return describe_data(
+        scaling,
+        standard.statistics.gram[np.ix_(useful, useful)],
+        names,
+        has_prior=has_prior,
+        is_flat=np.ptp(bags.y) == 0,
+        n_single=int((bags.sizes == 1).sum()) if bags.pairing == Permutation() else 0,
+        n_bags=bags.n_bags,
+    )
+
+
+def describe_data(
+    scaling: Scaling,
+    gram: np.ndarray,
+    names: Sequence[str] | None,
+    *,
+    has_prior: bool,
+    is_flat: bool,
+    n_single: int,
+    n_bags: int,
+) -> tuple[str, ...]:
+    """Say what should be known of data with this second moment of the columns that vary.
+
+    `is_flat` says that every label is the same, `n_single` how many bags hold one row.
+    """
     remarks = _describe_constant(np.flatnonzero(scaling.is_constant), names)
-    useful = np.flatnonzero(np.append(~scaling.is_constant, True)[: standard.d])
-    gram = standard.statistics.gram[np.ix_(useful, useful)]
     rank = np.linalg.matrix_rank(gram, tol=1e-10, hermitian=True)
-    if rank < len(useful):
+    if rank < len(gram):
         shown = (
             "among weights that predict the same the data cannot choose, only the prior does."
             if has_prior
             else "the weights shown are the smallest among all that predict the same."
         )
-        remarks.append(f"the columns are collinear (rank {rank} of {len(useful)}): {shown}")
-    if np.ptp(bags.y) == 0:
+        remarks.append(f"the columns are collinear (rank {rank} of {len(gram)}): {shown}")
+    if is_flat:
         # Without an intercept the level of the labels still says something.
         rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""
         remarks.append(f"every label is the same{rest}.")
-    n_single = int((bags.sizes == 1).sum()) if bags.pairing == Permutation() else 0
-    if n_single and bags.n_bags > 1:
+    if n_single and n_bags > 1:
         remarks.append(
             "1 bag holds one row: it is used as a linked pair."
             if n_single == 1

@@ -26,6 +26,11 @@ class Status(Enum):
         "The best start was still improving when it stopped: raise tol, or scale the data "
         "so that no column dwarfs the others."
     )
+    CERTIFIED = "Proven: no weights and no matching have a lower value (but for the gap shown)."
+    UNPROVEN = (
+        "Stopped before the proof was complete: the answer is the best found so far, and the gap "
+        "says how much lower a value may still be; raise time_limit, or use fewer rows or features."
+    )
     POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
     NOISELESS = "The labels are met to rounding, so that there is no noise and nothing to sample."
     NOTHING_VARIES = (
@@ -41,11 +46,6 @@ class Status(Enum):
         "so that estimate and intervals are rough: raise n_sweeps of Sampler, or use method "
         "'likelihood'."
     )
-    MISFIT = (
-        "The labels do not look as the model predicts (curved mean, uneven or heavy-tailed noise), "
-        "so that the evidence was weakened and the intervals widened: look at the residual plot of "
-        "a linked sample, or transform the label."
-    )
     UNMET_MOMENTS = (
         "No real weights meet the moment conditions of these data; the nearest were taken: give "
         "the noise level if it is known, or use a method that does not need moments ('ls')."
@@ -57,6 +57,7 @@ class Status(Enum):
         return self not in (
             Status.EXACT,
             Status.AGREED,
+            Status.CERTIFIED,
             Status.POSTERIOR,
             Status.NOISELESS,
             Status.NOTHING_VARIES,
@@ -90,14 +91,39 @@ class OffsetLaw:
     sd: float
 
 
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven of the best value: nothing is below `lower_bound`.
+
+    `gap` is the distance of the two relative to the value (or to a billionth of the labels' mean
+    square, where the value is below that: what is left there is rounding).
+    """
+
+    lower_bound: float
+    gap: float
+    is_complete: bool
+
+    def describe(self, value: float) -> str:
+        """Say in a sentence what is proven of a value."""
+        if self.is_complete:
+            gap = "no gap" if self.gap == 0 else f"a relative gap of {self.gap:.1e}"
+            return f"Certified: the value {value:.4g} (mean squared) is the least, with {gap}."
+        return (
+            f"Not certified: the value {value:.4g} (mean squared) is the least found, and none is "
+            f"below {self.lower_bound:.4g} (relative gap {self.gap:.2g})."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Candidates best first, the status, and what the solver counted.
 
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
-    mean over several), `uncertainty` how sure it is where the method can say, `offsets` what it
-    says of offsets between bags.
+    mean over several), `uncertainty` how sure it is where the method can say, `certificate` what is
+    proven of the best value, `offsets` what is known of offsets between bags. `misfits` says in
+    what the labels do not look as the model predicts: nothing where they do, None where nobody
+    looked. It is apart from how the search ended, which is the status.
 
     >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
     >>> solution.weights.tolist(), solution.value, solution.status.name
@@ -110,6 +136,8 @@ class Solution:
     start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
     estimate: np.ndarray | None = None
     uncertainty: Uncertainty | None = None
+    misfits: tuple[str, ...] | None = None
+    certificate: Certificate | None = None
     offsets: OffsetLaw | None = None
 
     @property
@@ -157,12 +185,15 @@ class Solution:
             )
             for c in self.candidates
         )
-        unsure, offsets = self.uncertainty, self.offsets
+        unsure, proof, offsets = self.uncertainty, self.certificate, self.offsets
+        if proof is not None:
+            proof = replace(proof, lower_bound=proof.lower_bound * value_scale)
         if offsets is not None:
             offsets = replace(offsets, sd=offsets.sd * label_scale)
         return replace(
             self,
             candidates=candidates,
+            certificate=proof,
             offsets=offsets,
             start_values=start_values,
             estimate=None if self.estimate is None else to_user(self.estimate),

@@ -81,11 +81,8 @@ class Strategy(ABC):
                 f"method '{self.name}' needs one label for each row, since {why}: use method "
                 "'likelihood' or 'ls'"
             )
-        if not self.takes_penalty and (options.l1 or options.l2):
-            raise InputError(
-                f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
-            )
-        self._check_offsets(bags, options)
+        self.check_penalties(options)
+        self.check_offsets(bags.n_bags, options)
         d = bags.d + options.fit_intercept
         if self.needs_rows and bags.n < d and not options.l2:
             raise InputError(
@@ -93,7 +90,14 @@ class Strategy(ABC):
                 "use fewer features, or give a penalty l2 > 0"
             )
 
-    def _check_offsets(self, bags: Bags, options: FitOptions) -> None:
+    def check_penalties(self, options: FitOptions) -> None:
+        """Refuse penalties where they mean nothing."""
+        if not self.takes_penalty and (options.l1 or options.l2):
+            raise InputError(
+                f"method '{self.name}' has no penalties: leave l1 and l2 at 0, or use method 'ls'"
+            )
+
+    def check_offsets(self, n_bags: int, options: FitOptions) -> None:
         """Refuse offsets that are said to be there; that there are none is what others assume."""
         offsets = as_bag_offsets(options.bag_offsets)
         if not offsets.is_declared:
@@ -103,7 +107,7 @@ class Strategy(ABC):
                 f"method '{self.name}' has no offsets between bags: leave bag_offsets at 'auto', "
                 "or use method 'likelihood'"
             )
-        if offsets.sd is None and bags.n_bags == 1:
+        if offsets.sd is None and n_bags == 1:
             raise InputError(
                 "bag_offsets='estimate' needs several bags, and there is one: name the bags, or "
                 "leave bag_offsets at 'auto'"

@@ -5,18 +5,21 @@
 module per format; all of them build the same `Table`, so nothing downstream knows formats.
 """
 
-from unshuffle.files.design_matrix import Apart, Design, make_design
+from unshuffle.files.design_matrix import Apart, Coding, Design, make_design
 from unshuffle.files.frame import table_from_frame
 from unshuffle.files.histograms import is_histogram
 from unshuffle.files.joining import join_design, write_out
+from unshuffle.files.new_rows import code_new_rows
 from unshuffle.files.reading import read_table, read_tables
 from unshuffle.files.table import Table
 from unshuffle.files.two_tables import describe_label, make_design_from_two
 
 __all__ = [
     "Apart",
+    "Coding",
     "Design",
     "Table",
+    "code_new_rows",
     "describe_label",
     "is_histogram",
     "join_design",

@@ -37,13 +37,21 @@ class Apart:
 
 
 @dataclass(frozen=True)
+class Coding:
+    """How a column of a table enters X: as it is, or one column for each level but the first."""
+
+    column: str
+    levels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Design:
     """What a fit needs: X (n, d), y (n,), groups (n,) or None, and how they came about.
 
     ``rows`` holds the place of each row in its table, counted from 0; ``base_levels`` maps a
     categorical column to the level that has no column of its own. ``counts`` says how often each
     row stands there, with its label unless the labels lie ``apart``: those have a number of their
-    own, and y is in no order.
+    own, and y is in no order. ``coding`` says how X came from the columns of its table.
     """
 
     X: NDArray[np.float64]
@@ -55,6 +63,17 @@ class Design:
     rows: NDArray[np.intp]
     counts: NDArray[np.float64] | None = None
     apart: Apart | None = None
+    coding: tuple[Coding, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of the table that each feature was made from."""
+        # The longest first: one name may begin another.
+        bases = sorted(self.base_levels, key=len, reverse=True)
+        return tuple(
+            next((base for base in bases if name.startswith(f"{base}=")), name)
+            for name in self.feature_names
+        )
 
 
 def make_design(
@@ -92,11 +111,12 @@ def make_design(
             "may belong to another row"
         )
     rows, counts, left_out = choose_counts(table, weight, rows)
-    X, names, base_levels, more = code_features(table, chosen, categorical, rows)
+    X, names, coding, more = code_features(table, chosen, categorical, rows)
     groups = None if bag is None else bag_keys(table, bag, rows)
     y = table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]
-    return Design(X, y, groups, names, tuple(notes), base_levels, rows, counts)
+    base = find_base_levels(coding)
+    return Design(X, y, groups, names, tuple(notes), base, rows, counts, coding=coding)
 
 
 def choose_features(
@@ -171,10 +191,10 @@ def complete_rows(
     counts = {}
     for name in names:
         column = table.columns[name]
-        is_present = _is_present(column)
-        if not is_present.all():
-            counts[name] = int((~is_present).sum())
-            is_complete &= is_present
+        is_there = is_present(column)
+        if not is_there.all():
+            counts[name] = int((~is_there).sum())
+            is_complete &= is_there
     if counts and missing == "error":
         # The first broken row of all columns, so that mending proceeds from the top.
         place = int(np.argmin(is_complete))
@@ -196,7 +216,8 @@ def complete_rows(
     ]
 
 
-def _is_present(column: Column) -> NDArray[np.bool_]:
+def is_present(column: Column) -> NDArray[np.bool_]:
+    """Return which cells hold a text or a finite number."""
     if column.dtype == object:
         return np.array([value is not None for value in column.tolist()], dtype=bool)
     return np.isfinite(column)
@@ -217,20 +238,21 @@ def _describe_missing(table: Table, names: Sequence[str], place: int) -> str:
 
 def code_features(
     table: Table, chosen: Sequence[str], categorical: Sequence[str], rows: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], tuple[str, ...], dict[str, str], list[str]]:
-    """Return X, its column names, the base level of each category, and notes."""
+) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[Coding, ...], list[str]]:
+    """Return X, its column names, how each column of the table is coded, and notes."""
     blocks: list[Column] = []
     names: list[str] = []
-    base_levels: dict[str, str] = {}
+    coding: list[Coding] = []
     notes: list[str] = []
     for name in chosen:
         column = table.columns[name][rows]
         if column.dtype != object and name not in categorical:
             blocks.append(column)
             names.append(name)
+            coding.append(Coding(name))
             continue
         levels, codes = _find_levels(as_text(column), name, table.source)
-        base_levels[name] = levels[0]
+        coding.append(Coding(name, tuple(levels)))
         blocks += [(codes == place).astype(np.float64) for place in range(1, len(levels))]
         names += [f"{name}={level}" for level in levels[1:]]
         only = " (its only level, so it adds nothing)" if len(levels) == 1 else ""
@@ -238,7 +260,12 @@ def code_features(
     if not blocks:
         raise InputError(f"{table.source}: the features hold one level each; nothing can be fitted")
     check_names(names, table.source)
-    return np.column_stack(blocks), tuple(names), base_levels, notes
+    return np.column_stack(blocks), tuple(names), tuple(coding), notes
+
+
+def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:
+    """Return the level of each categorical column that has no column of its own."""
+    return {each.column: each.levels[0] for each in coding if each.levels is not None}
 
 
 def _find_levels(column: Column, name: str, source: str) -> tuple[list[str], NDArray[np.intp]]:

@@ -57,6 +57,7 @@ def read_tables(
     paths: Sequence[FilePath],
     *,
     bag: str = "file",
+    shares_bags: bool = False,
     delimiter: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
@@ -65,17 +66,11 @@ def read_tables(
 ) -> Table:
     """Read several files of the same columns, each a bag named after its file.
 
-    The column ``bag`` holds the file name without folder and ending. The other parameters are
-    those of `read_table`.
+    The column ``bag`` holds the file name without folder and ending. With ``shares_bags`` files
+    that have this column already are one table. The other parameters are those of `read_table`.
     """
     if not paths:
         raise InputError("no files to read; name at least one")
-    labels = [Path(path).stem for path in paths]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InputError(
-                f"two files are called {quote(label)}; each must name a bag of its own"
-            )
     tables = [
         read_table(
             path,
@@ -87,6 +82,14 @@ def read_tables(
         )
         for path in paths
     ]
+    if shares_bags and all(bag in table.columns for table in tables):
+        return stack_tables(tables)
+    labels = [Path(path).stem for path in paths]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"two files are called {quote(label)}; each must name a bag of its own"
+            )
     return stack_tables(tables, labels, bag)
 
 

@@ -66,10 +66,15 @@ def check_names(names: Sequence[str], source: str) -> None:
         first[name] = position
 
 
-def stack_tables(tables: Sequence[Table], labels: Sequence[str], bag: str) -> Table:
-    """Put tables of the same columns under each other, with a column that says which is which."""
+def stack_tables(
+    tables: Sequence[Table], labels: Sequence[str] | None = None, bag: str | None = None
+) -> Table:
+    """Put tables of the same columns under each other.
+
+    Where they have labels, the column ``bag`` says which is which.
+    """
     head = tables[0]
-    if bag in head.columns:
+    if bag is not None and bag in head.columns:
         raise InputError(
             f"{head.source}: a column is already called {quote(bag)}; give another bag name"
         )
@@ -82,11 +87,13 @@ def stack_tables(tables: Sequence[Table], labels: Sequence[str], bag: str) -> Ta
             )
     columns = {name: _stack_column([t.columns[name] for t in tables]) for name in head.names}
     counts = [table.n_rows for table in tables]
-    columns[bag] = np.repeat(np.array(labels, dtype=object), counts)
+    names = head.names
+    if labels is not None and bag is not None:
+        columns[bag] = np.repeat(np.array(labels, dtype=object), counts)
+        names = (*names, bag)
     notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
     digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
     source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
-    names = (*head.names, bag)
     return Table(names, columns, sum(counts), source, tuple(notes), digest, head.aliases)
 
 

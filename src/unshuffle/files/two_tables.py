@@ -20,6 +20,7 @@ from unshuffle.files.design_matrix import (
     choose_features,
     code_features,
     complete_rows,
+    find_base_levels,
 )
 from unshuffle.files.histograms import COUNT, HIGH, LOW, is_histogram, read_bins
 from unshuffle.files.joining import deal_labels, encode_bags
@@ -70,19 +71,21 @@ def make_design_from_two(
     places, notes = complete_rows(rows, used, missing)
     places, counts, left_out = choose_counts(rows, row_weight, places)
     side = _read_labels(labels, label, label_bag, label_weight, missing, log10)
-    X, names, base_levels, coding = code_features(rows, chosen, categorical, places)
+    X, names, coding, more = code_features(rows, chosen, categorical, places)
     groups = None if row_bag is None else bag_keys(rows, row_bag, places)
     groups, other = _name_alike(groups, side.groups)
     pairing, choice = _pair(
         (rows, labels), (groups, other), (counts, side.counts), (X, side.y), same_individuals
     )
-    notes = [*rows.notes, *labels.notes, *notes, *left_out, *side.notes, *coding, choice]
+    notes = [*rows.notes, *labels.notes, *notes, *left_out, *side.notes, *more, choice]
     is_plain = counts is None and side.counts is None and side.high is None
-    y, apart = side.y, Apart(other, side.counts, side.high, same_individuals)
+    y = side.y
+    apart: Apart | None = Apart(other, side.counts, side.high, same_individuals)
     if is_plain and pairing.is_usual:
         y = y if groups is None or other is None else deal_labels(y, groups, other)
-        return Design(X, y, groups, names, tuple(notes), base_levels, places)
-    return Design(X, y, groups, names, tuple(notes), base_levels, places, counts, apart)
+        counts = apart = None
+    base = find_base_levels(coding)
+    return Design(X, y, groups, names, tuple(notes), base, places, counts, apart, coding)
 
 
 def _find_weights(rows: Table, labels: Table, weight: str | None) -> tuple[str | None, str | None]:

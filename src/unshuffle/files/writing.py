@@ -46,6 +46,8 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
         if not target.parent.is_dir():
             raise InputError(f"{shown}: its folder does not exist; make it or choose another")
         may_write = os.access(target if target.exists() else target.parent, os.W_OK)
+    except InputError:
+        raise
     except (OSError, ValueError) as exc:  # a name too long or with a zero byte
         raise InputError(
             f"{shown}: cannot be written ({shorten(exc, 100)}); give another name"

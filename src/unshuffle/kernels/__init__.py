@@ -8,8 +8,12 @@ memory stays O(n) and threads neither wait for nor disturb one another.
 contiguous memory, which the compiler vectorises; rows would be gathered one by one.
 """
 
+from unshuffle.kernels.cones import bound_cones, climb_matchings
 from unshuffle.kernels.descent import advance_descent
-from unshuffle.kernels.likelihood import log_likelihood
+from unshuffle.kernels.filling import fill_counts, fill_sums
+from unshuffle.kernels.histograms import match_histograms, place_nodes, share_out
+from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
+from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
     evaluate_moments,
@@ -17,6 +21,14 @@ from unshuffle.kernels.moment_losses import (
 )
 from unshuffle.kernels.pairings import evaluate_pairings
 from unshuffle.kernels.projection import gram, triangulate
+from unshuffle.kernels.scanning import (
+    add_label_squares,
+    add_moments,
+    add_to_cells,
+    hash_rows,
+    order_by_bag,
+    widen_extremes,
+)
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -37,8 +49,13 @@ __all__ = [
     "SMALL_D",
     "SQUARED",
     "accumulate_tensors",
+    "add_label_squares",
+    "add_moments",
+    "add_to_cells",
     "advance_descent",
     "advance_replicas",
+    "bound_cones",
+    "climb_matchings",
     "compare_masses",
     "compare_sorted",
     "evaluate_moments",
@@ -46,10 +63,20 @@ __all__ = [
     "evaluate_sorted",
     "evaluate_tensors",
     "evaluate_weighted",
+    "fill_counts",
+    "fill_sums",
     "gram",
+    "hash_rows",
     "largest_step_gap",
     "log_likelihood",
+    "log_likelihoods",
+    "match_histograms",
+    "order_by_bag",
+    "place_nodes",
+    "share_out",
     "sort_rows",
+    "student_logs",
     "swap_counts",
     "triangulate",
+    "widen_extremes",
 ]

@@ -111,7 +111,8 @@ def _precondition(path, cols, residual, out):
     """Write an approximate inverse of S times the residual: see ``conductances``."""
     flow, height = 0.0, 0.0
     for j in range(out.size):
-        out[j] = height + residual[j] / cols[j]
+        # A label that no prediction reaches has no mass left: it cannot be preconditioned.
+        out[j] = height + (residual[j] / cols[j] if cols[j] > 1e-200 else 0.0)
         flow += residual[j]
         if j < path.size and path[j] > _LEAST_CONDUCTANCE:
             height -= flow / path[j]
@@ -187,13 +188,13 @@ def _pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes):
 
 
 @njit(**OPTIONS)
-def match_points(z, y, wants_slopes, slopes):
+def match_points(z, y, wants_slopes, tolerance, slopes):
     """Return the approximate log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma.
 
     Both ascend. Fills the slopes in z.
     """
     one = np.ones(z.size)
-    value, _, _, band, start, ptr = scale(z, one, y, one)
+    value, _, _, band, start, ptr = scale(z, one, y, one, tolerance)
     qz, qy = collisions(band, start, ptr, one, one)
     value += add_corrections(qz, qy, one, one)
     if not wants_slopes:

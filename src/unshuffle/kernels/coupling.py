@@ -12,9 +12,10 @@ from unshuffle.kernels.compiling import OPTIONS, SUMS
 _BAND_CUT = 18.0
 # Masses end together if they differ by no more than sums of masses round.
 _TIE = 1e-12
-# Nats that the last step may gain. The dual's error is then a twentieth of it, and that of what is
-# not stationary (corrections, barycentres) some 1e-4: a hundredth of a posterior sd shows no jumps.
-_LEAST_GAIN = 1e-6
+# Nats that the last step may gain where slopes are wanted. The dual's error is then a twentieth of
+# it, and that of what is not stationary (corrections, barycentres) some 1e-4: a hundredth of a
+# posterior sd shows no jumps.
+PRECISE = 1e-6
 # Sums of masses round to this share of all.
 _ROUNDING = 1e-13
 # Six to nine passes get there in the mean, 14 in 95 of 100 problems, 29 at most; what ran into the
@@ -176,7 +177,7 @@ def _aim(gaps, path, my, least, step):
 
 
 @njit(**OPTIONS)
-def _match_margins(band, start, ptr, u, v, mz, y, my):
+def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
     """Change u and v until the margins of u K v are right: those of rows exactly.
 
     With rows right, the value is a convex function of log v whose slopes are the columns' gaps.
@@ -201,19 +202,19 @@ def _match_margins(band, start, ptr, u, v, mz, y, my):
             share *= 0.5
         for j in range(v.size):
             v[j] = before[j] * exp(share * step[j])
-        if share == 1.0 and expected > -_LEAST_GAIN:
+        if share == 1.0 and expected > -tolerance:
             break
     row_sums(band, start, ptr, v, rows)
     u[:] = mz / np.maximum(rows, 1e-300)
 
 
 @njit(**OPTIONS)
-def scale(z, mz, y, my):
+def scale(z, mz, y, my, tolerance):
     """Return value, potentials and band of the coupling B = u K v with margins mz and my.
 
     The value is -sum mz log a - sum my log b, u = mz a and v = my b; the potentials are its slopes
-    in the masses. Rows are exact, columns within the tolerance. Masses may be any positive
-    numbers, points ascend, sigma is one.
+    in the masses. Rows are exact, columns within the tolerance (nats that the last step may gain).
+    Masses may be any positive numbers, points ascend, sigma is one.
     """
     alpha, beta, first, last = monotone_potentials(z, mz, y, my)
     band, start, ptr = _band_kernel(z, y, alpha, beta, first, last)
@@ -221,7 +222,7 @@ def scale(z, mz, y, my):
     cols = np.empty(y.size)
     column_sums(band, start, ptr, u, cols)
     v = my / np.maximum(cols, 1e-300)
-    _match_margins(band, start, ptr, u, v, mz, y, my)
+    _match_margins(band, start, ptr, u, v, mz, y, my, tolerance)
     alpha += np.log(u / mz)
     beta += np.log(v / my)
     value = -(mz * alpha).sum() - (my * beta).sum()

@@ -105,11 +105,11 @@ def _add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull
 
 
 @njit(**OPTIONS)
-def match_on_grid(rows, labels, wants_slopes, slopes):
+def match_on_grid(rows, labels, wants_slopes, tolerance, slopes):
     """Return the log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma; fill d/dz."""
     z, mz, keep_z, low_z = bin_values(rows)
     y, my, keep_y, low_y = bin_values(labels)
-    value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my)
+    value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my, tolerance)
     qz, qy = collisions(band, start, ptr, mz, my)
     value += add_corrections(qz, qy, mz, my)
     centre_z, centre_y, cols = _centres(band, start, ptr, z, mz, y)

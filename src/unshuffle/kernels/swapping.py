@@ -9,10 +9,11 @@ from unshuffle.kernels.compiling import OPTIONS
 
 
 @njit(**OPTIONS)
-def swap_counts(z, y, order, start, s2, reach, uniforms, burn, counts, totals):
+def swap_counts(z, y, kind, order, start, s2, reach, uniforms, burn, counts, totals):
     """Swap labels between rows near in rank, adding up each row's conditional label probabilities.
 
-    Rows ``order`` are ascending in z, y is sorted; the state starts at the rank matching. Swapping
+    Rows ``order`` are ascending in z, y is sorted; the state starts at the rank matching. Labels
+    are counted by their ``kind``, which is the same for equal ones. Swapping
     labels a, b of rows i, j has the chance 1/(1 + exp(-(a - b)(z_j - z_i)/s2)), and both outcomes
     are counted with their chance; `totals` counts them all, also those outside a row's window.
     """
@@ -27,8 +28,8 @@ def swap_counts(z, y, order, start, s2, reach, uniforms, burn, counts, totals):
             chance = 1.0 / (1.0 + exp(-gain)) if gain > -700.0 else 0.0
             if sweep >= burn:
                 for row, stay, go in (
-                    (order[i], label[i], label[j]),
-                    (order[j], label[j], label[i]),
+                    (order[i], kind[label[i]], kind[label[j]]),
+                    (order[j], kind[label[j]], kind[label[i]]),
                 ):
                     totals[row] += 1.0
                     k, m = stay - start[row], go - start[row]

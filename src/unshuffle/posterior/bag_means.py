@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class BagMeans:
     def _log_prior(self) -> np.ndarray:
         share = self.offset_share
         if share == 1.0:
-            return np.full(len(self._sizes), -log(len(self._sizes)))
+            return np.full(len(self._sizes), -np.log(len(self._sizes)))
         return np.log(np.where(self._sizes > 0.0, share / (len(OFFSETS) - 1), 1.0 - share))
 
     def evaluate(
@@ -59,40 +59,51 @@ class BagMeans:
             by_variance += 0.5 * weights**2 / weights.sum(axis=1, keepdims=True)
         per_s2 = 1.0 / self.m + self._offset_variances(1.0)[:, None] * (self.offset_sd is None)
         slope = float((shares @ (by_variance * per_s2)).sum()) * 2.0 * s2
-        return value, -(shares @ (weights * rest)), (shares @ by_variance) * self.factors, slope
+        by_gap = -(shares @ (weights * rest))
+        return float(value), by_gap, (shares @ by_variance) * self.factors, slope
 
-    def offset_law(
-        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
-    ) -> tuple[float, float]:
-        """Return the probability that bags are offset, and the mean sd of their offsets."""
-        shares = self._weigh(gaps, variances, log_sigma)[1]
-        sds = np.sqrt(self._offset_variances(exp(2.0 * log_sigma)))
-        return float(shares[sds > 0.0].sum()), float((shares * sds).sum())
+    def evaluate_many(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
+    ) -> np.ndarray:
+        """Return the log densities of many sets of gaps (m, R), without slopes."""
+        return self._weigh(gaps, variances, log_sigmas)[0]
 
-    def _offset_variances(self, s2: float) -> np.ndarray:
+    def offset_law(self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any) -> tuple:
+        """Return the probability that bags are offset, and the mean sd of their offsets.
+
+        Of one set of gaps, or of many at once.
+        """
+        _, shares, _, _, s2 = self._weigh(gaps, variances, log_sigma)
+        sds = np.sqrt(self._offset_variances(s2))
+        return (shares * (sds > 0.0)).sum(axis=-1), (shares * sds).sum(axis=-1)
+
+    def _offset_variances(self, s2: Any) -> np.ndarray:
+        """Return the variances of the offsets that are possible, (…, their number)."""
         if self.offset_sd is not None:
             return np.array([self.offset_sd**2])
-        return s2 * self._sizes**2
+        return np.multiply.outer(s2, self._sizes**2)
 
     def _weigh(
-        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, float]:
-        """Return the log density, the offsets' shares, 1/variances, gaps about their centre, σ²."""
-        s2 = exp(2.0 * log_sigma)
-        own = s2 / self.m + self.fixed + self.factors * variances
-        weights = 1.0 / (own + self._offset_variances(s2)[:, None])
-        centre = 0.0
-        logs = 0.5 * np.log(weights).sum(axis=1)
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Any]:
+        """Return the log density, the offsets' shares, 1/variances, gaps about their centre, σ².
+
+        Gaps and variances are (…, R), log sigma (…); weights and the centred gaps (…, sizes, R).
+        """
+        s2 = np.exp(2.0 * log_sigma)
+        own = np.divide.outer(s2, self.m) + self.fixed + self.factors * variances
+        weights = 1.0 / (own[..., None, :] + self._offset_variances(s2)[..., None])
+        rest = np.broadcast_to(gaps[..., None, :], weights.shape)
+        logs = 0.5 * np.log(weights).sum(axis=-1)
         if self.has_intercept:
-            total = weights.sum(axis=1)
-            centre = ((weights * gaps).sum(axis=1) / total)[:, None]
+            total = weights.sum(axis=-1)
+            rest = rest - ((weights * rest).sum(axis=-1) / total)[..., None]
             logs -= 0.5 * np.log(total)
-        rest = gaps - centre
-        logs -= 0.5 * (weights * rest * rest).sum(axis=1)
+        logs -= 0.5 * (weights * rest * rest).sum(axis=-1)
         if self.offset_sd is None:
             logs += self._log_prior
         # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
-        best = float(logs.max())
-        shares = np.exp(logs - best)
-        mass = float(shares.sum())
-        return best + log(mass), shares / mass, weights, np.broadcast_to(rest, weights.shape), s2
+        best = logs.max(axis=-1)
+        shares = np.exp(logs - best[..., None])
+        mass = shares.sum(axis=-1)
+        return best + np.log(mass), shares / mass[..., None], weights, rest, s2

@@ -48,27 +48,53 @@ class Columns:
         return full
 
 
-def nothing_to_learn(bags: Bags, has_intercept: bool, noise: Noise | None) -> Solution:
-    """Answer where no column or no label varies: nothing is known about the weights.
+@dataclass(frozen=True)
+class Plain:
+    """Labels as a plain sample: numbers of rows and weights, mean, and sum of squared gaps.
 
-    Without a column the labels are a plain sample, whatever their order, and the intercept is
-    their mean with its textbook interval. Where the columns vary, an unknown weight leaves the
-    intercept as unknown.
+    With an intercept the gaps are from the mean, else from zero. `varies` says whether labels
+    differ, `has_columns` whether some column does.
     """
+
+    n: int
+    d: int
+    mean: float
+    square: float
+    varies: bool
+    has_columns: bool
+
+
+def nothing_to_learn(bags: Bags, has_intercept: bool, noise: Noise | None) -> Solution:
+    """Answer where no column or no label varies: nothing is known about the weights."""
     p = bags.d - has_intercept
+    mean = float(bags.y.mean())
+    rest = bags.y - mean if has_intercept else bags.y
+    varies, has_columns = bool(np.ptp(bags.y) > 0), bool(bags.X[:, :p].any())
+    plain = Plain(bags.n, bags.d, mean, dot(rest, rest), varies, has_columns)
+    return answer_nothing(plain, has_intercept, noise)
+
+
+def answer_nothing(plain: Plain, has_intercept: bool, noise: Noise | None) -> Solution:
+    """Answer from the labels as a plain sample.
+
+    Without a column the labels are one, whatever their order, and the intercept is their mean with
+    its textbook interval. Where the columns vary, an unknown weight leaves the intercept as
+    unknown.
+    """
+    p = plain.d - has_intercept
     shift = 0.0 if noise is None else float(noise.moments(1)[0])
-    weights = np.zeros(bags.d)
+    weights = np.zeros(plain.d)
     if has_intercept:
-        weights[-1] = bags.y.mean() - shift
-    sigma = _draw_noise(bags, has_intercept, noise)
+        weights[-1] = plain.mean - shift
+    sigma = _draw_noise(plain, has_intercept, noise)
     draws = np.repeat(weights[None], _N_DRAWS, axis=0)
     unknown, sentence = list(range(p)), "No prior was used."
-    if has_intercept and (sigma is None or bags.X[:, :p].any()):
+    if has_intercept and (sigma is None or plain.has_columns):
         unknown.append(p)
     elif has_intercept and sigma is not None:
         # Steps of the golden ratio are even through every stretch of the noise's quantiles.
         steps = (np.arange(_N_DRAWS) * _GOLDEN + 0.5) % 1.0
-        draws[:, -1] += sigma / sqrt(bags.n) * ndtri(steps)
+        draws[:, -1] += sigma / sqrt(plain.n) * ndtri(steps)
         law = "normal" if noise is not None else "t"
         sentence = f"The intercept is the mean of the labels, with its textbook {law} interval."
     known = np.zeros(_N_DRAWS) if sigma is None else sigma
@@ -82,7 +108,7 @@ def nothing_to_learn(bags: Bags, has_intercept: bool, noise: Noise | None) -> So
     )
 
 
-def _draw_noise(bags: Bags, has_intercept: bool, noise: Noise | None) -> np.ndarray | None:
+def _draw_noise(plain: Plain, has_intercept: bool, noise: Noise | None) -> np.ndarray | None:
     """Return draws of the sd of labels that are nothing but noise, None where they show none.
 
     With σ² = Σ(y − ȳ)²/χ² the intercept's draws follow Student's t, which covers at its level for
@@ -90,12 +116,10 @@ def _draw_noise(bags: Bags, has_intercept: bool, noise: Noise | None) -> np.ndar
     """
     if noise is not None:
         return np.full(_N_DRAWS, noise.sd)
-    dof = bags.n - has_intercept
+    dof = plain.n - has_intercept
     # Labels that are all the same show no noise at all, which no sample of a noise would.
-    if dof < 1 or np.ptp(bags.y) == 0:
+    if dof < 1 or not plain.varies:
         return None
-    rest = bags.y - bags.y.mean() if has_intercept else bags.y
-    total = dot(rest, rest)
     # Even steps through the quantiles: with one degree of freedom the mean of random draws would
     # follow the largest of them.
-    return np.sqrt(total / chi2.ppf((np.arange(_N_DRAWS) + 0.5) / _N_DRAWS, dof))
+    return np.sqrt(plain.square / chi2.ppf((np.arange(_N_DRAWS) + 0.5) / _N_DRAWS, dof))

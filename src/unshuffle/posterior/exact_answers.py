@@ -316,8 +316,9 @@ def _assemble(bags: Bags, columns: Columns, found: list[Exact]) -> Solution:
             for full, gap in zip(widen(weights), gaps.tolist(), strict=True)
         ),
         status=Status.NOISELESS,
-        stats={"n_exact": n_found, "priors": (sentence,), "misfits": ()},
+        stats={"n_exact": n_found, "priors": (sentence,)},
         estimate=widen(estimate[None])[0],
+        misfits=(),
         offsets=OffsetLaw(0.0, 0.0) if bags.n_bags > 1 else None,
         uncertainty=Posterior(
             draws=widen(draws),

@@ -34,8 +34,8 @@ from unshuffle.posterior.importance import (
     find_centre,
     flatten,
     limit_tilt,
-    make_mixture,
     normalise,
+    reweigh,
     sample_posterior,
 )
 from unshuffle.posterior.model import Target, pose
@@ -46,18 +46,18 @@ from unshuffle.posterior.modes import (
     find_modes,
     keep_distinct,
 )
-from unshuffle.posterior.offsets import average_offsets, widen_levels
+from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
 from unshuffle.posterior.options import Settings
+from unshuffle.posterior.proposals import Mixture, make_mixture
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
-    offset_share,
     read_signs,
 )
 from unshuffle.posterior.walking import walk
 from unshuffle.solvers import multistart
 
-__all__ = ["Likelihood", "solve"]
+__all__ = ["Likelihood", "answer", "solve"]
 
 # Modes further than this below the best are out of reach: 20 nats are half a billion to one.
 _REACH = 20.0
@@ -65,12 +65,12 @@ _REACH = 20.0
 _N_FITTED = 6
 # Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
 _N_CLIMBED = 12
-# Powers within this factor of each other share their draws.
-_SAME_POWER = 1.3
 # Walkers worth fewer independent draws than this have hardly left their starts, and did not explore
 # the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
 # columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
 _THIN = 80.0
+# Share of the intervals' draws that see the shapes as the estimate does.
+_SHARP_SHARE = 0.1
 # The estimate keeps this share of the way to the end of its interval at most.
 _INSIDE = 0.9
 # Share of the posterior at low noise below which the estimate does not lean towards low noise, and
@@ -137,76 +137,131 @@ def solve(
     if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, bags = posed
-    offsets = problem.offsets
-    share = offset_share(target) if offsets.share is None else offsets.share
-    target = target.with_offsets(share, offsets.sd)
+    target = declare_offsets(target, problem.offsets)
     fitted = _fit_least_squares(bags, columns, rng, effort)
-    if not offsets.is_declared:
+    if not problem.offsets.is_declared:
         exact = solve_exactly(bags, columns, noise, fitted, effort)
         if exact is not None:
             return exact
     effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
+    return answer(target, columns, modes, rng, effort)
+
+
+def answer(
+    target: Target, columns: Columns, modes: list[Mode], rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Judge the modes, sample the posterior around them, and say what follows."""
     signs = read_signs(target, modes)
-    if offsets.is_declared:  # what was said beforehand is no misfit
+    if target.means.offset_share == 1.0:  # what was said beforehand is no misfit
         signs = replace(signs, offset_probability=0.0)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
-    target, sample = _sample_at(target, modes, power, rng)
-    is_thin = sample.effective_draws < _THIN
+    drawn, sample = _sample_plain(replace(target, power=power), modes, rng)
+    effort.report("sampling the posterior", 0.5)
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-    sharp = sample
-    if bet > _SAME_POWER * power:
-        is_mixed = len(sample.parts) == len(sample.proposals)
-        sharp = _sample_at(target, modes, bet, rng, sample if is_mixed else None)[1]
+    sharp = _sample_leaning(replace(target, power=bet), modes, rng, drawn)
     effort.report("sampling the posterior", 1.0)
-    estimate = _choose_estimate(sharp, sample, target)
-    return _assemble(target, sample, estimate, columns, signs, is_thin, rng)
+    # Thin weights are flattened towards the mixture: an average over the modes found then takes the
+    # place of the luck of one draw.
+    leaning = flatten(_lean(sharp, target), target.options.least_draws)
+    draws = _blend(sample, sharp, leaning, target.options.least_draws)
+    estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
+    target = replace(target, power=power)
+    return _assemble(target, sample, draws, drawn.used[0], estimate, columns, signs, rng)
 
 
-def _choose_estimate(sharp: Sample, sample: Sample, target: Target) -> np.ndarray:
-    """Return the weights of least mean distance to the sharper posterior under the low-noise tilt.
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Points, their least-squares slopes, and shares that add up to one."""
 
-    Thin weights are flattened towards the mixture: an average over the modes found then takes the
-    place of the luck of one draw. The tilt fades where the posterior sees hardly any mass at low
-    noise. An estimate outside its own intervals moves towards their medians until it is inside.
+    x: np.ndarray
+    slopes: np.ndarray
+    shares: np.ndarray
+
+
+def _sample_plain(
+    target: Target, modes: list[Mode], rng: np.random.Generator
+) -> tuple[Sample, Sample]:
+    """Return the importance sample that intervals come from, and the walkers where it is thin."""
+    o = target.options
+    mixture = _mix_modes(target, modes, 0.0)
+    drawn = sample_posterior(target, mixture, _plain, o.target_draws, rng)
+    if drawn.effective_draws < o.least_draws:
+        return drawn, walk(target, drawn, rng)
+    return drawn, drawn
+
+
+def _sample_leaning(
+    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample
+) -> Sample:
+    """Return the sample that the estimate comes from: the earlier draws, and more if they are few.
+
+    An average needs fewer draws than the ends of intervals do.
     """
-    p, o = target.p, target.options
-    limit = 0.0
+    o = target.options
+
+    def weigh(sample: Sample) -> np.ndarray:
+        return _lean(sample, target)
+
+    sample = reweigh(target, earlier, weigh)
+    if sample.effective_draws >= o.estimate_draws:
+        return sample
+    mixture = _mix_modes(target, modes, 1.0)
+    return sample_posterior(target, mixture, weigh, o.estimate_draws, rng, earlier)
+
+
+def _mix_modes(target: Target, modes: list[Mode], tilt: float) -> Mixture:
+    """Place proposals on the modes that are left at the target's power, near the best."""
+    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], tilt)
+    kept = keep_distinct(target, climbed, target.options.n_components)
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH], tilt)
+
+
+def _plain(sample: Sample) -> np.ndarray:
+    """Return the log weights of the posterior."""
+    return sample.log_plain
+
+
+def _lean(sample: Sample, target: Target) -> np.ndarray:
+    """Return log weights that lean towards low noise, as far as the posterior has mass there.
+
+    The closer bound on the weights holds in any case; only the lean is limited.
+    """
+    o, limit = target.options, 0.0
+    sample = replace(sample, log_plain=sample.log_plain + target.close_bound(sample.x))
     if target.log_sigma is None:
-        is_low = np.exp(2.0 * sharp.x[:, p]) < o.tilt_ceiling
-        low = float(normalise(sharp.log_plain)[0] @ is_low)
+        is_low = np.exp(2.0 * sample.x[:, target.p]) < o.tilt_ceiling
+        low = float(normalise(sample.log_plain)[0] @ is_low)
         limit = o.tilt_limit * min(max((low - _LEAST_LOW) / (_ENOUGH_LOW - _LEAST_LOW), 0.0), 1.0)
-    tilted = limit_tilt(sharp.log_plain, sharp.log_tilted, limit)
-    centre = find_centre(sharp.slopes, flatten(tilted, o.least_draws))
-    plain = flatten(sample.log_plain, o.least_draws)
-    wide = Posterior(sample.slopes, plain, np.ones(len(plain)))
+    return limit_tilt(sample.log_plain, sample.log_tilted, limit)
+
+
+def _blend(sample: Sample, sharp: Sample, leaning: np.ndarray, least: float) -> Draws:
+    """Return the posterior of the intervals: the draws at its power, and a few of the sharper one.
+
+    How far shapes are to be trusted is not known either: with some probability as far as the
+    estimate trusts them. Its draws keep the estimate inside its own intervals, and where the two
+    disagree nothing is identified.
+    """
+    plain = flatten(sample.log_plain, least)
+    return Draws(
+        np.vstack([sample.x, sharp.x]),
+        np.vstack([sample.slopes, sharp.slopes]),
+        np.append((1.0 - _SHARP_SHARE) * plain, _SHARP_SHARE * leaning),
+    )
+
+
+def _keep_inside(centre: np.ndarray, draws: Draws) -> np.ndarray:
+    """Move an estimate outside its own intervals towards their medians until it is inside."""
+    wide = Posterior(draws.slopes, draws.shares, np.ones(len(draws.shares)))
     ends, middle = wide.interval(0.95), wide.interval(1e-9).mean(axis=1)
     gap = centre - middle
     room = np.where(gap > 0, ends[:, 1] - middle, middle - ends[:, 0])
     with np.errstate(divide="ignore"):
         reach = float(np.min(_INSIDE * room / np.maximum(np.abs(gap), 1e-300)))
     return middle + min(1.0, reach) * gap
-
-
-def _sample_at(
-    target: Target,
-    modes: list[Mode],
-    power: float,
-    rng: np.random.Generator,
-    earlier: Sample | None = None,
-) -> tuple[Target, Sample]:
-    """Sample the posterior with the shapes at their power, from the modes that remain there."""
-    if power < 1.0:
-        target = replace(target, power=power)
-        climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], 1.0)
-        modes = keep_distinct(target, climbed, target.options.n_components)
-    modes = [mode for mode in modes if mode[0] > modes[0][0] - _REACH]
-    sample = sample_posterior(target, make_mixture(target, modes), rng, earlier)
-    if sample.effective_draws < target.options.least_draws:
-        sample = walk(target, sample, rng)
-    return target, sample
 
 
 def _fit_least_squares(
@@ -222,28 +277,22 @@ def _fit_least_squares(
 def _assemble(
     target: Target,
     sample: Sample,
+    draws: Draws,
+    mixture: Mixture,
     estimate: np.ndarray,
     columns: Columns,
     signs: Signs,
-    is_thin: bool,
     rng: np.random.Generator,
 ) -> Solution:
     """Turn the sample into draws of all weights, an estimate and competing answers."""
     p, o = target.p, target.options
-    shares = flatten(sample.log_plain, o.least_draws)
-    if target.log_sigma is None:
-        sigma = np.exp(sample.x[:, p])
-    else:
-        sigma = np.full(len(sample.x), exp(target.log_sigma))
-    levels = np.zeros(len(sigma))
-    if columns.has_intercept:
-        levels = target.draw_levels(sample.x, sigma, rng)
-    law = average_offsets(target, sample.x, shares)
-    draws = columns.widen(sample.slopes, widen_levels(target, levels, sigma, law))
-    if is_thin:
-        status = Status.THIN_POSTERIOR
-    else:
-        status = Status.MISFIT if signs.reasons else Status.POSTERIOR
+    is_thin = sample.effective_draws < _THIN
+    x, shares = draws.x, draws.shares
+    is_free = target.log_sigma is None
+    sigma = np.exp(x[:, p]) if is_free else np.full(len(x), exp(target.log_sigma or 0.0))
+    levels = target.draw_levels(x, sigma, rng) if columns.has_intercept else np.zeros(len(x))
+    law = average_offsets(target, x, shares)
+    weights = columns.widen(draws.slopes, widen_levels(target, levels, sigma, law))
     stats = {
         "n_starts": count_starts(target),
         "n_evaluations": target.evaluations.n,
@@ -251,32 +300,36 @@ def _assemble(
         "effective_draws": sample.effective_draws,
         "likelihood_power": target.power,
         "log_evidence": sample.log_evidence,
-        "misfits": signs.reasons,
         "signs": asdict(signs),
         "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
     }
     return Solution(
-        candidates=_competing_answers(target, sample, shares, columns),
-        status=status,
+        candidates=_competing_answers(target, draws, sample.log_evidence, mixture, columns),
+        status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
         stats=stats,
-        estimate=columns.widen(estimate[None], target.mean_level(sample.x, shares))[0],
-        uncertainty=Posterior(draws, shares, sigma, is_thin),
+        estimate=columns.widen(estimate[None], target.mean_level(x, shares))[0],
+        uncertainty=Posterior(weights, shares, sigma, is_thin),
+        misfits=signs.reasons,
         offsets=law,
     )
 
 
 def _competing_answers(
     target: Target,
-    sample: Sample,
-    shares: np.ndarray,
+    draws: Draws,
+    log_evidence: float,
+    mixture: Mixture,
     columns: Columns,
 ) -> tuple[Candidate, ...]:
-    """Return the answers with a share of the posterior, largest first; overlapping ones are one."""
-    parts = sample.mixture.log_parts(sample.x)
-    owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
+    """Return the answers with a share of the posterior, largest first; overlapping ones are one.
+
+    Every draw belongs to the modes of the first mixture.
+    """
+    parts = mixture.log_parts(draws.x)[: mixture.n_modes]
+    owned = np.exp(parts - logsumexp(parts, axis=0)) * draws.shares
     groups: list[tuple[np.ndarray, np.ndarray]] = []
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
-        mean = owned[k] @ sample.slopes / max(owned[k].sum(), 1e-300)
+        mean = owned[k] @ draws.slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
             if target.distance(mean, centre) < _SAME_RIVAL:
                 groups[i] = (centre, mass + owned[k])
@@ -288,15 +341,15 @@ def _competing_answers(
         share = float(mass.sum())
         if share < _LEAST_SHARE:
             continue
-        mean = mass @ sample.slopes / share
-        evidence = sample.log_evidence + log(share)
+        mean = mass @ draws.slopes / share
+        evidence = log_evidence + log(share)
         candidates.append(
             Candidate(
-                columns.widen(mean[None], target.mean_level(sample.x, mass / share))[0],
+                columns.widen(mean[None], target.mean_level(draws.x, mass / share))[0],
                 value=-evidence,
                 evidence=evidence,
                 share=share,
-                noise=exp(target.split(mass @ sample.x / share)[1]),
+                noise=exp(target.split(mass @ draws.x / share)[1]),
             )
         )
     return tuple(sorted(candidates, key=lambda c: c.value))

@@ -5,7 +5,6 @@ Both need only the predictions and labels of each bag as two weighted samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import exp, sqrt
 
 import numpy as np
@@ -18,24 +17,6 @@ from unshuffle.posterior.model import Target
 _N_ATOMS = 256
 
 
-def _bags(
-    target: Target, theta: np.ndarray, n_atoms: int
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares."""
-    z = target.predict(theta)
-    offsets = target.label_items()[3]
-    middles = (np.arange(n_atoms) + 0.5) / n_atoms
-    for r in range(target.n_bags):
-        start, stop = target.offsets[r], target.offsets[r + 1]
-        part, masses = z[start:stop], target.masses[start:stop]
-        if len(part) > n_atoms:
-            order = np.argsort(part, kind="stable")
-            places = np.cumsum(masses[order]) - 0.5 * masses[order]
-            part = np.interp(middles, places / masses.sum(), part[order])
-            masses = np.ones(n_atoms)
-        yield slice(offsets[r], offsets[r + 1]), part, masses / masses.sum()
-
-
 def measure_misfit(target: Target, theta: np.ndarray) -> float:
     """Return by how many nats the labels depart from the fitted law beyond chance.
 
@@ -46,7 +27,7 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     low, high, counts, _ = target.label_items()
     sigma = exp(target.split(theta)[1])
     places = np.empty((2, len(low)))
-    for part, atoms, shares in _bags(target, theta, _N_ATOMS):
+    for part, atoms, shares in target.bag_laws(theta, _N_ATOMS):
         for k, ends in enumerate((low[part], high[part])):
             places[k, part] = multiply(ndtr((ends[:, None] - atoms) / sigma), shares)
     n_cells = int(np.clip(sqrt(target.n), 4, 30))
@@ -62,9 +43,10 @@ def _spread_over_cells(places: np.ndarray, counts: np.ndarray, n_cells: int) -> 
     is_point = high - low < 1e-9
     at = np.minimum(low[is_point].astype(int), n_cells - 1)
     seen = np.bincount(at, counts[is_point], n_cells).astype(float)
-    for a, b, count in zip(low[~is_point], high[~is_point], counts[~is_point], strict=True):
-        edges = np.clip(np.arange(n_cells + 1), a, b)
-        seen += count * np.diff(edges) / (b - a)
+    low, high, counts = low[~is_point], high[~is_point], counts[~is_point]
+    edges = np.arange(n_cells + 1)[:, None]
+    below = np.clip((edges - low) / (high - low), 0.0, 1.0)
+    seen += np.diff(multiply(below, counts))
     return seen
 
 
@@ -79,9 +61,9 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     low, high, counts, _ = target.label_items()
     y = np.where(np.isinf(low), high, np.where(np.isinf(high), low, 0.5 * (low + high)))
     sigma = exp(target.split(theta)[1])
-    unit = max(float(target.predict(theta).std()), 1e-12)
+    unit = max(target.prediction_spread(theta), 1e-12)
     scores = np.empty((len(y), 4))
-    for part, atoms, shares in _bags(target, theta, _N_ATOMS // 2):
+    for part, atoms, shares in target.bag_laws(theta, _N_ATOMS // 2):
         gap = (y[part, None] - atoms) / sigma
         logs = -0.5 * gap**2 + np.log(shares)
         owner = np.exp(logs - logs.max(axis=1, keepdims=True))

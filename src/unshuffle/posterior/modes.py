@@ -6,14 +6,14 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from unshuffle.posterior.model import Target
-from unshuffle.solvers.threads import map_all
+from unshuffle.core.threads import map_all
+from unshuffle.posterior.model import Steps, Target
 
 # Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
 # modes are ranked.
 ANNEALING = (0.4, 0.25, 0.15, 0.1)
 # Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
-_OVERSTEP = 1.7
+OVERSTEP = 1.7
 # Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
 SAME_MODE = 0.05
 # An expected gain below 0.01 nats is not worth a step.
@@ -51,21 +51,21 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
     variance = target.options.weight_scale**2
     for share, solver in zip(ANNEALING, solvers, strict=True):
         gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
-        w = w + _OVERSTEP * (solver @ (gradient - w / variance))
+        w = w + OVERSTEP * (solver @ (gradient - w / variance))
     value = target.value(w, 0.5 * log(ANNEALING[-1]))
     return value - 0.5 * float(w @ w) / variance, w
 
 
 def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mode]:
     """Climb from every point."""
-    return map_all(lambda theta: climb(target, theta, tilt), thetas, target.n_jobs)
+    return target.drive([climbing(target, theta, tilt) for theta in thetas])
 
 
-def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
-    """Climb by BFGS with the complete-data curvature as first metric."""
+def climbing(target: Target, theta: np.ndarray, tilt: float) -> Steps[Mode]:
+    """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
     p, d = target.p, target.dim
     metric = _first_metric(target, theta)
-    value, gradient = target(theta, tilt)
+    value, gradient = yield theta, tilt
     for _ in range(_MAX_STEPS):
         step = metric @ gradient
         gain = float(step @ gradient)
@@ -76,7 +76,7 @@ def climb(target: Target, theta: np.ndarray, tilt: float) -> Mode:
         scale = min(1.0, 1.0 / abs(step[p])) if is_free and step[p] != 0.0 else 1.0
         for _ in range(6):
             trial = theta + scale * step
-            trial_value, trial_gradient = target(trial, tilt)
+            trial_value, trial_gradient = yield trial, tilt
             if trial_value > value + 1e-4 * scale * gain:
                 break
             scale *= 0.35

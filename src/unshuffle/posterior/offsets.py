@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
+from unshuffle.core.options import BagOffsets
 from unshuffle.core.solution import OffsetLaw
 from unshuffle.posterior.model import Target
+from unshuffle.posterior.trust import offset_share
+
+AnyTarget = TypeVar("AnyTarget", bound=Target)
 
 # Draws over which the law is averaged: an error of a tenth of its spread, for the price of so many
 # evaluations of the bag means.
 _N_LAWS = 100
+
+
+def declare_offsets(target: AnyTarget, known: BagOffsets) -> AnyTarget:
+    """Return the target with what is known of offsets; where nothing is, the rows' spread tells."""
+    share = offset_share(target) if known.share is None else known.share
+    return target.with_offsets(share, known.sd)
 
 
 def average_offsets(target: Target, x: np.ndarray, shares: np.ndarray) -> OffsetLaw | None:

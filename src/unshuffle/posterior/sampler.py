@@ -22,6 +22,7 @@ from unshuffle.core.problem import Problem
 from unshuffle.core.products import multiply
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.threads import run_all
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.posterior.chains import effective_draws, split_rhat
@@ -29,7 +30,6 @@ from unshuffle.posterior.columns import Columns, nothing_to_learn
 from unshuffle.posterior.model import Target, pose
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.tempering import Run, run_ladder
-from unshuffle.solvers.threads import run_all
 
 __all__ = ["MAX_ROWS", "Sampler", "solve"]
 

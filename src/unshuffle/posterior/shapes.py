@@ -63,6 +63,16 @@ class Shapes(ABC):
         `columns` (k, n) are centred in each bag where `is_centred`. Without slopes they are zeros.
         """
 
+    @abstractmethod
+    def evaluate_many(
+        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
+    ) -> np.ndarray:
+        """Return the values at many predictions (m, n), centred in each bag where `is_centred`.
+
+        Iterations may end at steps of so many nats, and a value surely below its floor may be a
+        bound from above.
+        """
+
 
 @dataclass(frozen=True, eq=False)
 class PermutationShapes(Shapes):
@@ -90,6 +100,15 @@ class PermutationShapes(Shapes):
             columns, self.labels, self.offsets, np.zeros((n_bags, len(point))), np.zeros(n_bags),
             point, log_sigma, float(len(self.labels)), 1.0, 0.0, wants_slopes,
         )  # fmt: skip
+
+    def evaluate_many(
+        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
+    ) -> np.ndarray:
+        values = np.empty(len(z))
+        kernels.log_likelihoods(
+            z.copy(), self.labels, self.offsets, log_sigmas, floors, tolerance, values
+        )
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,19 +161,27 @@ class PairedShapes(Shapes):
             self.tables, wants_slopes,
         )  # fmt: skip
 
+    def evaluate_many(
+        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
+    ) -> np.ndarray:
+        one = np.ones(1)
+        return np.array(
+            [self.evaluate(z[k : k + 1], one, log_sigmas[k], False)[0] for k in range(len(z))]
+        )
+
     @property
     def has_shaped_noise(self) -> bool:  # type: ignore[override]
         """Whether the shape of given noise counts."""
         return self.tables.shape[1] > 0
 
     def prediction_variances(self, z: np.ndarray) -> np.ndarray:
-        """Return the variance of predictions in each bag."""
-        centred = self._centre(z)
-        return np.add.reduceat(self.masses * centred**2, self.offsets[:-1]) / self.row_totals
+        """Return the variance of predictions (…, n) in each bag."""
+        squares = self.masses * self._centre(z) ** 2
+        return np.add.reduceat(squares, self.offsets[:-1], axis=-1) / self.row_totals
 
     def _centre(self, z: np.ndarray) -> np.ndarray:
-        means = np.add.reduceat(self.masses * z, self.offsets[:-1]) / self.row_totals
-        return z - np.repeat(means, np.diff(self.offsets))
+        means = np.add.reduceat(self.masses * z, self.offsets[:-1], axis=-1) / self.row_totals
+        return z - np.repeat(means, np.diff(self.offsets), axis=-1)
 
     def pull_variances(self, columns: np.ndarray, z: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return the slope in the point of what has these slopes in the bags' variances."""

@@ -34,6 +34,10 @@ BASE, BAGS, ROWS, MISFIT, CURVE, SPREAD, UNEVEN = 3.4, 0.85, 0.55, -0.6, -0.65, 
 CURVE_CAP = 5.0
 # Fewer observations than this say nothing, and were never tried.
 LEAST_WORTH = 10.0
+# Labels this close to a law (share of their variance) earn trust in it: a wrong law does not fit so
+# well. All real tables are above (the least share seen is .005), and change by a third at most. Few
+# rows for each column fit anything, and earn nothing.
+NOISELESS, ROWS_A_COLUMN = 0.003, 10.0
 # The best few modes are judged; the model stands as far as one of them explains the labels.
 _N_JUDGED = 3
 # The estimate may bet where intervals may not. On the real tables its error hardly depends on c;
@@ -61,13 +65,15 @@ class Signs:
     def reasons(self) -> tuple[str, ...]:
         """Say in words why the model does not fit; empty where it does.
 
-        The thresholds are provisional: how often data that obey the model pass them is not
-        measured.
+        Of 24 simulations each at n = 150 and 1000 (15 dB, 5 and 10 bags) that obey the model 4 %
+        and none give a reason; offsets as large as the noise are named in 83 to 100 %, a curve of
+        .35 z² in all, noise that grows as e^{.8 z} in 42 % at n = 150 and 79 % at 1000 (any reason:
+        96 %); Student t noise of three degrees of freedom passes for uneven in 4 and 17 %.
         """
         found = {
             "offsets between bags": self.offset_probability > 0.95,
             "a curved mean": self.curve > 0.15,
-            "uneven noise": abs(self.uneven) > 3.0,
+            "uneven noise": abs(self.uneven) > 2.8,
             "labels of another shape": self.misfit > 10.0,
         }
         return tuple(reason for reason, is_found in found.items() if is_found)
@@ -95,9 +101,12 @@ def offset_share(target: Target) -> float:
 
 
 def read_signs(target: Target, modes: list[Mode]) -> Signs:
-    """Judge the best modes, with and without the lean to low noise, by the least misfit."""
-    judged = [theta for _, theta in modes[:_N_JUDGED]]
-    judged += [theta for _, theta in climb_all(target, judged, 0.0)]
+    """Judge the best modes, without and with the lean to low noise, by the least misfit.
+
+    Of equals the first counts: the lean makes noise of what is none, and offsets of noise.
+    """
+    leaning = [theta for _, theta in modes[:_N_JUDGED]]
+    judged = [theta for _, theta in climb_all(target, leaning, 0.0)] + leaning
     misfits = [measure_misfit(target, theta) for theta in judged]
     best = judged[int(np.argmin(misfits))]
     probability, offset_sd = target.offset_law(best)
@@ -127,6 +136,8 @@ def choose_powers(target: Target, signs: Signs) -> tuple[float, float]:
     n_bags = target.n_bags
     full = 1.0 - (1.0 - target.options.trust) * target.shapes.approximate
     worth = worth_of_shapes(signs, target.n, n_bags)
+    is_earned = max(0.0, 1.0 - ROWS_A_COLUMN * target.p / target.n)
+    worth *= 1.0 + is_earned * (NOISELESS / signs.noise) ** 2
     bet = 1.0 + _BET / (n_bags**2 + _BET_BAGS)
     sharp = max(bet * worth, _LEAST_BET)
     return min(full, worth / target.n), min(full, sharp / target.n)

@@ -13,16 +13,18 @@ import numpy as np
 
 from unshuffle.posterior.importance import Sample, flatten
 from unshuffle.posterior.model import Target
-from unshuffle.solvers.threads import map_all
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
-# once. Two thirds of the sweeps are kept.
-_N_WALKERS, _N_SWEEPS = 64, 45
+# once. Two thirds of the sweeps are kept. Walking ends early once the walkers are worth so many
+# independent draws, which is asked every few sweeps.
+_N_WALKERS, _LEAST_SWEEPS, _MOST_SWEEPS, _ASK_EVERY, _ENOUGH = 64, 18, 45, 9, 110.0
 # The step of differential evolution that is best for Gaussians, and the jitter that makes it
 # irreducible, as a share of the walkers' spread.
 _STEP, _JITTER = 2.38, 1e-3
 # One step in ten is a whole difference, which leads from mode to mode.
 _WHOLE = 0.1
+# Steps so many nats down are never taken.
+_OUT_OF_REACH = 50.0
 
 
 def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
@@ -34,22 +36,25 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     jitter = _JITTER * x.std(axis=0) + 1e-12
     seen_x, seen_parts = [], []
     halves = np.arange(_N_WALKERS).reshape(2, -1)
-    for sweep in range(_N_SWEEPS):
+    for sweep in range(1, _MOST_SWEEPS + 1):
         for mine, others in (halves, halves[::-1]):
             pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
             length = np.where(rng.random(len(mine)) < _WHOLE, 1.0, _STEP / sqrt(2.0 * d))
             trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
             trial += jitter * rng.standard_normal(trial.shape)
-            trial_parts = np.array(map_all(target.parts, list(trial), target.n_jobs))
+            trial_parts = target.parts(trial, float(value.min()) - _OUT_OF_REACH)
             trial_value = _log_posterior(target, trial_parts)
             is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
             moved = mine[is_taken]
             x[moved], parts[moved] = trial[is_taken], trial_parts[is_taken]
             value[moved] = trial_value[is_taken]
-        if 3 * sweep >= _N_SWEEPS:
-            seen_x.append(x.copy())
-            seen_parts.append(parts.copy())
-    kept, their = np.array(seen_x), np.vstack(seen_parts)
+        seen_x.append(x.copy())
+        seen_parts.append(parts.copy())
+        if sweep >= _LEAST_SWEEPS and sweep % _ASK_EVERY == 0:
+            worth = _count_effective(np.array(seen_x[sweep // 3 :]))
+            if worth >= _ENOUGH:
+                break
+    kept, their = np.array(seen_x[sweep // 3 :]), np.vstack(seen_parts[sweep // 3 :])
     flat = kept.reshape(-1, d)
     # Equal weights that keep the evidence, which walkers do not tell.
     plain = np.full(len(flat), sample.log_evidence)
@@ -59,7 +64,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
         slopes=target.slopes(flat),
         log_plain=plain,
         log_tilted=plain + their[:, 3] - their[:, 2],
-        effective_draws=_count_effective(kept),
+        effective_draws=worth,
         parts=their,
     )
 

@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from unshuffle import kernels
 from unshuffle.core.problem import Evaluate
 from unshuffle.core.products import multiply
-from unshuffle.solvers.threads import run_all
+from unshuffle.core.threads import run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
 MAX_ITERATIONS = 1000

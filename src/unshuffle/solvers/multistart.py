@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Loss, Squared
+from unshuffle.core.losses import Loss, Moments, Squared
 from unshuffle.core.problem import Evaluate, Problem
 from unshuffle.core.products import multiply, solve_rows
 from unshuffle.core.solution import Solution, Status, merge_starts
@@ -36,8 +36,12 @@ BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
 # Above this many rows the starts compete on a sample of 5 000, the best ten are judged on as many
-# rows as this and then on all of them, and the lowest (at most three) descend there.
+# rows as this (the lowest, at most three, descend there) and then on all of them, beside the best
+# answers of moments and bag means. There the six to eight lowest finish, and the best steps aside:
+# of 14 tries (50 000 rows, d = 5, 20 bags, 15 dB) 7 ended more than a tenth above the value that is
+# reached from the truth where the sample's answers alone were carried over.
 THIN_ABOVE, THIN_TO, N_CARRIED, N_REFINED = 40_000, 5_000, 10, 3
+N_MET, LEAST_FINISHED, MOST_FINISHED = 4, 6, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,37 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
     rough = search(make_space(thin, rng), effort, thin.bags.n)
     middle = problem.with_bags(problem.bags.thin(THIN_ABOVE, rng))
     better = refine(make_space(middle, rng), rough, effort)
-    return refine(make_space(problem, rng), better, effort)
+    space = make_space(problem, rng)
+    others = _meet_moments(problem, rng, effort)
+    found = refine(space, better, effort, others, LEAST_FINISHED, MOST_FINISHED)
+    return _settle(space, found, effort)
+
+
+def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
+    """Return the answers (k, d) of the moments of all rows, and of the means of bags.
+
+    They see every row where a sample sees a few: among a million rows they lie in the basin of the
+    best answer where those of 5 000 often do not.
+    """
+    moments = problem.with_loss(Moments())
+    found = search(make_space(moments, rng), effort, THIN_TO)
+    means = draw_starts(problem, 1, True, rng)
+    return np.concatenate([means, *(c.weights[None] for c in found.candidates[:N_MET])])
+
+
+def _settle(space: Space, found: Solution, effort: Effort) -> Solution:
+    """Leave the small dents of the best answer's basin."""
+    best, rest = found.candidates[0], found.candidates[1:]
+    weights, values, n_evaluations = best.weights[None], np.array([best.value]), 0
+    for size in ASIDE:
+        weights, values, n_more = step_aside(space, weights, values, size, effort)
+        n_evaluations += n_more
+    stats = dict(found.stats)
+    stats["n_evaluations"] += n_evaluations
+    weights = np.concatenate([weights, *(c.weights[None] for c in rest)])
+    values = np.append(values, [c.value for c in rest])
+    counts = [c.n_starts for c in found.candidates]
+    return _gather(found, weights, values, counts, space.curvature, stats)
 
 
 def make_space(problem: Problem, rng: np.random.Generator) -> Space:
@@ -183,17 +217,29 @@ def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
     return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
-def refine(space: Space, rough: Solution, effort: Effort) -> Solution:
-    """Carry the best candidates of a sample over to more rows.
+def refine(
+    space: Space,
+    rough: Solution,
+    effort: Effort,
+    others: np.ndarray | None = None,
+    least: int = 1,
+    most: int = N_REFINED,
+) -> Solution:
+    """Carry the best candidates of a sample, and other answers, over to more rows.
 
     All are judged on the new rows, and the lowest descends, until the lowest has descended.
     """
     top = rough.candidates[:N_CARRIED]
     weights = np.stack([c.weights for c in top])
+    if others is not None:
+        weights = np.concatenate([weights, others])
     values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
-    is_done = np.zeros(len(top), dtype=bool)
-    n_evaluations = len(top)
-    while not is_done[best := int(np.argmin(values))] and is_done.sum() < N_REFINED:
+    is_done = np.zeros(len(weights), dtype=bool)
+    n_evaluations = len(weights)
+    while is_done.sum() < min(least, len(weights)) or (
+        not is_done[int(np.argmin(values))] and is_done.sum() < most
+    ):
+        best = int(np.argmin(np.where(is_done, np.inf, values)))
         found = descend(
             space.evaluate, weights[[best]], space.inverse, space.l1, effort.tol, effort.n_jobs
         )
@@ -201,7 +247,8 @@ def refine(space: Space, rough: Solution, effort: Effort) -> Solution:
         n_evaluations += found.n_evaluations
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
-    return _gather(rough, weights, values, [c.n_starts for c in top], space.curvature, stats)
+    counts = [c.n_starts for c in top] + [1] * (len(weights) - len(top))
+    return _gather(rough, weights, values, counts, space.curvature, stats)
 
 
 def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:

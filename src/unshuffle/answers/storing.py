@@ -1,0 +1,292 @@
+"""Keeping a fitted model in a file: JSON, with numbers to the last bit and no code.
+
+What is kept is a tree of the library's own frozen classes, listed below: reading makes these and
+nothing else, whatever the file says. Arrays carry their shape and order in memory, so that sums
+over them give the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unshuffle import __version__
+from unshuffle.answers.fit import Fit
+from unshuffle.core.solution import Status
+from unshuffle.errors import InputError, quote, shorten
+from unshuffle.files.table import source_name
+from unshuffle.files.writing import write_whole
+
+FORMAT = "unshuffle-model"
+# Raised when a field changes its meaning. A new field with a default needs no new version: files
+# without it still read as they did.
+FORMAT_VERSION = 1
+
+_KINDS = {
+    name: module
+    for module, names in {
+        "answers.fit": "Fit",
+        "answers.verdict": "Facts",
+        "core.options": "FitOptions",
+        "core.solution": "Solution Candidate Certificate OffsetLaw",
+        "core.uncertainty": "Posterior StudentT",
+        "core.pairing": "Permutation Subset Draws",
+        "core.noise": "GaussianNoise MomentNoise SampleNoise StudentNoise GridNoise",
+        "core.losses": "Squared Absolute KolmogorovSmirnov SmallD Moments OrderInvariant",
+        "solvers.means": "Means",
+        "solvers.exact": "Exact",
+        "solvers.certified": "Certified",
+        "solvers.projection": "Projection",
+        "posterior.options": "Settings",
+        "posterior.likelihood": "Likelihood",
+        "posterior.sampler": "Sampler",
+    }.items()
+    for name in names.split()
+}
+_DTYPES = ("float64", "int64", "bool")
+_ODD_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a model file holds: the result, the estimator's parameters, and names of columns.
+
+    `columns` says how the command line made X from a file, `provenance` where the data came from;
+    both are None for models of the library.
+    """
+
+    result: Fit
+    params: Mapping[str, Any]
+    feature_names: tuple[str, ...] | None
+    columns: Mapping[str, Any] | None = None
+    provenance: Mapping[str, Any] | None = None
+
+
+def store_model(
+    path: str | os.PathLike[str],
+    result: Fit,
+    params: Mapping[str, Any],
+    feature_names: Sequence[str] | None = None,
+    columns: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model file, whole or not at all."""
+    params = dict(params)
+    seed = params.get("random_state")
+    if seed is not None and not isinstance(seed, int | np.integer):
+        warnings.warn(
+            "random_state is a generator, which a file cannot keep: the loaded model has None",
+            UserWarning,
+            stacklevel=3,
+        )
+        params["random_state"] = None
+    names = None if feature_names is None else [str(name) for name in feature_names]
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "params": {name: encode(value, f"{name}=") for name, value in params.items()},
+        "feature_names": names,
+        "columns": columns,
+        "provenance": provenance,
+        "result": encode(result, "the result's "),
+    }
+    write_whole(path, json.dumps(content, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def read_model(path: str | os.PathLike[str]) -> Kept:
+    """Read a model file, or say in one line why it is none."""
+    source = source_name(path)
+    content = _read_object(path, source)
+    if content.get("format") != FORMAT:
+        raise InputError(
+            f"{source}: is no model of unshuffle; give a file that model.save or "
+            "'unshuffle fit --save' wrote"
+        )
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        writer = shorten(content.get("version"), 30)
+        raise InputError(
+            f"{source}: is a model of format {shorten(version, 30)}, written by unshuffle "
+            f"{writer}, and this version ({__version__}) reads format {FORMAT_VERSION}; install "
+            "that version, or fit and save again"
+        )
+    try:
+        params = {name: decode(value) for name, value in content["params"].items()}
+        names = content["feature_names"]
+        kept = Kept(
+            decode(content["result"]),
+            params,
+            None if names is None else tuple(map(str, names)),
+            content["columns"],
+            content["provenance"],
+        )
+        _check_shapes(kept)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
+        raise InputError(
+            f"{source}: the model is damaged ({type(exc).__name__}: {shorten(exc, 80)}); fit and "
+            "save it again"
+        ) from exc
+    return kept
+
+
+def _read_object(path: str | os.PathLike[str], source: str) -> dict[str, Any]:
+    """Return the JSON object in a file."""
+    try:
+        content = json.loads(Path(path).read_bytes())
+    except FileNotFoundError as exc:
+        raise InputError(f"{source}: no such file; check the name and the folder") from exc
+    except IsADirectoryError as exc:
+        raise InputError(f"{source}: is a folder; name a model file in it") from exc
+    except PermissionError as exc:
+        raise InputError(f"{source}: may not be read; ask for permission or copy it") from exc
+    except json.JSONDecodeError as exc:
+        text = exc.doc.rstrip()
+        is_cut = text.startswith("{") and (exc.pos >= len(text) or not text.endswith("}"))
+        what = "was cut off" if is_cut else "is no JSON"
+        raise InputError(
+            f"{source}: {what} (line {exc.lineno}, column {exc.colno}); give a file that "
+            "model.save or 'unshuffle fit --save' wrote, or save the model again"
+        ) from exc
+    except (UnicodeDecodeError, RecursionError) as exc:
+        raise InputError(
+            f"{source}: is no JSON; give a file that model.save or 'unshuffle fit --save' wrote"
+        ) from exc
+    except (OSError, ValueError) as exc:  # names too long or with a zero byte, failing disks
+        raise InputError(f"{source}: cannot be read ({shorten(exc, 100)})") from exc
+    return content if isinstance(content, dict) else {}
+
+
+def _check_shapes(kept: Kept) -> None:
+    """Refuse a result whose parts do not go together."""
+    found = kept.result
+    d = len(found.facts.scales)
+    n_weights = d + bool(found.options.fit_intercept)
+    shapes = [np.shape(found.weights), (len(found.facts.names),)]
+    shapes += [np.shape(c.weights) for c in found.candidates]
+    if found.posterior is not None:
+        shapes.append(np.shape(found.posterior.draws)[1:])
+        m = len(found.posterior.draws)
+        if not m == len(found.posterior.draw_weights) == len(found.posterior.sigma):
+            raise ValueError("draws, their weights and their noise differ in number")
+    if any(shape != (n_weights,) for shape in shapes):
+        raise ValueError("weights and columns differ in number")
+    if kept.feature_names is not None and len(kept.feature_names) != d:
+        raise ValueError(f"{len(kept.feature_names)} names for {d} columns")
+
+
+def encode(value: Any, what: str = "") -> Any:
+    """Turn a value into what JSON can hold; `what` says in an error where it stands."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"is": "number", "value": str(value)}
+    if isinstance(value, np.generic):
+        return encode(value.item(), what)
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, what)
+    if isinstance(value, Status):
+        return {"is": "Status", "name": value.name}
+    if isinstance(value, list):
+        return [encode(each, what) for each in value]
+    if isinstance(value, tuple):
+        return {"is": "tuple", "items": [encode(each, what) for each in value]}
+    if isinstance(value, Mapping):
+        return {
+            "is": "dict",
+            "items": {str(key): encode(each, what) for key, each in value.items()},
+        }
+    kind = type(value).__name__
+    if is_dataclass(value) and type(value) is _find_kind(kind):
+        parts = {}
+        for each in fields(value):
+            part = getattr(value, each.name)
+            # A function that everybody has need not be kept.
+            if not (callable(part) and part is each.default):
+                parts[each.name] = encode(part, f"{what}{kind} with {each.name}=")
+        return {"is": kind, "fields": parts}
+    raise InputError(
+        f"{what}{shorten(repr(value))} cannot be kept in a file, which holds numbers and names but "
+        "no code: use a method and a noise of the library without functions of your own, or keep "
+        "the numbers of summary().to_dict()"
+    )
+
+
+def _encode_array(array: np.ndarray, what: str) -> dict[str, Any]:
+    if array.dtype.name not in _DTYPES:
+        raise InputError(f"{what} an array of {array.dtype.name} cannot be kept in a file")
+    values = array.ravel().tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = [each if math.isfinite(each) else str(each) for each in values]
+    is_by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    return {
+        "is": "array",
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "order": "F" if is_by_columns else "C",
+        "values": values,
+    }
+
+
+def decode(value: Any) -> Any:
+    """Turn what `encode` made back into the value."""
+    if isinstance(value, list):
+        return [decode(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value["is"]
+    if kind == "number":
+        return _ODD_NUMBERS[value["value"]]
+    if kind == "tuple":
+        return tuple(decode(each) for each in value["items"])
+    if kind == "dict":
+        return {key: decode(each) for key, each in value["items"].items()}
+    if kind == "array":
+        return _decode_array(value)
+    if kind == "Status":
+        return Status[value["name"]]
+    return _decode_fields(kind, value["fields"])
+
+
+def _decode_array(value: dict[str, Any]) -> np.ndarray:
+    if value["dtype"] not in _DTYPES:
+        raise ValueError(f"an array of {quote(value['dtype'])}")
+    values = [_ODD_NUMBERS[v] if isinstance(v, str) else v for v in value["values"]]
+    array = np.array(values, dtype=value["dtype"]).reshape(value["shape"])
+    return np.asfortranarray(array) if value["order"] == "F" else array
+
+
+def _decode_fields(kind: str, parts: dict[str, Any]) -> Any:
+    """Make one of the library's classes; its fields were checked when it was first made."""
+    cls = _find_kind(kind)
+    if cls is None:
+        raise ValueError(f"no kind is called {quote(kind)}")
+    made = object.__new__(cls)
+    left = dict(parts)
+    for each in fields(cls):
+        if each.name in left:
+            part = decode(left.pop(each.name))
+        elif each.default is not MISSING:
+            part = each.default
+        elif each.default_factory is not MISSING:
+            part = each.default_factory()
+        else:
+            raise KeyError(f"{kind} without {each.name}")
+        object.__setattr__(made, each.name, part)
+    if left:
+        raise ValueError(f"{kind} has no {quote(min(left))}")
+    return made
+
+
+def _find_kind(name: str) -> Any:
+    module = _KINDS.get(name)
+    return None if module is None else getattr(import_module(f"unshuffle.{module}"), name)

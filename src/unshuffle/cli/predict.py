@@ -1,0 +1,154 @@
+"""``unshuffle predict``: predictions of a kept model for new rows, with intervals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.options import json_option, level_option, provenance, reading_options
+from unshuffle.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from unshuffle.answers.storing import Kept
+    from unshuffle.files import Coding, Table
+
+_EPILOG = """\b
+Examples:
+  unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
+  unshuffle predict model.json new.csv --out predictions.csv
+  unshuffle predict model.json new.csv --level 0.8 --new-label"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("model")
+@click.argument("data")
+@level_option
+@click.option(
+    "--new-label",
+    is_flag=True,
+    help="Intervals of a label yet to be measured, noise included, and not of its mean.",
+)
+@click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
+@reading_options
+@json_option
+def predict(**options: Any) -> None:
+    """Print a CSV of row, prediction, low and high.
+
+    MODEL is a file that 'unshuffle fit --save' or model.save wrote, DATA a table with the columns
+    of features that the model knows, in any order; others are left alone, and '-' is standard
+    input. Rows are counted from 1 below the header. Methods without intervals leave low and high
+    empty and say so.
+    """
+    from unshuffle.answers.storing import read_model
+    from unshuffle.files import code_new_rows, read_table
+    from unshuffle.files.writing import check_writable, write_whole
+
+    if options["out"]:
+        check_writable(options["out"])
+    kept = read_model(options["model"])
+    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
+    table = read_table(options["data"], **{name: options[name] for name in names})
+    X, rows, notes = code_new_rows(table, _find_coding(kept, table), options["missing"])
+    predictions = kept.result.predict(X)
+    ends, why = _find_ends(kept, X, options)
+    console.print_messages([*notes, *_describe(kept), *why], options["quiet"])
+    cells = _make_cells(rows, predictions, ends)
+    if options["out"]:
+        write_whole(options["out"], _as_csv(cells))
+        console.print_messages([f"predictions written to {options['out']}"], options["quiet"])
+    if options["as_object"]:
+        console.print_json(_as_object(kept, cells, options, table.sha256))
+    elif not options["out"]:
+        sys.stdout.write(_as_csv(cells))
+
+
+def _find_coding(kept: Kept, table: Table) -> list[Coding]:
+    """Return how the columns of a table enter X: as when the model was fitted."""
+    from unshuffle.files import Coding
+
+    if kept.columns is not None:
+        try:
+            return [
+                Coding(each["column"], None if each["levels"] is None else tuple(each["levels"]))
+                for each in kept.columns["coding"]
+            ]
+        except (KeyError, TypeError) as exc:
+            raise InputError(
+                "the model is damaged (it does not say how its columns are coded); fit and save "
+                "it again"
+            ) from exc
+    if kept.feature_names is not None:
+        return [Coding(name) for name in kept.feature_names]
+    d = len(kept.result.facts.scales)
+    if len(table.names) != d:
+        raise InputError(
+            f"{table.source}: has {len(table.names)} columns, but the model knows its {d} features "
+            "by their places only; keep just these columns, or fit with a data frame to name them"
+        )
+    return [Coding(name) for name in table.names]
+
+
+def _find_ends(
+    kept: Kept, X: np.ndarray, options: dict[str, Any]
+) -> tuple[np.ndarray | None, list[str]]:
+    """Return the intervals, or None and a sentence on why there are none."""
+    try:
+        return kept.result.predict_interval(X, options["level"], options["new_label"]), []
+    except InputError as exc:
+        return None, [f"no intervals: {exc}"]
+
+
+def _describe(kept: Kept) -> list[str]:
+    """Say what is predicted, where the model knows its name."""
+    if kept.columns is None:
+        return []
+    label = f"'{kept.columns.get('label')}'"
+    what = f"log10 of {label}" if kept.columns.get("log10") else label
+    return [f"predictions of {what} by method {kept.result.method}"]
+
+
+def _make_cells(
+    rows: np.ndarray, predictions: np.ndarray, ends: np.ndarray | None
+) -> list[tuple[int, float, float | None, float | None]]:
+    pairs = [(None, None)] * len(rows) if ends is None else ends.tolist()
+    return [
+        (row, z, low, high)
+        for row, z, (low, high) in zip(
+            (rows + 1).tolist(), predictions.tolist(), pairs, strict=True
+        )
+    ]
+
+
+def _as_csv(cells: list[tuple[int, float, float | None, float | None]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "prediction", "low", "high"])
+    writer.writerows(
+        [row, *("" if value is None else repr(value) for value in values)] for row, *values in cells
+    )
+    return text.getvalue()
+
+
+def _as_object(
+    kept: Kept,
+    cells: list[tuple[int, float, float | None, float | None]],
+    options: dict[str, Any],
+    digest: str,
+) -> dict[str, Any]:
+    names = ("row", "prediction", "low", "high")
+    return {
+        "predictions": [dict(zip(names, cell, strict=True)) for cell in cells],
+        "level": options["level"],
+        "new_label": options["new_label"],
+        "label": None if kept.columns is None else kept.columns.get("label"),
+        "method": kept.result.method,
+        "model": kept.provenance,
+        "provenance": provenance(None, digest),
+    }

@@ -1,0 +1,336 @@
+"""The first look at data in blocks: statistics, extremes, label cells and a sample of rows.
+
+Sums are of whole numbers (shares of a column's reach in units of 2⁻⁴² at a million rows), so that
+any order, any blocks and any number of workers give the same bits; each is as exact as a sum of
+doubles is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log2
+
+import numpy as np
+
+from unshuffle import kernels
+from unshuffle.core.label_cells import LabelCells, count_labels
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.sources import Block, Source
+
+# Distinct rows that the search for answers works on. More find no better start: the climb on all
+# rows decides.
+SAMPLE_ROWS = 20_000
+# Third moments of more columns cost more than the rest of the pass; the sample serves then.
+_THIRD_COLUMNS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RowSample:
+    """Distinct rows with the lowest hashes: their bags, and how often each stands in the data."""
+
+    hashes: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    counts: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """What one look tells: bags in canonical order, in the user's units.
+
+    Moments are of t = (x − base)/reach: `first` (R, d) and `second` (R, d, d) means of each bag,
+    `third` (d, d, d) of all. `source` numbers the bags as they stand here.
+    """
+
+    source: Source
+    sizes: np.ndarray
+    column_ends: np.ndarray
+    base: np.ndarray
+    reach: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+    label_ends: np.ndarray
+    cells: LabelCells
+    label_base: float
+    label_square: float
+    sample: RowSample
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.sizes.sum())
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean of every column."""
+        return self.base + self.reach * self._pool(self.first)
+
+    @property
+    def label_mean(self) -> float:
+        """The mean of all labels."""
+        below = self.cells.moved(self.label_base, 1.0)
+        return self.label_base + float((below * self.cells.counts).sum()) / self.n
+
+    def label_means(self, centre: float) -> np.ndarray:
+        """Return the mean label of every bag, less a centre."""
+        below = self.cells.moved(centre, 1.0) * self.cells.counts
+        return np.add.reduceat(below, self.cells.offsets[:-1]) / self.sizes
+
+    def spreads(self, centre: np.ndarray) -> np.ndarray:
+        """Return the root mean square of every column about a centre."""
+        gap = np.divide(self.base - centre, self.reach, where=self.reach > 0, out=0 * self.reach)
+        square = np.einsum("jj->j", self._pool(self.second))
+        square = square + 2.0 * gap * self._pool(self.first) + gap**2
+        return self.reach * np.sqrt(np.maximum(square, 0.0))
+
+    def label_spread(self, centre: float) -> float:
+        """Return the root mean square of the labels about a centre."""
+        reach = self.label_reach
+        if reach == 0.0:
+            return abs(self.label_base - centre)
+        gap = (self.label_base - centre) / reach
+        middle = (self.label_mean - self.label_base) / reach
+        return reach * float(np.sqrt(max(self.label_square + 2.0 * gap * middle + gap**2, 0.0)))
+
+    @property
+    def label_reach(self) -> float:
+        """How far labels lie from their base."""
+        return float(np.abs(self.label_ends - self.label_base).max())
+
+    def moments(
+        self, centre: np.ndarray, scale: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return moments of s = (x − centre)/scale: means and squares of bags, cubes of all.
+
+        Columns of scale zero have none.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grow = np.where(scale > 0, self.reach / scale, 0.0)
+            move = np.where(scale > 0, (self.base - centre) / scale, 0.0)
+        mean = grow * self.first + move
+        cross = grow * self.first
+        square = grow[:, None] * grow * self.second
+        square += cross[:, :, None] * move + move[:, None] * cross[:, None, :]
+        square += move[:, None] * move
+        return mean, square, self._cube(grow, move)
+
+    def _cube(self, grow: np.ndarray, move: np.ndarray) -> np.ndarray:
+        if not self.third.size:
+            return self.third
+        one, two = grow * self._pool(self.first), grow[:, None] * grow * self._pool(self.second)
+        cube = np.einsum("j,k,l,jkl->jkl", grow, grow, grow, self.third)
+        for pair, single in (("jk", "l"), ("jl", "k"), ("kl", "j")):
+            cube += np.einsum(f"{pair},{single}->jkl", two, move)
+        for single, left, right in (("j", "k", "l"), ("k", "j", "l"), ("l", "j", "k")):
+            cube += np.einsum(f"{single},{left},{right}->jkl", one, move, move)
+        return cube + np.einsum("j,k,l->jkl", move, move, move)
+
+    def _pool(self, means: np.ndarray) -> np.ndarray:
+        """Return the mean over all rows of means over bags."""
+        shares = self.sizes / self.n
+        return np.einsum("r,r...->...", shares, means)
+
+
+def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPass:
+    """Take the first pass: two looks at all rows, and a few at the labels."""
+    ends = _find_ends(source, seed, report)
+    sample = ends.sample
+    base = np.median(sample.rows, axis=0)
+    reach = np.abs(ends.columns - base[:, None]).max(axis=1)
+    label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
+    unit = float(2 ** (62 - ceil(log2(source.n + 1))))
+    sums = _add_up(source, base, reach, label_base, ends.labels, unit, report)
+    label_square = sums.label_squares[0] / unit / source.n
+    label_reach = float(np.abs(ends.labels - label_base).max())
+    spread = label_reach * float(np.sqrt(label_square)) or 1.0
+    cells = count_labels(source, ends.labels, ends.counts, spread, report)
+    order = _order_bags(ends.counts, sums, cells)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    per = ends.counts[order].astype(float) * unit
+    second = sums.second[order] / per[:, None, None]
+    second = second + np.triu(second, 1).transpose(0, 2, 1)
+    return FirstPass(
+        source=source.renumbered(numbers),
+        sizes=ends.counts[order],
+        column_ends=ends.columns,
+        base=base,
+        reach=reach,
+        first=sums.first[order] / per[:, None],
+        second=second,
+        third=_mirror(sums.third / (unit * source.n)),
+        label_ends=ends.labels[order],
+        cells=cells.reordered(order),
+        label_base=label_base,
+        label_square=label_square,
+        sample=_renumber(sample, numbers),
+    )
+
+
+@dataclass(eq=False)
+class _Ends:
+    """Numbers and extremes, and the sample, as they grow."""
+
+    counts: np.ndarray
+    columns: np.ndarray
+    labels: np.ndarray
+    sample: RowSample
+
+
+def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
+    n_bags, d = source.n_bags, source.d
+
+    def start() -> _Ends:
+        nothing = RowSample(
+            np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, d)), np.empty(0, np.int64)
+        )
+        return _Ends(
+            np.zeros(n_bags, np.int64),
+            np.tile([np.inf, -np.inf], (d, 1)),
+            np.tile([np.inf, -np.inf], (n_bags, 1)),
+            nothing,
+        )
+
+    def add(total: _Ends, block: Block) -> None:
+        rows = block.X + 0.0
+        kernels.widen_extremes(
+            rows, block.y, block.codes, total.columns, total.labels, total.counts
+        )
+        hashes = np.empty(len(rows), np.uint64)
+        kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
+        total.sample = _keep_lowest([total.sample, _thin(total.sample, hashes, block.codes, rows)])
+
+    def merge(total: _Ends, other: _Ends) -> _Ends:
+        total.counts += other.counts
+        for mine, theirs in ((total.columns, other.columns), (total.labels, other.labels)):
+            np.minimum(mine[:, 0], theirs[:, 0], out=mine[:, 0])
+            np.maximum(mine[:, 1], theirs[:, 1], out=mine[:, 1])
+        total.sample = _keep_lowest([total.sample, other.sample])
+        return total
+
+    return source.map_reduce(start, add, merge, report=report, stage="reading")
+
+
+def _thin(sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> RowSample:
+    """Return the rows of a block that may belong to the sample."""
+    limit = np.uint64(2**64 - 1)
+    if len(sample.hashes) >= SAMPLE_ROWS:
+        limit = sample.hashes[-1]
+    else:
+        # Twice as many as wanted are enough unless rows repeat; then all are looked at.
+        few = 2 * SAMPLE_ROWS
+        if len(hashes) > few:
+            lowest = np.partition(hashes, few)[:few]
+            if len(np.unique(lowest)) >= SAMPLE_ROWS:
+                limit = lowest.max()
+    keep = np.flatnonzero(hashes <= limit)
+    return RowSample(hashes[keep], codes[keep], rows[keep], np.ones(len(keep), np.int64))
+
+
+def _keep_lowest(parts: list[RowSample]) -> RowSample:
+    """Merge samples: equal rows of a bag are one, and the lowest hashes stay."""
+    hashes = np.concatenate([part.hashes for part in parts])
+    codes = np.concatenate([part.codes for part in parts])
+    rows = np.concatenate([part.rows for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    order = np.lexsort([*rows.T[::-1], codes, hashes])
+    hashes, codes, rows, counts = hashes[order], codes[order], rows[order], counts[order]
+    is_new = np.ones(len(hashes), dtype=bool)
+    is_new[1:] = (hashes[1:] != hashes[:-1]) | (codes[1:] != codes[:-1])
+    is_new[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
+    firsts = np.flatnonzero(is_new)
+    counts = np.add.reduceat(counts, firsts) if len(firsts) else counts
+    hashes, codes, rows = hashes[firsts], codes[firsts], rows[firsts]
+    # A hash stays or goes as a whole, whatever bags its rows lie in.
+    kept = len(hashes)
+    if kept > SAMPLE_ROWS:
+        kept = int(np.searchsorted(hashes, hashes[SAMPLE_ROWS - 1], side="right"))
+    return RowSample(hashes[:kept], codes[:kept], rows[:kept], counts[:kept])
+
+
+def _renumber(sample: RowSample, numbers: np.ndarray) -> RowSample:
+    """Return the sample in an order that no name of a bag decides."""
+    codes = numbers[sample.codes]
+    order = np.lexsort([*sample.rows.T[::-1], codes, sample.hashes])
+    return RowSample(sample.hashes[order], codes[order], sample.rows[order], sample.counts[order])
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Moments in whole numbers."""
+
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+    label_squares: np.ndarray
+
+
+def _add_up(
+    source: Source,
+    base: np.ndarray,
+    reach: np.ndarray,
+    label_base: float,
+    label_ends: np.ndarray,
+    unit: float,
+    report: Report,
+) -> _Sums:
+    n_bags, d = source.n_bags, source.d
+    factor = _invert(reach)
+    label_factor = float(_invert(np.abs(label_ends - label_base).max()))
+    cubes = (d, d, d) if d <= _THIRD_COLUMNS else (0, 0, 0)
+
+    def start() -> _Sums:
+        return _Sums(
+            np.zeros((n_bags, d), np.int64),
+            np.zeros((n_bags, d, d), np.int64),
+            np.zeros(cubes, np.int64),
+            np.zeros(1, np.int64),
+        )
+
+    def add(total: _Sums, block: Block) -> None:
+        kernels.add_moments(
+            block.X, block.codes, base, factor, unit, total.first, total.second, total.third
+        )
+        total.label_squares[0] += kernels.add_label_squares(block.y, label_base, label_factor, unit)
+
+    def merge(total: _Sums, other: _Sums) -> _Sums:
+        for name in ("first", "second", "third", "label_squares"):
+            mine = getattr(total, name)
+            mine += getattr(other, name)
+        return total
+
+    return source.map_reduce(start, add, merge, report=report, stage="adding up")
+
+
+def _invert(sizes: np.ndarray | float) -> np.ndarray:
+    """Return 1/size, and zero for zero; slightly less, so that no share exceeds one."""
+    sizes = np.asarray(sizes, dtype=float)
+    return np.divide(1.0 - 1e-15, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+
+
+def _mirror(third: np.ndarray) -> np.ndarray:
+    """Fill a symmetric tensor from its entries j ≤ k ≤ l."""
+    if not third.size:
+        return third
+    d = len(third)
+    places = np.sort(np.stack(np.meshgrid(*[np.arange(d)] * 3, indexing="ij")), axis=0)
+    return third[tuple(places)]
+
+
+def _order_bags(counts: np.ndarray, sums: _Sums, cells: LabelCells) -> np.ndarray:
+    """Order bags by size and content, never by name."""
+
+    values = cells.values
+
+    def content(r: int) -> tuple[int, bytes, bytes, bytes, bytes]:
+        part = slice(cells.offsets[r], cells.offsets[r + 1])
+        return (
+            int(counts[r]),
+            sums.first[r].tobytes(),
+            sums.second[r].tobytes(),
+            values[part].tobytes(),
+            cells.counts[part].tobytes(),
+        )
+
+    return np.array(sorted(range(len(counts)), key=content), dtype=int)

@@ -1,0 +1,203 @@
+"""Labels as cells: of each bag a histogram fine enough that no rank and no mean is lost.
+
+Cells are found by looking at the labels a few times. A cell that holds too many different labels
+is divided between its own extremes, evenly or, where they are orders of magnitude apart, by their
+logarithm; so labels near 10⁶ that differ by one, and labels from 1e-5 to 1e6, both end in fine
+cells. Each cell keeps its number of labels and their sum, exact to a part in 2³⁰ of its width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, log2
+
+import numpy as np
+
+from unshuffle import kernels
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.sources import Block, Source
+
+# No cell of different labels holds a larger share of its bag ...
+RANK = 1e-4
+# ... unless there are more bags than so many cells are enough for: 13 MB for a thread.
+_MOST_CELLS = 400_000
+# A cell is no wider than this part of the spread of the labels, also in thin tails.
+_WIDEST = 1.0 / 256.0
+# Extremes of one sign further apart than this are divided by their logarithm.
+_FAR = 4.0
+# Labels are never spread evenly over a cell: with this many parts for each that is needed, three
+# looks are enough where 1.5 take five.
+_MORE = 2.5
+# So often labels are looked at before a cell stays as it is: two looks are enough for the normal
+# and the lognormal, and each divides a crowded cell by its share over 1e-4.
+_MOST_LOOKS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCells:
+    """The labels of all bags: cells of bag r are ``offsets[r]:offsets[r + 1]``.
+
+    The labels of a cell lie from `lows` to `highs`; their mean is edges + widths · places.
+    """
+
+    offsets: np.ndarray
+    counts: np.ndarray
+    edges: np.ndarray
+    widths: np.ndarray
+    places: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """The mean label of every cell."""
+        return self.edges + self.widths * self.places
+
+    def moved(self, centre: float | np.ndarray, scale: float) -> np.ndarray:
+        """Return the mean labels (y − centre)/scale, without the rounding of large labels."""
+        return ((self.edges - centre) + self.widths * self.places) / scale
+
+    @property
+    def bag_of_cell(self) -> np.ndarray:
+        """The bag of every cell."""
+        return _bag_of(self.offsets)
+
+    def reordered(self, bags: np.ndarray) -> LabelCells:
+        """Return the cells of these bags, one after another."""
+        parts = [np.arange(self.offsets[r], self.offsets[r + 1]) for r in bags]
+        take = np.concatenate(parts)
+        return LabelCells(
+            _as_offsets(np.array([len(part) for part in parts])),
+            *(
+                getattr(self, name)[take]
+                for name in ("counts", "edges", "widths", "places", "lows", "highs")
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """What is added up of every cell."""
+
+    counts: np.ndarray
+    sums: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+
+def count_labels(
+    source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
+) -> LabelCells:
+    """Look at the labels until every cell is fine; `ends` (R, 2) are the bags' extremes."""
+    n_bags = len(sizes)
+    rank = max(RANK, n_bags / _MOST_CELLS)
+    unit = float(2 ** (62 - ceil(log2(sizes.max() + 1))))
+    # One cell for a bag at first, divided at once.
+    offsets = np.arange(n_bags + 1)
+    totals = _Totals(sizes, np.zeros(n_bags, np.int64), ends[:, 0], ends[:, 1])
+    for _ in range(_MOST_LOOKS):
+        n_parts = _count_parts(offsets, totals, sizes, rank, spread)
+        offsets, edges, widths = _divide(offsets, totals, n_parts)
+        totals = _look(source, offsets, edges, widths, unit, report)
+        if not (_count_parts(offsets, totals, sizes, rank, spread) > 1).any():
+            break
+    kept = totals.counts > 0
+    bag = _bag_of(offsets)[kept]
+    return LabelCells(
+        _as_offsets(np.bincount(bag, minlength=n_bags)),
+        totals.counts[kept],
+        edges[kept],
+        widths[kept],
+        totals.sums[kept] / unit / totals.counts[kept],
+        totals.lows[kept],
+        totals.highs[kept],
+    )
+
+
+def _as_offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _bag_of(offsets: np.ndarray) -> np.ndarray:
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def _look(
+    source: Source,
+    offsets: np.ndarray,
+    edges: np.ndarray,
+    widths: np.ndarray,
+    unit: float,
+    report: Report,
+) -> _Totals:
+    def start() -> _Totals:
+        n = len(edges)
+        return _Totals(
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, np.inf), np.full(n, -np.inf)
+        )
+
+    def add(total: _Totals, block: Block) -> None:
+        kernels.add_to_cells(
+            block.y, block.codes, edges, offsets, widths, unit,
+            total.counts, total.sums, total.lows, total.highs,
+        )  # fmt: skip
+
+    def merge(total: _Totals, other: _Totals) -> _Totals:
+        total.counts[:] += other.counts
+        total.sums[:] += other.sums
+        np.minimum(total.lows, other.lows, out=total.lows)
+        np.maximum(total.highs, other.highs, out=total.highs)
+        return total
+
+    return source.map_reduce(
+        start, add, merge, needs_rows=False, report=report, stage="counting labels"
+    )
+
+
+def _count_parts(
+    offsets: np.ndarray, totals: _Totals, sizes: np.ndarray, rank: float, spread: float
+) -> np.ndarray:
+    """Return into how many parts to divide each cell: one where it is fine, zero where empty."""
+    counts = totals.counts
+    limit = rank * np.repeat(sizes, np.diff(offsets))
+    with np.errstate(invalid="ignore"):  # an empty cell has no extremes
+        reach = np.where(counts > 0, totals.highs - totals.lows, 0.0)
+    wide = reach / (_WIDEST * spread)
+    is_crowded = (reach > 0) & (counts > 1) & ((counts > limit) | (wide > 1.0))
+    # No more parts than twice the labels.
+    wanted = np.ceil(np.minimum(np.maximum(_MORE * counts / limit, wide), 2.0 * counts))
+    return np.where(is_crowded, np.maximum(wanted, 2), counts > 0).astype(np.int64)
+
+
+def _divide(
+    offsets: np.ndarray, totals: _Totals, n_parts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Divide cells between their extremes; return offsets of bags, left edges and widths.
+
+    Bag by bag: all at once would take several times the memory of the cells.
+    """
+    edges, widths = [], []
+    for start, stop in pairwise(offsets):
+        part = slice(start, stop)
+        own = _divide_bag(totals.lows[part], totals.highs[part], n_parts[part])
+        edges.append(own)
+        widths.append(np.append(own[1:], totals.highs[part].max()) - own)
+    lengths = np.array([len(own) for own in edges])
+    return _as_offsets(lengths), np.concatenate(edges), np.concatenate(widths)
+
+
+def _divide_bag(lows: np.ndarray, highs: np.ndarray, n_parts: np.ndarray) -> np.ndarray:
+    """Return the left edges of all parts of a bag's cells, ascending."""
+    low, high = np.repeat(lows, n_parts), np.repeat(highs, n_parts)
+    step = np.arange(len(low)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+    share = step / np.repeat(n_parts, n_parts)
+    edges = low + (high - low) * share
+    for sign in (1.0, -1.0):
+        near, far = (low, high) if sign > 0 else (-high, -low)
+        is_far = (near > 0.0) & (far > _FAR * near) & (step > 0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            logs = np.log(near) + np.log(far / near) * (share if sign > 0 else 1.0 - share)
+            edges = np.where(is_far, np.clip(sign * np.exp(logs), low, high), edges)
+    # Parts that rounding brought together are one.
+    return edges[np.append(True, np.diff(edges) > 0)]

@@ -1,0 +1,174 @@
+"""Where rows come from: blocks that fit the memory, and one way to add them up.
+
+A source hands out blocks in any order, to any number of workers; whatever is added up from them
+must not depend on it. Other sources (files, clusters, graphics cards) implement the same few
+methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from unshuffle.core.bags import encode_groups
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.threads import run_all
+
+Total = TypeVar("Total")
+
+# Rows of a block: 5 MB with five columns, and enough work that handing blocks out costs nothing.
+BLOCK_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows (m, d), their labels and the numbers of their bags.
+
+    `masses` say how often each row counts; empty: once each. Where only labels are asked for, `X`
+    has no rows.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    codes: np.ndarray
+    masses: np.ndarray
+
+
+class Source(ABC):
+    """Rows and labels with the number of their bag, in blocks."""
+
+    # Numbers of rows, of columns, and of bags.
+    n: int
+    d: int
+    n_bags: int
+
+    @abstractmethod
+    def map_reduce(
+        self,
+        start: Callable[[], Total],
+        add: Callable[[Total, Block], None],
+        merge: Callable[[Total, Total], Total],
+        *,
+        needs_rows: bool = True,
+        report: Report = say_nothing,
+        stage: str = "",
+    ) -> Total:
+        """Return the total of all blocks.
+
+        Every worker starts a total of its own, adds blocks to it in place, and the totals are
+        merged in any order. Without `needs_rows` only labels and bags are read. `report` is told
+        of the stage how far it is.
+        """
+
+    @abstractmethod
+    def renumbered(self, codes: np.ndarray) -> Source:
+        """Return the same rows where bag r has the number ``codes[r]``."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource(Source):
+    """Arrays in memory, read where they are by threads."""
+
+    X: np.ndarray
+    y: np.ndarray
+    codes: np.ndarray
+    n_bags: int
+    n_jobs: int | None = None
+    masses: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    block_rows: int = BLOCK_ROWS
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def d(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return self.X.shape[1]
+
+    def map_reduce(
+        self,
+        start: Callable[[], Total],
+        add: Callable[[Total, Block], None],
+        merge: Callable[[Total, Total], Total],
+        *,
+        needs_rows: bool = True,
+        report: Report = say_nothing,
+        stage: str = "",
+    ) -> Total:
+        places = range(0, self.n, self.block_rows)
+        return reduce_in_threads(
+            lambda at: [self.block(at, needs_rows)], places, start, add, merge, self.n_jobs,
+            report, stage,
+        )  # fmt: skip
+
+    def block(self, at: int, needs_rows: bool = True) -> Block:
+        """Return the block that begins at a row."""
+        part = slice(at, min(at + self.block_rows, self.n))
+        codes = self.codes[part]
+        if self.numbers is not None:
+            codes = self.numbers[codes]
+        X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
+        y = np.asarray(self.y[part], dtype=np.float64) + 0.0
+        masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
+        return Block(X, y, np.ascontiguousarray(codes, dtype=np.int64), masses)
+
+    def renumbered(self, codes: np.ndarray) -> ArraySource:
+        numbers = codes if self.numbers is None else codes[self.numbers]
+        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
+
+
+def reduce_in_threads(
+    read: Callable[[int], Iterable[Block]],
+    places: Sequence[int],
+    start: Callable[[], Total],
+    add: Callable[[Total, Block], None],
+    merge: Callable[[Total, Total], Total],
+    n_jobs: int | None,
+    report: Report,
+    stage: str,
+) -> Total:
+    """Let threads take places in turn, each with a total of its own; merge these at the end."""
+    tickets, done = count(), count(1)
+
+    def work(_: int, stop: Event) -> Total:
+        total = start()
+        # Taking the next number of a counter is one step of the interpreter, so that no two
+        # threads get the same.
+        for ticket in iter(tickets.__next__, len(places) + 1):
+            if ticket >= len(places) or stop.is_set():
+                break
+            for block in read(places[ticket]):
+                add(total, block)
+            report(stage, next(done) / len(places))
+        return total
+
+    n_workers = max(1, min(effective_n_jobs(n_jobs), len(places)))
+    totals = run_all(work, range(n_workers), n_jobs)
+    result = totals[0]
+    for other in totals[1:]:
+        result = merge(result, other)
+    return result
+
+
+def number_bags(groups: Sequence[Hashable] | np.ndarray | None, n: int) -> tuple[np.ndarray, int]:
+    """Return the number of every row's bag as a small integer, and how many bags there are.
+
+    >>> number_bags(["b", "a", "b"], 3)[1]
+    2
+    """
+    if groups is None:
+        return np.zeros(n, np.int8), 1
+    codes = encode_groups(groups)
+    n_bags = int(codes.max()) + 1
+    kind = np.int8 if n_bags <= 127 else np.int16 if n_bags <= 32767 else np.int32
+    return codes.astype(kind), n_bags

@@ -1,0 +1,74 @@
+"""New rows for a model that was fitted to another table: the same columns, coded the same way."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unshuffle.errors import InputError, quote, suggest
+from unshuffle.files.design_matrix import Coding, Missing, complete_rows, is_present
+from unshuffle.files.dialect import is_number
+from unshuffle.files.table import Column, Table, as_text
+
+
+def code_new_rows(
+    table: Table, coding: Sequence[Coding], missing: Missing = "error"
+) -> tuple[NDArray[np.float64], NDArray[np.intp], list[str]]:
+    """Return X as the model knows it, the places of its rows in the table, and notes.
+
+    Columns are found by name, in any order, and others are left alone. ``missing`` says what to do
+    with rows that hold a missing or infinite value.
+    """
+    names = [table.find(each.column, "feature column") for each in coding]
+    if missing == "error":
+        for name in names:
+            _check_present(table, name)
+    rows, notes = complete_rows(table, names, missing)
+    blocks: list[Column] = []
+    for each, name in zip(coding, names, strict=True):
+        column = table.columns[name][rows]
+        if each.levels is None:
+            blocks.append(_check_numbers(column, name, table, rows))
+            continue
+        codes = _find_codes(as_text(column), each.levels, name, table, rows)
+        blocks += [(codes == k).astype(np.float64) for k in range(1, len(each.levels))]
+    return np.column_stack(blocks), rows, [*table.notes, *notes]
+
+
+def _check_present(table: Table, name: str) -> None:
+    is_there = is_present(table.columns[name])
+    if not is_there.all():
+        place = int(np.argmin(is_there))
+        value = table.columns[name][place]
+        what = "is missing" if value is None or value != value else f"is {value:g}"
+        raise InputError(
+            f"{table.source}, row {place + 1}: column {quote(name)} {what}, and the model needs "
+            "it; mend it, or drop such rows (--missing drop)"
+        )
+
+
+def _check_numbers(column: Column, name: str, table: Table, rows: NDArray[np.intp]) -> Column:
+    if column.dtype != object:
+        return column
+    # Numbers written as text, in a Parquet file, are text all the same.
+    texts = list(zip(rows.tolist(), column.tolist(), strict=True))
+    place, value = next((each for each in texts if not is_number(each[1])), texts[0])
+    raise InputError(
+        f"{table.source}, row {place + 1}: column {quote(name)} holds the text {quote(value)}, "
+        "where the model has numbers; make it numbers"
+    )
+
+
+def _find_codes(
+    column: Column, levels: Sequence[str], name: str, table: Table, rows: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return the place of every cell among the levels that the model has seen."""
+    codes = {level: k for k, level in enumerate(levels)}
+    for place, level in zip(rows.tolist(), column.tolist(), strict=True):
+        if level not in codes:
+            raise InputError(
+                f"{table.source}, row {place + 1}: column {quote(name)} holds {quote(level)}, a "
+                f"level that the model has not seen; {suggest(level, levels)}; leave such rows "
+                "out, or fit again with them"
+            )
+    return np.array([codes[level] for level in column.tolist()], dtype=np.intp)

@@ -1,0 +1,296 @@
+"""Parquet files as a source of blocks: read row group by row group, never all at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from glob import glob
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.sources import BLOCK_ROWS, Block, Source, reduce_in_threads
+from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
+
+Total = TypeVar("Total")
+
+_ENDINGS = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group: its file, its number in it, and the rows before it."""
+
+    path: str
+    number: int
+    first_row: int
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetSource(Source):
+    """Rows of Parquet files: columns of numbers, and a bag column or a bag for each file."""
+
+    groups: tuple[RowGroup, ...]
+    label: str
+    features: tuple[str, ...]
+    bag: str | None
+    names: Mapping[Hashable, int]
+    n_jobs: int | None = None
+    numbers: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return sum(group.n_rows for group in self.groups)
+
+    @property
+    def d(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return len(self.features)
+
+    @property
+    def n_bags(self) -> int:  # type: ignore[override]
+        """Number of bags."""
+        return len(self.names)
+
+    def map_reduce(
+        self,
+        start: Callable[[], Total],
+        add: Callable[[Total, Block], None],
+        merge: Callable[[Total, Total], Total],
+        *,
+        needs_rows: bool = True,
+        report: Report = say_nothing,
+        stage: str = "",
+    ) -> Total:
+        return reduce_in_threads(
+            lambda at: self._read(self.groups[at], needs_rows), range(len(self.groups)), start,
+            add, merge, self.n_jobs, report, stage,
+        )  # fmt: skip
+
+    def renumbered(self, codes: np.ndarray) -> ParquetSource:
+        numbers = codes if self.numbers is None else codes[self.numbers]
+        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
+
+    def _read(self, group: RowGroup, needs_rows: bool) -> Iterator[Block]:
+        features = self.features if needs_rows else ()
+        wanted = [*features, self.label, *([] if self.bag is None else [self.bag])]
+        for first_row, batch in read_batches(group, wanted):
+            X = np.empty((batch.num_rows, len(features)))
+            for j, name in enumerate(features):
+                X[:, j] = _as_numbers(batch.column(name), name, group, first_row)
+            y = _as_numbers(batch.column(self.label), self.label, group, first_row)
+            if self.bag is None:
+                codes = np.full(batch.num_rows, self.names[group.path], np.int64)
+            else:
+                codes = self._number(batch.column(self.bag), group, first_row)
+            if self.numbers is not None:
+                codes = self.numbers[codes]
+            yield Block(X, y + 0.0, codes, np.empty(0, np.int64))
+
+    def _number(self, column: Any, group: RowGroup, first_row: int) -> np.ndarray:
+        keys, places = encode_bags(column, str(self.bag), group, first_row)
+        return np.array([self.names[key] for key in keys], np.int64)[places]
+
+
+def read_batches(group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
+    """Yield columns of a row group in pieces of a block, each with its first row in the file."""
+    pa = import_extra("pyarrow", "parquet", "reading Parquet files")
+    parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
+    row = group.first_row
+    try:
+        with parquet.ParquetFile(group.path) as file:
+            pieces = file.iter_batches(
+                BLOCK_ROWS, row_groups=[group.number], columns=list(columns), use_threads=False
+            )
+            for piece in pieces:
+                yield row, piece
+                row += piece.num_rows
+    except pa.ArrowCancelled as exc:
+        raise KeyboardInterrupt from exc
+    except (pa.ArrowException, OSError) as exc:
+        raise InputError(
+            f"{group.path}: row group {group.number} (from row {row} on) cannot be read "
+            f"({shorten(exc, 100)}); write or fetch the file again"
+        ) from exc
+
+
+def _as_numbers(column: Any, name: str, group: RowGroup, first_row: int) -> np.ndarray:
+    """Return a column as numbers, all of them finite."""
+    values = np.asarray(column.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+    is_wrong = ~np.isfinite(values)
+    if is_wrong.any():
+        at = int(np.argmax(is_wrong))
+        # A missing value reads as NaN.
+        what = "no number (missing or NaN)" if np.isnan(values[at]) else "infinity"
+        raise InputError(
+            f"{group.path}: row {first_row + at} holds {what} in column {quote(name)}; fill it in, "
+            "or drop the row before the fit"
+        )
+    return values
+
+
+def encode_bags(
+    column: Any, name: str, group: RowGroup, first_row: int
+) -> tuple[list[Hashable], np.ndarray]:
+    """Return the different bag names of a column, and which of them each row has."""
+    encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+    if encoded.null_count:
+        at = int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))
+        raise InputError(
+            f"{group.path}: row {first_row + at} has no bag in column {quote(name)}; fill it in, "
+            "or drop the row before the fit"
+        )
+    places = encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), np.asarray(places, np.int64)
+
+
+def expand_paths(paths: Sequence[str]) -> list[str]:
+    """Return the files that names, patterns and folders of Parquet files stand for, in order."""
+    found: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            inside = sorted(
+                str(each) for each in Path(path).rglob("*") if each.suffix.lower() in _ENDINGS
+            )
+            if not inside:
+                raise InputError(f"{path}: the folder holds no Parquet file; name the files")
+            found += inside
+        elif any(sign in path for sign in "*?[") and not Path(path).exists():
+            matched = sorted(glob(path, recursive=True))
+            if not matched:
+                raise InputError(f"{path}: no file has such a name; check pattern and folder")
+            found += matched
+        else:
+            found.append(path)
+    return found
+
+
+def are_parquet(paths: Sequence[str]) -> bool:
+    """Whether all files are Parquet by their names."""
+    return all(Path(path).suffix.lower() in _ENDINGS for path in paths)
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetTable:
+    """Parquet files of the same columns, of which only the ends were read."""
+
+    paths: tuple[str, ...]
+    groups: tuple[RowGroup, ...]
+    # Names of columns, and whether they hold numbers.
+    columns: Mapping[str, bool]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(group.n_rows for group in self.groups)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the files' bytes, one after another."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            with open(path, "rb") as file:
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
+        return digest.hexdigest()
+
+    def as_source(
+        self,
+        label: str,
+        features: Sequence[str] | None,
+        bag: str | None,
+        n_jobs: int | None = None,
+    ) -> ParquetSource:
+        """Return the source of blocks; `bag` names a column, or is None for a bag each file."""
+        for name in (label, *(features or ()), *([] if bag is None else [bag])):
+            if name not in self.columns:
+                raise InputError(
+                    f"{self.paths[0]}: no column {quote(name)}; {suggest(name, self.columns)}"
+                )
+        chosen = tuple(features or [name for name in self.columns if name not in (label, bag)])
+        for name in (label, *chosen):
+            if not self.columns[name]:
+                raise InputError(
+                    f"{self.paths[0]}: column {quote(name)} holds no numbers; leave it out with "
+                    "--features, or turn it into numbers first"
+                )
+        names: dict[Hashable, int] = {}
+        if bag is None:
+            names = {path: r for r, path in enumerate(self.paths)}
+        else:
+            for group in self.groups:
+                for first_row, batch in read_batches(group, [bag]):
+                    for key in encode_bags(batch.column(bag), bag, group, first_row)[0]:
+                        names.setdefault(key, len(names))
+        return ParquetSource(self.groups, label, chosen, bag, names, n_jobs)
+
+
+def open_parquet(paths: Sequence[str]) -> ParquetTable:
+    """Open files of the same columns; read nothing but their ends."""
+    parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
+    groups: list[RowGroup] = []
+    columns: dict[str, bool] | None = None
+    for path in paths:
+        own, sizes = _open_one(path, parquet)
+        if not sum(sizes):
+            raise InputError(f"{path}: the file holds no rows; leave it out")
+        if columns is not None and own != columns:
+            raise InputError(f"{path}: {_tell_apart(own, columns, paths[0])}")
+        columns = own
+        first_row = 0
+        for number, size in enumerate(sizes):
+            if size:
+                groups.append(RowGroup(str(path), number, first_row, size))
+            first_row += size
+    return ParquetTable(tuple(paths), tuple(groups), columns or {})
+
+
+def _open_one(path: str, parquet: Any) -> tuple[dict[str, bool], list[int]]:
+    """Return the columns of a file and the sizes of its row groups."""
+    pa = import_extra("pyarrow", "parquet", "reading Parquet files")
+    try:
+        with open(path, "rb") as start:
+            mark = start.read(4)
+        if mark and mark != b"PAR1":
+            raise InputError(
+                f"{path}: named {Path(path).suffix} but not a Parquet file; if it is text, rename "
+                "it to .csv"
+            )
+        with parquet.ParquetFile(path) as file:
+            kinds = {
+                str(field.name): bool(
+                    pa.types.is_integer(field.type)
+                    or pa.types.is_floating(field.type)
+                    or pa.types.is_decimal(field.type)
+                )
+                for field in file.schema_arrow
+            }
+            meta = file.metadata
+            return kinds, [meta.row_group(k).num_rows for k in range(meta.num_row_groups)]
+    except FileNotFoundError as exc:
+        raise InputError(f"{path}: no such file; check the name and the folder") from exc
+    except (pa.ArrowException, OSError) as exc:
+        raise InputError(
+            f"{path}: the Parquet file is empty, broken or cut off ({shorten(exc, 100)}); "
+            "write or fetch it again, or leave it out"
+        ) from exc
+
+
+def _tell_apart(own: Mapping[str, bool], others: Mapping[str, bool], first: str) -> str:
+    """Say how the columns of a file differ from those of the first."""
+    for name in others:
+        if name not in own:
+            return f"has no column {quote(name)}, which {first} has; give files of the same columns"
+    for name in own:
+        if name not in others:
+            return f"has a column {quote(name)} that {first} lacks; give files of the same columns"
+    if list(own) != list(others):
+        return f"has its columns in another order than {first}; write them in the same order"
+    name = next(name for name in own if own[name] != others[name])
+    mine, theirs = ("numbers" if kind[name] else "no numbers" for kind in (own, others))
+    return f"column {quote(name)} holds {mine}, in {first} {theirs}; give it one type in all files"

@@ -1,0 +1,234 @@
+"""The log permanent of a large bag from histograms: of its predictions, and of its labels.
+
+The same entropic transport, correction and spreading as `kernels.grid`, on cells with masses in
+place of rows.
+"""
+
+from math import lgamma
+
+import numpy as np
+from numba import njit
+
+from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.correction import (
+    add_corrections,
+    collisions,
+    pull_corrections,
+    solve_adjoint,
+)
+from unshuffle.kernels.coupling import PRECISE, column_sums, row_sums, scale
+from unshuffle.kernels.filling import PLACES, tail_node
+
+# Cells of predictions per sigma. Laying a row on the two nodes beside it adds a sixth of a squared
+# cell of variance, whose first-order effect is taken out with that of the splines. With 16 in place
+# of 6 the value between two good fits of a million rows moves by 0.08 nats.
+FINE_PER_SIGMA = 6.0
+# Nats that the last step of a scaling may gain where no slopes are wanted.
+_ROUGH = 1e-4
+
+
+@njit(**OPTIONS)
+def place_nodes(start, size, n_tail, fine):
+    """Return the places of a histogram's nodes, one more than its cells, `fine` for a unit."""
+    nodes = np.empty(size + 2 * n_tail + 1)
+    for k in range(n_tail):
+        nodes[n_tail - 1 - k] = start - tail_node(k + 1)
+        nodes[n_tail + size + 1 + k] = start + size + tail_node(k + 1)
+    for k in range(size + 1):
+        nodes[n_tail + k] = start + k
+    return nodes / fine
+
+
+@njit(**OPTIONS)
+def share_out(cells, masses):
+    """Write the masses of nodes: each row counts at both ends of its cell, by its place in it."""
+    masses[:] = 0.0
+    for k in range(cells.shape[0]):
+        right = cells[k, 1] / PLACES
+        masses[k] += cells[k, 0] - right
+        masses[k + 1] += right
+
+
+@njit(**OPTIONS)
+def _spread_masses(values, masses, per_sigma):
+    """Return positions, masses, places and origin of the occupied nodes: see `grid.bin_values`."""
+    low = np.floor(values[0] * per_sigma) - 1.0
+    mass = np.zeros(int(values[values.size - 1] * per_sigma - low) + 3)
+    for i in range(values.size):
+        place = values[i] * per_sigma - low
+        k = int(place)
+        right = place - k
+        left = 1.0 - right
+        behind, ahead = masses[i] * left**3 / 6.0, masses[i] * right**3 / 6.0
+        mass[k - 1] += behind
+        mass[k] += masses[i] * left + ahead - 2.0 * behind
+        mass[k + 1] += masses[i] * right + behind - 2.0 * ahead
+        mass[k + 2] += ahead
+    keep = np.nonzero(mass > 0.0)[0]
+    return (low + keep) / per_sigma, mass[keep], keep, low
+
+
+@njit(**OPTIONS)
+def _stretch(values, masses, keep, low, potential, per_sigma):
+    """Return the slope of the value in the log scale of values with masses."""
+    field = np.zeros(keep[keep.size - 1] + 3)
+    field[keep] = potential
+    total = 0.0
+    for i in range(values.size):
+        place = values[i] * per_sigma - low
+        k = int(place)
+        right = place - k
+        left = 1.0 - right
+        along = 0.5 * left * left * (field[k] - field[k - 1])
+        along += (0.5 + left * right) * (field[k + 1] - field[k])
+        along += 0.5 * right * right * (field[k + 2] - field[k + 1])
+        total += masses[i] * values[i] * along * per_sigma
+    return total
+
+
+@njit(**OPTIONS)
+def _potentials(values, keep, low, potential, per_sigma, out):
+    """Write the slopes of the value in the masses of values."""
+    field = np.zeros(keep[keep.size - 1] + 3)
+    field[keep] = potential
+    for i in range(values.size):
+        place = values[i] * per_sigma - low
+        k = int(place)
+        right = place - k
+        left = 1.0 - right
+        behind, ahead = left**3 / 6.0, right**3 / 6.0
+        out[i] = behind * field[k - 1] + (left + ahead - 2.0 * behind) * field[k]
+        out[i] += (right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2]
+
+
+@njit(**SUMS)
+def _variances(band, start, ptr, z, mz, y):
+    """Return barycentres of rows and columns, and the summed variances given rows and columns."""
+    centre_z, centre_y, cols = np.empty(z.size), np.empty(y.size), np.empty(y.size)
+    row_sums(band, start, ptr, y, centre_z)
+    column_sums(band, start, ptr, z, centre_y)
+    column_sums(band, start, ptr, np.ones(z.size), cols)
+    centre_z, centre_y = centre_z / mz, centre_y / cols
+    by_row, by_column = 0.0, 0.0
+    for i in range(z.size):
+        by_row -= mz[i] * centre_z[i] * centre_z[i]
+        by_column += mz[i] * z[i] * z[i]
+    for j in range(y.size):
+        by_row += cols[j] * y[j] * y[j]
+        by_column -= cols[j] * centre_y[j] * centre_y[j]
+    return centre_z, centre_y, by_row, by_column
+
+
+@njit(**SUMS)
+def _add_pulls(band, start, ptr, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
+    """Add the slopes of the spreading's effect in log u and log v."""
+    spread_z, spread_y = spreads
+    for i in range(z.size):
+        lo, st, here, centre = ptr[i], start[i], z[i], centre_z[i]
+        total = 0.0
+        for t in range(ptr[i + 1] - lo):
+            left, right = y[st + t] - centre, here - centre_y[st + t]
+            spread = spread_z * left * left + spread_y * right * right
+            entry = -0.5 * band[lo + t] * spread
+            total += entry
+            pull_y[st + t] += entry
+        pull_z[i] += total
+
+
+@njit(**OPTIONS)
+def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_slopes, slopes):
+    """Return log(perm/n!) of exp(−(y_j − z_i)²/2) for values with masses, both ascending.
+
+    Fills the slopes in the masses of rows, and returns that in log sigma due to the labels.
+    """
+    n = label_masses.sum()
+    # The variance that cubic B-splines add, and on the rows' side that of their two nodes.
+    spread_y = 1.0 / (3.0 * per_sigma * per_sigma)
+    spread_z = spread_y + 1.0 / (6.0 * fine * fine)
+    z, mz, keep_z, low_z = _spread_masses(rows, row_masses, per_sigma)
+    y, my, keep_y, low_y = _spread_masses(labels, label_masses, per_sigma)
+    tolerance = PRECISE if wants_slopes else _ROUGH
+    value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my, tolerance)
+    qz, qy = collisions(band, start, ptr, mz, my)
+    value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)
+    centre_z, centre_y, by_row, by_column = _variances(band, start, ptr, z, mz, y)
+    value -= 0.5 * (spread_z * (by_row - n) + spread_y * (by_column - n))
+    if not wants_slopes:
+        return value, 0.0
+    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, start, ptr, qz, qy, mz, my)
+    _add_pulls(band, start, ptr, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
+    held_z, held_y = solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y)
+    _potentials(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
+    held_y += potential_y + slope_y
+    stretch = _stretch(labels, label_masses, keep_y, low_y, held_y, per_sigma)
+    return value, -stretch
+
+
+@njit(**OPTIONS)
+def match_cells(
+    cells, start, size, n_tail, factor, labels, label_masses, per_sigma, fine, wants_slopes, pulls
+):
+    """Return log(perm/n!) of a bag from the histogram of its predictions, and the labels' stretch.
+
+    A sigma has ``fine`` cells, and ``per_sigma`` nodes of the transport. ``labels`` are in units of
+    sigma and centred as the predictions are. ``factor`` is what a row counts: above one in a
+    sample. Fills the slope in a prediction (in units of sigma) that lies in each cell.
+    """
+    nodes, masses = place_nodes(start, size, n_tail, fine), np.empty(cells.shape[0] + 1)
+    share_out(cells, masses)
+    keep = np.nonzero(masses > 0.0)[0]
+    slopes = np.zeros(keep.size)
+    value, stretch = match_masses(
+        nodes[keep],
+        factor * masses[keep],
+        labels,
+        label_masses,
+        per_sigma,
+        fine,
+        wants_slopes,
+        slopes,
+    )
+    if wants_slopes:
+        field = np.zeros(nodes.size)
+        field[keep] = slopes
+        for k in range(pulls.size):
+            pulls[k] = 0.0
+            if cells[k, 0] > 0:
+                pulls[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
+    return value, stretch
+
+
+@njit(**OPTIONS)
+def match_histograms(
+    cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
+    per_sigma, fine, wants_slopes,
+):  # fmt: skip
+    """Return the summed log(perm/n!) of bags, its slope in log sigma due to labels, and pulls.
+
+    Bag r has the cells of `fill_sums` from ``bases[r]`` on and counts where ``factors[r]`` is
+    above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
+    x (1 + 2 c z) and times z².
+    """
+    n_bags, width = bases.size, cells.shape[1]
+    pulls = np.zeros((n_bags, width - 1))
+    value, stretch = 0.0, 0.0
+    for r in range(n_bags):
+        if factors[r] == 0.0:
+            continue
+        own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
+        slopes = np.empty(own.shape[0])
+        part = slice(label_offsets[r], label_offsets[r + 1])
+        bag_value, bag_stretch = match_cells(
+            own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
+            per_sigma, fine, wants_slopes, slopes,
+        )  # fmt: skip
+        value += bag_value
+        stretch += bag_stretch
+        if not wants_slopes:
+            continue
+        for k in range(own.shape[0]):
+            if own[k, 0] > 0:
+                pulls[r, 0] += slopes[k] * own[k, 0]
+                for j in range(2, width):
+                    pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
+    return value, stretch, pulls

@@ -1,0 +1,174 @@
+"""From the first pass over blocks to posteriors: of all rows, and of a sample that is searched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from unshuffle.core.first_pass import FirstPass, RowSample
+from unshuffle.core.label_cells import LabelCells
+from unshuffle.core.noise import Noise
+from unshuffle.core.scaling import Scaling
+from unshuffle.core.sources import ArraySource
+from unshuffle.posterior.bag_means import BagMeans
+from unshuffle.posterior.block_target import BlockTarget, HistogramShapes
+from unshuffle.posterior.columns import Columns, split_noise
+from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
+
+# Labels closer than this (in spreads of all labels) are one: far below any noise that so many
+# labels leave unknown, and a few thousand are left of a bag.
+_SAME_LABEL = 1.0 / 512.0
+# Bins of a bag's labels in the checks of the fit.
+_BIN = 1.0 / 128.0
+# A bag with fewer rows in the sample has no shape there.
+_LEAST_SAMPLED = 20
+# Rows of a sample stand for others, so that their law is known only as well as they tell it: the
+# share at which separate samples count (see `posterior.shapes`).
+_SAMPLED = 0.15
+
+
+def standardise_pass(first: FirstPass, has_intercept: bool) -> Scaling:
+    """Return the standard units of data in blocks: see `core.scaling`."""
+    centre = first.mean if has_intercept else np.zeros(len(first.base))
+    scale = first.spreads(centre)
+    scale[(scale <= 1e-14 * np.abs(centre)) | (first.reach == 0.0) & has_intercept] = 0.0
+    label_centre = first.label_mean if has_intercept else 0.0
+    label_scale = first.label_spread(label_centre)
+    if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
+        label_scale = abs(label_centre) or 1.0
+    return Scaling(centre, scale, label_centre, label_scale, has_intercept)
+
+
+def pose_blocks(
+    first: FirstPass,
+    scaling: Scaling,
+    noise: Noise | None,
+    options: Settings,
+    n_jobs: int | None = None,
+) -> tuple[BlockTarget, Columns] | None:
+    """Return the posterior of all rows in standard units; None where no column or label varies."""
+    has_intercept = scaling.has_intercept
+    is_kept = scaling.scale > 0
+    if not is_kept.any() or (has_intercept and np.ptp(first.label_ends) == 0):
+        return None
+    known, shift = split_noise(noise, LOG_SIGMA_MIN)
+    means, squares, cubes = first.moments(scaling.centre, scaling.scale)
+    kept = np.flatnonzero(is_kept)
+    means, squares = means[:, kept], squares[:, kept][:, :, kept]
+    shares = first.sizes / first.n
+    covariance = np.einsum("r,rjk->jk", shares, squares)
+    sizes = first.sizes.astype(float)
+    label_means = first.label_means(scaling.label_centre) / scaling.label_scale
+    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
+    values -= np.repeat(label_means, np.diff(offsets))
+    shapes = HistogramShapes(
+        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares
+    )
+    third = np.empty((0, 0, 0))
+    if options.curve_scale > 0.0 and len(sizes) > 1:
+        third = _find_third(first, scaling, cubes, kept)
+        third = third - np.einsum("r,rj->j", shares, means)[:, None, None] * covariance
+    target = BlockTarget(
+        rows=np.empty((len(kept), 0)),
+        masses=np.empty(0),
+        offsets=np.zeros(len(sizes) + 1, np.int64),
+        bag_rows=means,
+        bag_labels=label_means - (0.0 if has_intercept else shift),
+        covariance=covariance,
+        shapes=shapes,
+        means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept),
+        log_sigma=known,
+        options=options,
+        third=third,
+        n_jobs=n_jobs,
+        source=first.source,
+        kept=kept,
+        centre=scaling.centre,
+        factor=np.where(is_kept, 1.0 / np.where(is_kept, scaling.scale, 1.0), 0.0),
+        bag_squares=squares,
+        label_bins=_bin_labels(first.cells, scaling),
+    )
+    return target, Columns(is_kept, has_intercept, shift)
+
+
+def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
+    """Return the posterior of the sampled rows: shapes count less, the means of bags are exact."""
+    rows = (sample.rows - target.centre) * target.factor
+    rows = rows[:, target.kept]
+    n_bags, counts = target.n_bags, sample.counts.astype(float)
+    totals = np.bincount(sample.codes, counts, n_bags)
+    n_rows = np.bincount(sample.codes, minlength=n_bags)
+    per = np.maximum(totals, 1.0)
+    means = np.stack(
+        [np.bincount(sample.codes, counts * column, n_bags) for column in rows.T], axis=1
+    )
+    squares = np.stack(
+        [
+            np.bincount(sample.codes, counts * left * right, n_bags)
+            for left in rows.T
+            for right in rows.T
+        ],
+        axis=1,
+    )
+    p = rows.shape[1]
+    shapes = target.shapes
+    is_told = (n_rows >= _LEAST_SAMPLED) & (shapes.factors > 0)
+    source = ArraySource(
+        sample.rows, np.zeros(len(rows)), sample.codes, n_bags, None, sample.counts
+    )
+    return replace(
+        target,
+        source=source,
+        power=min(1.0, _SAMPLED * len(rows) / target.n),
+        shapes=replace(
+            shapes,
+            factors=np.where(is_told, shapes.sizes / per, 0.0),
+            row_means=means / per[:, None],
+            row_squares=(squares / per[:, None]).reshape(n_bags, p, p),
+        ),
+    )
+
+
+def _merge_near(
+    cells: LabelCells, scaling: Scaling, width: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return standardised labels with masses, those closer than a width as one, and offsets."""
+    values = cells.moved(scaling.label_centre, scaling.label_scale)
+    firsts, offsets = _group(cells, np.floor(values / width))
+    masses = np.add.reduceat(cells.counts, firsts).astype(float)
+    return np.add.reduceat(values * cells.counts, firsts) / masses, masses, offsets
+
+
+def _bin_labels(
+    cells: LabelCells, scaling: Scaling
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return ends and counts of standardised labels, in bins a 128th of a spread wide."""
+    values = cells.moved(scaling.label_centre, scaling.label_scale)
+    firsts, offsets = _group(cells, np.floor(values / _BIN))
+    lasts = np.append(firsts[1:], len(values)) - 1
+    low, high = (
+        (ends - scaling.label_centre) / scaling.label_scale
+        for ends in (cells.lows[firsts], cells.highs[lasts])
+    )
+    return low, high, np.add.reduceat(cells.counts, firsts).astype(float), offsets
+
+
+def _group(cells: LabelCells, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where runs of equal keys inside bags begin, and the bags' offsets among the runs."""
+    bag = cells.bag_of_cell
+    firsts = np.flatnonzero(np.append(True, (np.diff(keys) != 0) | (np.diff(bag) != 0)))
+    n_bags = len(cells.offsets) - 1
+    return firsts, np.concatenate([[0], np.cumsum(np.bincount(bag[firsts], minlength=n_bags))])
+
+
+def _find_third(
+    first: FirstPass, scaling: Scaling, cubes: np.ndarray, kept: np.ndarray
+) -> np.ndarray:
+    """Return the pooled third moments, of many columns those of the sample."""
+    if cubes.size:
+        return cubes[np.ix_(kept, kept, kept)]
+    sample = first.sample
+    rows = ((sample.rows - scaling.centre)[:, kept]) / scaling.scale[kept]
+    shares = sample.counts / sample.counts.sum()
+    return np.stack([np.einsum("i,ik,il->kl", shares * column, rows, rows) for column in rows.T])

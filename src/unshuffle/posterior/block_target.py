@@ -1,0 +1,367 @@
+"""The posterior of data in blocks: many points a pass, from histograms of their predictions.
+
+Value and gradient of a bag's shape follow from the histogram of its predictions, on cells of a
+fraction of σ, with the sums of slopes in each cell; the labels enter as cells once for all. A row
+in cell k counts at its two nodes, so that its slope is the difference of the nodes' potentials:
+the gradient is that of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import exp, floor, log2
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from unshuffle import kernels
+from unshuffle.core.products import multiply
+from unshuffle.core.sources import Block, Source
+from unshuffle.core.threads import map_all
+from unshuffle.kernels.filling import TAIL
+from unshuffle.kernels.grid import CELLS_PER_SIGMA
+from unshuffle.kernels.histograms import FINE_PER_SIGMA
+from unshuffle.posterior.model import Result, Steps, Target
+from unshuffle.posterior.shapes import Shapes
+
+# The even cells of a bag's predictions reach so many of their sds to either side; further out they
+# widen. At 10 no normal and no exponential column leaves them.
+_WINDOW = 10.0
+# All histograms of a pass, those of every thread together: points beyond wait for the next pass.
+_MEMORY = 12e6
+# Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
+# 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
+_MOST_CELLS = 200_000
+# Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
+# left of the error of binning is of fourth order in a node's width and grows with the labels, while
+# what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
+# of exponential columns by 3 nats, 4 nodes by a tenth of it.
+_FEW_LABELS = 1e5
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramShapes(Shapes):
+    """The labels of bags as cells, centred in each bag: what shapes need beside the rows.
+
+    `factors` say how often a row counts (more than once in a sample, never where a bag has no
+    shape), `row_means` and `row_squares` are the bags' moments of the rows that are counted.
+    """
+
+    values: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    factors: np.ndarray
+    row_means: np.ndarray
+    row_squares: np.ndarray
+    is_centred = True
+    approximate = 1.0
+
+    @property
+    def worth(self) -> np.ndarray:  # type: ignore[override]
+        """Number of labels of each bag."""
+        return self.sizes
+
+    def evaluate(
+        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> tuple[float, np.ndarray, float]:
+        raise NotImplementedError("shapes of blocks are evaluated by their target")
+
+    def evaluate_many(
+        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
+    ) -> np.ndarray:
+        raise NotImplementedError("shapes of blocks are evaluated by their target")
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Where the histograms of some points lie: see `kernels.fill_sums`."""
+
+    weights: np.ndarray
+    curves: np.ndarray
+    log_sigmas: np.ndarray
+    per_cell: np.ndarray
+    means: np.ndarray
+    squares: np.ndarray
+    lows: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+    tails: np.ndarray
+    units: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Cells of every point."""
+        return np.asarray((self.sizes + 2 * self.tails).sum(axis=1))
+
+    def part(self, points: slice) -> _Grid:
+        """Return some of the points."""
+        return _Grid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
+
+    @property
+    def bases(self) -> np.ndarray:
+        """Where each bag of each point begins."""
+        lengths = self.sizes + 2 * self.tails
+        ends = np.cumsum(lengths.ravel())
+        return (ends - lengths.ravel()).reshape(lengths.shape)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlockTarget(Target):
+    """The posterior of rows in blocks; `rows` of the plain target is empty.
+
+    `kept` are the columns of the source that vary, standardised by `centre` and `factor` (which is
+    zero elsewhere). Bags have second moments `bag_squares` in standard units. `atom_offsets` place
+    the atoms of `predict`.
+    """
+
+    source: Source
+    kept: np.ndarray
+    centre: np.ndarray
+    factor: np.ndarray
+    bag_squares: np.ndarray
+    shapes: HistogramShapes
+    label_bins: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+    @property
+    def nodes_per_sigma(self) -> float:
+        """Nodes of the transport: the more, the more labels count."""
+        return float(CELLS_PER_SIGMA * max(1.0, self.power * self.n / _FEW_LABELS) ** 0.25)
+
+    def likelihood(
+        self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
+    ) -> tuple[float, np.ndarray, float]:
+        return self._combine(w, log_sigma, curve, *self._shape([(w, log_sigma, curve)], True)[0])
+
+    def likelihoods(
+        self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> list[tuple[float, np.ndarray, float]]:
+        """Return the likelihood of straight laws at many weights: one pass."""
+        points = [(w, log_sigma, 0.0) for w in weights]
+        found = self._shape(points, wants_slopes)
+        return [self._combine(*each, *shape) for each, shape in zip(points, found, strict=True)]
+
+    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches side by side: what they ask for at a time is one pass."""
+        results: dict[int, Any] = {}
+        asked = {i: next(step) for i, step in enumerate(steps)}
+        while asked:
+            places = list(asked)
+            points = [(*self.split(asked[i][0]), self.curve(asked[i][0])) for i in places]
+            found = self._shape(points, True)
+            for i, point, shape in zip(places, points, found, strict=True):
+                theta, tilt = asked.pop(i)
+                answer = self.add_prior(theta, tilt, self._combine(*point, *shape))
+                try:
+                    asked[i] = steps[i].send(answer)
+                except StopIteration as end:
+                    results[i] = end.value
+        return [results[i] for i in range(len(steps))]
+
+    def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
+        """Return the parts of many points; filling is cheap far from any fit, and has no floor."""
+        law = self.read_points(x)
+        inside = np.flatnonzero(law.is_inside)
+        points = [(law.w[k], float(law.log_sigmas[k]), float(law.curves[k])) for k in inside]
+        shapes = np.full(len(x), -np.inf)
+        shapes[inside] = [found[0] for found in self._shape(points, False)]
+        gaps = self.bag_labels - np.array(
+            [self._bag_predictions(w, c) for w, c in zip(law.w, law.curves, strict=True)]
+        )
+        means = self.means.evaluate_many(gaps, np.zeros(gaps.shape), law.log_sigmas)
+        return law.join(shapes, means)
+
+    def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
+        w, log_sigma = self.split(theta)
+        means = self._bag_predictions(w, self.curve(theta))
+        return self.means.offset_law(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
+
+    def bag_laws(
+        self, theta: np.ndarray, n_atoms: int
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield the labels of each bag, and the nodes of its predictions with their shares."""
+        w, log_sigma = self.split(theta)
+        curve = self.curve(theta)
+        grid = self._lay_out([(w, log_sigma, curve)])
+        cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
+        fine = float(grid.per_cell[0])
+        for r, mean in enumerate(self._bag_predictions(w, curve)):
+            size, n_tail = grid.sizes[0, r], grid.tails[0, r]
+            own = cells[bases[r] : bases[r] + size + 2 * n_tail]
+            nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail, fine)
+            masses = np.empty(len(nodes))
+            kernels.share_out(own, masses)
+            keep = masses > 0
+            atoms = mean + nodes[keep]
+            yield slice(offsets[r], offsets[r + 1]), atoms, masses[keep] / masses.sum()
+
+    def prediction_spread(self, theta: np.ndarray) -> float:
+        w = theta[: self.p]
+        return float(np.sqrt(w @ self.covariance @ w))
+
+    def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self.label_bins
+
+    def _bag_predictions(self, w: np.ndarray, curve: float) -> np.ndarray:
+        """Return the mean prediction of every bag."""
+        total = float(w @ self.covariance @ w)
+        squares = np.einsum("rjk,j,k->r", self.bag_squares, w, w)
+        return multiply(self.bag_rows, w) + curve * (squares - total)
+
+    def _weigh_means(
+        self, w: np.ndarray, log_sigma: float, curve: float
+    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        gaps = self.bag_labels - self._bag_predictions(w, curve)
+        return self.means.evaluate(gaps, np.zeros(self.n_bags), log_sigma)
+
+    def _combine(
+        self,
+        w: np.ndarray,
+        log_sigma: float,
+        curve: float,
+        value: float,
+        gradient: np.ndarray,
+        slope: float,
+    ) -> tuple[float, np.ndarray, float]:
+        """Return the log likelihood of shapes and means, and its slopes in (w, c) and log sigma."""
+        other, by_gap, _, other_slope = self._weigh_means(w, log_sigma, curve)
+        pull = self.covariance @ w
+        along = np.einsum("rjk,k->rj", self.bag_squares, w) - pull
+        slopes = self.bag_rows + 2.0 * curve * along
+        others = -(slopes * by_gap[:, None]).sum(axis=0)
+        if self.has_curve:
+            bend = np.einsum("rjk,j,k->r", self.bag_squares, w, w) - float(w @ pull)
+            others = np.append(others, -float((bend * by_gap).sum()))
+        return (
+            self.power * value + other,
+            self.power * gradient + others,
+            self.power * slope + other_slope,
+        )
+
+    def _shape(
+        self, points: list[tuple[np.ndarray, float, float]], wants_slopes: bool
+    ) -> list[tuple[float, np.ndarray, float]]:
+        """Return value, slopes in (w, c) and in log sigma of the shapes at every point."""
+        self.evaluations.add(len(points))
+        if not points:
+            return []
+        grid, found = self._lay_out(points), []
+        width = self.source.d + 3 if wants_slopes else 2
+        room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
+        start = 0
+        while start < len(grid):
+            fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
+            part = grid.part(slice(start, start + max(fits, 1)))
+            match = partial(
+                self._match, part, self._fill(part, wants_slopes), part.bases, wants_slopes
+            )
+            found += map_all(match, range(len(part)), self.n_jobs)
+            start += len(part)
+        return found
+
+    def _match(
+        self, grid: _Grid, cells: np.ndarray, bases: np.ndarray, wants_slopes: bool, p: int
+    ) -> tuple[float, np.ndarray, float]:
+        """Return value and slopes of the shapes at one point from its histograms."""
+        shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
+        sigma, w = exp(log_sigma), grid.weights[p][self.kept]
+        fine = float(grid.per_cell[p]) * sigma
+        value, stretch, pulls = kernels.match_histograms(
+            cells, bases[p], grid.lows[p], grid.sizes[p], grid.tails[p], shapes.factors,
+            shapes.values / sigma, shapes.masses, shapes.offsets, grid.units[p],
+            self.nodes_per_sigma * fine / FINE_PER_SIGMA, fine, wants_slopes,
+        )  # fmt: skip
+        inner = float((shapes.sizes - 1.0)[shapes.factors > 0].sum())
+        value -= inner * log_sigma
+        gradient = np.zeros(self.p + self.has_curve)
+        if not wants_slopes:
+            return value, gradient, 0.0
+        ones, by_x, by_square = pulls[:, 0], pulls[:, 1:-1][:, self.kept], pulls[:, -1]
+        along = np.einsum("rjk,k->rj", shapes.row_squares, w)
+        centres = shapes.row_means + 2.0 * curve * along
+        gradient[: self.p] = (by_x - ones[:, None] * centres).sum(axis=0) / sigma
+        if self.has_curve:
+            gradient[-1] = float((by_square - ones * grid.squares[p]).sum()) / sigma
+        values = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
+        return value, gradient, stretch - float(values.sum()) / sigma - inner
+
+    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> _Grid:
+        """Choose the cells of every bag's predictions at every point."""
+        shapes, sizes = self.shapes, np.maximum(self.shapes.sizes, 1.0)
+        w = np.array([point[0] for point in points])
+        log_sigmas, curves = (np.array([point[k] for point in points]) for k in (1, 2))
+        straight = multiply(w, shapes.row_means.T)
+        squares = np.einsum("rjk,pj,pk->pr", shapes.row_squares, w, w)
+        sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
+        means = straight + curves[:, None] * squares
+        reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
+        low, high = _bend_range(straight, reach, curves[:, None])
+        most = max(_MOST_CELLS / self.n_bags, 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
+        per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
+        lows = np.floor((low - means) * per_cell[:, None]) - 1.0
+        counts = np.ceil((high - means) * per_cell[:, None]) + 1.0 - lows
+        # No row lies further from the mean than √n sds, and its square no further than n.
+        farthest = np.sqrt(sizes) * sds
+        farthest = farthest + np.abs(curves[:, None]) * (farthest + np.abs(straight)) ** 2
+        beyond = np.log1p(farthest * per_cell[:, None] / TAIL)
+        total = np.einsum("jk,pj,pk->p", self.covariance, w, w)
+        largest = np.maximum(1.0 + 2.0 * np.abs(curves) * np.sqrt(total), total)
+        n = float(sizes.sum()) * max(1.0, float(np.einsum("jj->j", self.covariance).max()))
+        units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
+        full = np.zeros((len(w), self.source.d))
+        full[:, self.kept] = w
+        return _Grid(
+            weights=full,
+            curves=curves,
+            log_sigmas=log_sigmas,
+            per_cell=per_cell,
+            means=means,
+            squares=squares,
+            lows=lows,
+            starts=means * per_cell[:, None] + lows,
+            sizes=counts.astype(np.int64),
+            tails=(np.ceil(TAIL * beyond) + 1).astype(np.int64),
+            units=units,
+        )
+
+    def _fill(self, grid: _Grid, wants_slopes: bool) -> np.ndarray:
+        """Take one pass over the rows; return the cells of all histograms."""
+        bases, n_bags = grid.bases, self.n_bags
+        width = self.source.d + 3 if wants_slopes else 2
+        units = (grid.units,) if wants_slopes else ()
+        fill = kernels.fill_sums if wants_slopes else kernels.fill_counts
+
+        def start() -> np.ndarray:
+            return np.zeros((int(grid.lengths.sum()), width), np.int64)
+
+        def add(total: np.ndarray, block: Block) -> None:
+            order, ends = kernels.order_by_bag(block.codes, n_bags)
+            fill(
+                block.X, order, ends, block.masses, self.centre, self.factor, grid.weights,
+                grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails, bases, *units,
+                total,
+            )  # fmt: skip
+
+        def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
+            total += other
+            return total
+
+        return self.source.map_reduce(start, add, merge)
+
+
+def _bend_range(
+    middle: np.ndarray, reach: np.ndarray, curve: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return least and largest z + c z² for z within reach of a middle."""
+    ends = [middle - reach, middle + reach]
+    with np.errstate(divide="ignore"):
+        turn = np.where(curve != 0.0, -0.5 / np.where(curve != 0.0, curve, 1.0), np.inf)
+    ends.append(np.clip(turn, ends[0], ends[1]))
+    values = np.stack([z + curve * z * z for z in ends])
+    return values.min(axis=0), values.max(axis=0)

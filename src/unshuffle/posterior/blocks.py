@@ -1,0 +1,150 @@
+"""The likelihood at any size: a search on a sample of rows, and a few passes over all of them.
+
+A sample of rows cannot give the answer (labels cannot be sampled with "their" rows), but it shows
+where to look. Whatever it finds is climbed from on all rows, and the posterior is sampled there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+
+from unshuffle.core.bags import Bags
+from unshuffle.core.first_pass import FirstPass, RowSample
+from unshuffle.core.labels import Labels
+from unshuffle.core.losses import Squared
+from unshuffle.core.noise import Noise
+from unshuffle.core.options import BagOffsets
+from unshuffle.core.pairing import Draws
+from unshuffle.core.penalties import no_penalty
+from unshuffle.core.problem import Problem
+from unshuffle.core.rows import Rows
+from unshuffle.core.scaling import Scaling
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort
+from unshuffle.posterior.block_posing import pose_blocks, pose_sample
+from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.posterior.columns import Plain, answer_nothing
+from unshuffle.posterior.likelihood import answer
+from unshuffle.posterior.modes import (
+    ANNEALING,
+    OVERSTEP,
+    Mode,
+    climb_all,
+    count_starts,
+    draw_starts,
+    keep_distinct,
+)
+from unshuffle.posterior.offsets import declare_offsets
+from unshuffle.posterior.options import Settings
+from unshuffle.solvers import multistart
+
+# Answers of the sample that are climbed from on all rows, and least-squares answers beside them.
+_N_CANDIDATES, _N_FITTED = 10, 4
+# Rows of the sample on which least squares looks for answers.
+_LEAST_SQUARES_ROWS = 4000
+
+
+def solve_blocks(
+    first: FirstPass,
+    scaling: Scaling,
+    noise: Noise | None,
+    options: Settings,
+    rng: np.random.Generator,
+    effort: Effort,
+    known: BagOffsets,
+) -> Solution:
+    """Sample the posterior of data in blocks, in standard units.
+
+    `known` is what is known of offsets between bags.
+    """
+    if effort.n_starts is not None:
+        options = replace(options, n_starts=effort.n_starts)
+    posed = pose_blocks(first, scaling, noise, options, effort.n_jobs)
+    if posed is None:
+        return _answer_nothing(first, scaling, noise)
+    target, columns = posed
+    target = declare_offsets(target, known)
+    effort.report("looking for modes", 0.0)
+    sample = pose_sample(target, first.sample)
+    starts = [theta for _, theta in _search(sample, rng)]
+    starts += _fit_least_squares(sample, first.sample, rng, effort)
+    effort.report("looking for modes", 0.5)
+    climbed = climb_all(target, starts, 1.0)
+    modes = keep_distinct(target, climbed, options.n_components)
+    effort.report("looking for modes", 1.0)
+    found = answer(target, columns, modes, rng, effort)
+    reached = (
+        f"Reached by a search on {len(first.sample.hashes)} sampled rows, from there on all "
+        f"{first.n} rows ({target.evaluations.n} points in blocks)."
+    )
+    return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
+
+
+def _answer_nothing(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+    """Answer where no column or no label varies."""
+    has_intercept = scaling.has_intercept
+    mean = (first.label_mean - scaling.label_centre) / scaling.label_scale
+    centre = first.label_mean if has_intercept else 0.0
+    square = first.n * (first.label_spread(centre) / scaling.label_scale) ** 2
+    plain = Plain(
+        n=first.n,
+        d=len(scaling.scale) + has_intercept,
+        mean=mean,
+        square=square,
+        varies=bool(np.ptp(first.label_ends) > 0),
+        has_columns=bool((scaling.scale > 0).any()),
+    )
+    return answer_nothing(plain, has_intercept, noise)
+
+
+def _search(sample: BlockTarget, rng: np.random.Generator) -> list[Mode]:
+    """Anneal many starts on the sample side by side, and climb from the best."""
+    o, p = sample.options, sample.p
+    variance = o.weight_scale**2
+    between = (sample.bag_rows * sample.sizes[:, None]).T @ sample.bag_rows
+    information = sample.power * sample.n * sample.covariance + between
+    w = draw_starts(sample, count_starts(sample), rng)
+    for share in ANNEALING:
+        solver = np.linalg.inv(information / share + np.eye(p) / variance)
+        slopes = [found[1][:p] for found in sample.likelihoods(w, 0.5 * log(share), True)]
+        w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, np.array(slopes) - w / variance)
+    level = 0.5 * log(ANNEALING[-1])
+    values = [found[0] for found in sample.likelihoods(w, level, False)]
+    ends = [
+        (value - 0.5 * float(each @ each) / variance, each)
+        for value, each in zip(values, w, strict=True)
+    ]
+    best = keep_distinct(sample, ends, o.n_refined)
+    climbed = climb_all(sample, [sample.join(each, level) for _, each in best], 1.0)
+    return keep_distinct(sample, climbed, _N_CANDIDATES)
+
+
+def _fit_least_squares(
+    target: BlockTarget, sample: RowSample, rng: np.random.Generator, effort: Effort
+) -> list[np.ndarray]:
+    """Return points at the least-squares answers of some sampled rows and all labels."""
+    chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
+    chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
+    rows = ((sample.rows[chosen] - target.centre) * target.factor)[:, target.kept]
+    codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
+    low, high, counts, offsets = target.label_bins
+    parts = [np.arange(offsets[r], offsets[r + 1]) for r in bags]
+    take = np.concatenate(parts)
+    y = 0.5 * (low + high)[take]
+    ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    starts = np.concatenate([np.searchsorted(codes, bags), [len(codes)]])
+    masses = sample.counts[chosen].astype(float)
+    bags_of_sample = Bags(
+        Rows(np.asfortranarray(rows), masses, starts, np.arange(len(rows))),
+        Labels(y, y, counts[take], ends, np.arange(len(y))),
+        Draws(),
+    )
+    problem = Problem(bags_of_sample, Squared(), None, no_penalty(target.p))
+    found = multistart.solve(problem, rng, replace(effort, n_starts=None))
+    return [
+        target.join(each.weights, 0.5 * log(min(max(each.value, 1e-4), 1.0)))
+        for each in found.candidates[:_N_FITTED]
+    ]

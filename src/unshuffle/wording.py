@@ -1,0 +1,41 @@
+"""How numbers are written for reading, the same everywhere."""
+
+from __future__ import annotations
+
+import math
+
+# A probability below this rests on so few draws that its digits mean nothing.
+LEAST_PROBABILITY = 0.001
+
+
+def show_number(value: float | None) -> str:
+    """Write four digits that count, and a dash where there is no number.
+
+    >>> show_number(1234.56), show_number(None), show_number(math.inf)
+    ('1235', '–', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:.4g}"
+
+
+def show_probability(value: float | None) -> str:
+    """Write three digits after the point, and that it is tiny where none of them would count.
+
+    >>> show_probability(0.25), show_probability(1e-9), show_probability(None)
+    ('0.250', '< 0.001', '–')
+    """
+    if value is None:
+        return "–"
+    return f"< {LEAST_PROBABILITY}" if value < LEAST_PROBABILITY else f"{value:.3f}"
+
+
+def list_names(names: list[str], limit: int) -> str:
+    """Write names one after the other, the first of them where there are many.
+
+    >>> list_names(["a", "b", "c"], 5), list_names(["a", "b", "c", "d"], 2)
+    ('a, b, c', 'a, b and 2 more')
+    """
+    if len(names) <= limit:
+        return ", ".join(names)
+    return f"{', '.join(names[:limit])} and {len(names) - limit} more"

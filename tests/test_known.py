@@ -1,0 +1,299 @@
+"""Laws of what is known of each weight, what cannot be separated, and what is said of both."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from unshuffle import ModelMisfitWarning, ShuffledLinearRegression, make_shuffled
+from unshuffle.answers.fit import warn_once
+from unshuffle.answers.known import KNOWN_RULE, doubtful_weights, find_inseparable, judge_weights
+from unshuffle.answers.summary import summarise
+from unshuffle.answers.verdict import Facts
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior, StudentT
+
+NAMES = ("a", "b", "c", "intercept")
+
+
+def make_solution(draws, estimate=None, status=Status.POSTERIOR, misfits=(), **options):
+    draws = np.asarray(draws, dtype=float)
+    posterior = Posterior(draws, np.ones(len(draws)), np.ones(len(draws)), **options)
+    estimate = posterior.mean if estimate is None else np.asarray(estimate, dtype=float)
+    best = Candidate(estimate, 0.0, share=1.0)
+    return Solution((best,), status, estimate=estimate, uncertainty=posterior, misfits=misfits)
+
+
+def summary_of(solution, names=NAMES, scales=None, sources=None):
+    scales = np.ones(len(names) - 1) if scales is None else scales
+    facts = Facts("likelihood", names, scales, 60, 6, 1.0, sources=sources)
+    return summarise(solution, facts, 0.95)
+
+
+def judge_by_counting(draws, estimate):
+    """Return what is known by sorting and counting draws, one weight."""
+    ordered = sorted(draws)
+    n_tail = len(ordered) // 40
+    low, high = ordered[n_tail], ordered[-1 - n_tail]
+    n_negative, n_positive = sum(x <= 0 for x in draws), sum(x >= 0 for x in draws)
+    if min(n_negative, n_positive) > n_tail:
+        return "no"
+    return "sign and size" if high - low <= abs(estimate) else "sign"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_known_agrees_with_counting_draws(seed):
+    rng = np.random.default_rng(seed)
+    # Skewed, heavy-tailed, bimodal and plain; far from zero and near it, on either side.
+    shapes = np.column_stack(
+        [
+            rng.exponential(size=4000) - 1.0,
+            rng.standard_t(3, size=4000),
+            rng.choice([-1.0, 1.0], 4000) + 0.3 * rng.normal(size=4000),
+            rng.normal(size=4000),
+        ]
+    )
+    centre = rng.choice([-1.0, 1.0], 4) * rng.uniform(0.2, 9.0, 4)
+    draws = shapes + centre
+    solution = make_solution(draws)
+    expected = tuple(map(judge_by_counting, draws.T, solution.weights))
+    assert judge_weights(solution) == expected
+    # Units and sign of a column change nothing.
+    assert judge_weights(make_solution(draws * [1e-9, -3.0, 1e150, -1.0])) == expected
+
+
+def test_every_kind_of_knowledge_is_met_above():
+    found = set()
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        draws = rng.normal(size=(4000, 4)) + rng.uniform(0.2, 9.0, 4)
+        found |= set(judge_weights(make_solution(draws)))
+    assert found == {"sign and size", "sign", "no"}
+
+
+def test_a_posterior_that_was_not_explored_knows_nothing():
+    draws = 5.0 + 0.01 * np.random.default_rng(0).normal(size=(500, 3))
+    assert judge_weights(make_solution(draws)) == ("sign and size",) * 3
+    assert judge_weights(make_solution(draws, is_thin=True)) == ("no",) * 3
+    assert judge_weights(make_solution(draws, unknown=(1,))) == (
+        "sign and size",
+        "no",
+        "sign and size",
+    )
+
+
+def test_an_interval_that_its_estimate_lies_outside_of_tells_nothing():
+    draws = 5.0 + 0.01 * np.random.default_rng(0).normal(size=(500, 1))
+    assert judge_weights(make_solution(draws, estimate=[-5.0])) == ("no",)
+    assert judge_weights(make_solution(draws, estimate=[9.0])) == ("no",)
+
+
+def test_textbook_intervals_are_judged_by_the_same_rule_and_others_not_at_all():
+    # With 30 degrees of freedom a 95 % interval reaches 2.04 sd.
+    weights = np.array([1.0, 1.0, 1.0])
+    spreads = np.diag([0.5 / 2.05, 0.98 / 2.04, 1.02 / 2.04])
+    best = (Candidate(weights, 0.0),)
+    for dof, expected in ((30, ("sign and size", "sign", "no")), (0, (None,) * 3)):
+        unsure = StudentT(weights, spreads, dof, 1.0)
+        assert judge_weights(Solution(best, Status.EXACT, uncertainty=unsure)) == expected
+    assert judge_weights(Solution(best, Status.EXACT)) == (None,) * 3
+
+
+def test_table_frame_dictionary_and_latex_say_the_same():
+    pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    draws = np.array([5.0, 2.0, 0.1, 3.0]) + np.array([0.1, 0.8, 1.0, 0.1]) * rng.normal(
+        size=(4000, 4)
+    )
+    summary = summary_of(make_solution(draws))
+    known = ["sign and size", "sign", "no", "sign and size"]
+    assert [row.known for row in summary.rows] == known
+    assert summary.to_frame()["known"].tolist() == known
+    entries = summary.to_dict()
+    assert [entry["known"] for entry in entries["coefficients"].values()] == known[:3]
+    assert entries["intercept"]["known"] == "sign and size"
+    assert entries["known_rule"] == KNOWN_RULE and KNOWN_RULE in str(summary)
+    for name, kind in zip(NAMES, known, strict=True):
+        (line,) = [x for x in str(summary).splitlines() if x.startswith(f"{name} ")]
+        assert line.endswith(f"  {kind}")
+        (line,) = [x for x in summary.to_latex().splitlines() if x.startswith(f"{name} &")]
+        assert line.endswith(rf"& {kind} \\")
+    sentence = "Sign and size are known of a; only the sign is known of b; not even the sign is "
+    assert f"{sentence}known of c." in summary.verdict
+
+
+def test_what_is_known_does_not_change_with_the_level_shown():
+    rng = np.random.default_rng(0)
+    solution = make_solution(2.2 + rng.normal(size=(4000, 2)))
+    facts = Facts("likelihood", ("a", "intercept"), np.ones(1), 60, 6, 1.0)
+    shown = [summarise(solution, facts, level) for level in (0.5, 0.95, 0.999)]
+    assert len({summary.rows[0].low for summary in shown}) == 3
+    assert {summary.rows[0].known for summary in shown} == {"sign"}
+
+
+# ---- what cannot be separated --------------------------------------------------------------------
+
+
+def slanted(rng, together, width=1.0):
+    """Return draws of two weights whose sum is 2 and whose difference is open."""
+    step = width * rng.normal(size=(4000, 1)) * [1.0, -1.0]
+    return 1.0 + step + together * rng.normal(size=(4000, 2))
+
+
+def separate(draws, scales=None, sources=NAMES, **options):
+    scales = np.ones(draws.shape[1] - 1) if scales is None else scales
+    return find_inseparable(make_solution(draws, **options), scales, NAMES, sources)
+
+
+def test_two_weights_of_which_only_the_sum_is_known_are_not_separated():
+    rng = np.random.default_rng(0)
+    rest = np.column_stack([5.0 + 0.1 * rng.normal(size=4000), rng.normal(size=4000)])
+    draws = np.column_stack([slanted(rng, 0.1), rest])
+    assert separate(draws) == (("a", "b"),)
+    assert "Cannot separate a from b: " in " ".join(summary_of(make_solution(draws)).verdict)
+    # Units of the columns change nothing, nor does the sign of one.
+    units = np.array([1e6, 1e-3, -1.0])
+    assert separate(draws * [*(1 / units), 1.0], np.abs(units)) == (("a", "b"),)
+    # Levels of one category go by its name, and by their own only against each other.
+    assert separate(draws, sources=("sex", "kind", "kind")) == (("sex", "kind"),)
+    assert separate(draws, sources=("kind", "kind", "c")) == (("a", "b"),)
+
+
+def test_what_is_known_or_merely_wide_is_not_called_inseparable():
+    rng = np.random.default_rng(0)
+    rest = rng.normal(size=(4000, 2))
+    # Correlated, but each known in sign and size.
+    assert separate(np.column_stack([slanted(rng, 0.01, 0.1), rest])) == ()
+    # Both unknown, and unrelated.
+    assert separate(rng.normal(size=(4000, 4)) + 1.0) == ()
+    # One far wider than the other is unknown by itself.
+    wide = np.column_stack([slanted(rng, 0.01) * [20.0, 1.0], rest])
+    assert separate(wide) == ()
+    # An answer and its mirror image: what is open is the sign, and the two are told apart.
+    mirrored = rng.choice([-1.0, 1.0], (4000, 1)) * [1.0, 2.0] + 0.1 * rng.normal(size=(4000, 2))
+    assert separate(np.column_stack([mirrored, rest])) == ()
+    # Nobody found out.
+    assert separate(np.column_stack([slanted(rng, 0.1), rest]), is_thin=True) == ()
+
+
+def test_two_answers_that_exchange_their_weights_are_not_separated():
+    rng = np.random.default_rng(0)
+    pairs = np.array([[1.0, 0.2], [0.2, 1.0]])[rng.integers(2, size=4000)]
+    draws = np.column_stack([pairs + 0.02 * rng.normal(size=(4000, 2)), rng.normal(size=(4000, 2))])
+    assert separate(draws) == (("a", "b"),)
+
+
+def test_collinear_columns_are_not_separated_and_apart_they_are():
+    """Two columns that differ by 0.03 of their sd, and two that have next to nothing in common."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=200)
+    found = []
+    for own in (0.03, 10.0):
+        X = np.column_stack([shared + own * rng.normal(size=200) for _ in range(2)])
+        X = np.column_stack([X / X.std(axis=0), rng.exponential(size=200)])
+        y = X @ [1.0, 0.5, 0.7] + 0.3 * rng.normal(size=200)
+        model = ShuffledLinearRegression(random_state=0).fit(X, y, np.arange(200) % 20)
+        found.append(model.summary().inseparable)
+    assert found == [(("x0", "x1"),), ()]
+
+
+# ---- the weights known least ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_words_name_the_weights_that_pictures_show(seed):
+    rng = np.random.default_rng(seed)
+    d = 9
+    names = tuple(f"x{j}" for j in range(d))
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    widths = rng.permutation([3.0, 2.0, 1.0, *[0.05] * (d - 3)])
+    draws = 1.0 + (rng.normal(size=(3000, d)) * widths) @ axes.T
+    solution = make_solution(draws, estimate=np.ones(d))
+    told = [x for x in summary_of(solution, names, np.ones(d)).verdict if "Known least" in x]
+    shown = {names[j] for j in doubtful_weights(solution, np.ones(d))}
+    words = told[0].split("(for weights")[0].replace(";", " ").split()
+    assert {word for word in words if word in names} == shown
+    assert 2 <= len(shown) <= 5
+
+
+def test_without_a_direction_to_tell_the_widest_weights_are_shown():
+    rng = np.random.default_rng(0)
+    sd = 1e-3 * np.arange(1, 9)
+    draws = 1.0 + sd * rng.normal(size=(3000, 8))
+    assert doubtful_weights(make_solution(draws), np.ones(8)) == [3, 4, 5, 6, 7]
+    # In units of w sd(x), whatever the spread of the columns; and nothing of what is unknown.
+    assert doubtful_weights(make_solution(draws), 1 / sd**2) == [0, 1, 2, 3, 4]
+    assert doubtful_weights(make_solution(draws, unknown=(6, 7)), np.ones(8)) == [1, 2, 3, 4, 5]
+
+
+# ---- misfit --------------------------------------------------------------------------------------
+
+
+def test_misfit_is_said_once_by_its_own_warning_and_not_as_doubt_of_the_search():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(600, 2))
+    groups = np.arange(600) % 10
+    y = X @ [1.0, -0.6] + 0.3 * rng.normal(size=600) + rng.normal(size=10)[groups]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model = ShuffledLinearRegression("likelihood", random_state=0).fit(X, y, groups)
+    assert [w.category for w in heard] == [ModelMisfitWarning]
+    assert "offsets between bags" in str(heard[0].message) and heard[0].filename == __file__
+    assert not issubclass(ModelMisfitWarning, ConvergenceWarning)
+    assert model.model_fits_ is False and model.result_.is_converged
+    assert str(heard[0].message) in model.summary().verdict
+    assert "a column that says what the bags differ in" in str(heard[0].message)
+
+
+@pytest.mark.parametrize(
+    ("status", "misfits", "expected"),
+    [
+        (Status.POSTERIOR, (), []),
+        (Status.POSTERIOR, None, []),
+        (Status.POSTERIOR, ("uneven noise",), [ModelMisfitWarning]),
+        (Status.THIN_POSTERIOR, (), [ConvergenceWarning]),
+        (Status.THIN_POSTERIOR, ("uneven noise",), [ConvergenceWarning, ModelMisfitWarning]),
+    ],
+)
+def test_convergence_and_misfit_are_two_facts(status, misfits, expected):
+    from unshuffle.answers.fit import Fit
+    from unshuffle.core.options import FitOptions
+
+    draws = 1.0 + 0.01 * np.random.default_rng(0).normal(size=(100, 2))
+    solution = make_solution(draws, status=status, misfits=misfits)
+    facts = Facts("likelihood", ("a", "intercept"), np.ones(1), 60, 6, 1.0)
+    found = Fit(solution, facts, FitOptions())
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        warn_once(found, stacklevel=1)
+    assert [w.category for w in heard] == expected
+    assert found.is_converged is (ConvergenceWarning not in expected)
+    assert found.model_fits is (None if misfits is None else not misfits)
+    assert found.summary().to_dict()["misfits"] == list(misfits or ())
+
+
+def test_methods_that_do_not_look_say_that_nobody_did():
+    data = make_shuffled(40, 1, noise=0.1, bags=8, rng=0)
+    fits = {}
+    for method in ("ls", "means", "sampler"):
+        model = ShuffledLinearRegression(method, random_state=0).fit(data.X, data.y, data.groups)
+        fits[method] = model.model_fits_, "Nobody looked" in str(model.summary())
+    assert fits == {"ls": (None, False), "means": (None, False), "sampler": (None, True)}
+
+
+# ---- estimates and their intervals ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["likelihood", "sampler"])
+def test_no_estimate_lies_on_the_edge_of_its_interval_the_intercept_included(method):
+    for seed, (n, d, n_bags, snr_db) in enumerate([(60, 2, 4, -5), (60, 3, 1, 5)]):
+        data = make_shuffled(n, d, snr_db=snr_db, bags=n_bags, rng=seed)
+        # Columns far from zero: the intercept then hangs on every weight.
+        X = data.X + 10.0 * np.arange(1, d + 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = ShuffledLinearRegression(method, random_state=0).fit(X, data.y, data.groups)
+        low, high = model.conf_int(intercept=True).T
+        estimate = np.append(model.coef_, model.intercept_)
+        assert np.minimum(estimate - low, high - estimate).min() > 0

@@ -1,0 +1,122 @@
+"""Laws of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from command_line import assert_one_line
+from unshuffle import make_shuffled, shuffle_labels
+from unshuffle.cli.app import run
+from unshuffle.core.first_pass import look_at
+from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.errors import InputError
+from unshuffle.files.parquet_source import expand_paths, open_parquet
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+DATA = make_shuffled(50_400, 2, bags=3, snr_db=15, rng=0)
+
+
+def write(folder, data, sizes, row_groups=4000, **changes):
+    """Write rows to files of so many rows each."""
+    columns = {
+        "a": data.X[:, 0], "b": data.X[:, 1], "score": data.y,
+        "run": [f"run {g}" for g in data.groups],
+    }  # fmt: skip
+    columns.update(changes)
+    table = pa.table(columns)
+    start = 0
+    for k, size in enumerate(sizes):
+        piece = table.slice(start, size)
+        parquet.write_table(piece, folder / f"part{k}.parquet", row_group_size=row_groups)
+        start += size
+    return folder
+
+
+def source_of(folder, **how):
+    table = open_parquet(expand_paths([str(folder / "*.parquet")]))
+    return table.as_source("score", ["a", "b"], "run", **how)
+
+
+def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
+    rng = np.random.default_rng(1)
+    order = rng.permutation(len(DATA.y))
+    y = shuffle_labels(DATA.y, DATA.groups, rng)
+    moved = replace(DATA, X=DATA.X[order], y=y[order], groups=DATA.groups[order])
+    write(tmp_path, moved, [20_000, 30_399, 1])
+    codes, n_bags = number_bags(DATA.groups, len(DATA.y))
+    one = look_at(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
+    other = look_at(source_of(tmp_path, n_jobs=2), 3)
+    for name in ("sizes", "first", "second", "third"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    assert np.array_equal(one.cells.values, other.cells.values)
+    assert np.array_equal(one.sample.rows, other.sample.rows)
+
+
+def test_without_a_bag_column_every_file_is_a_bag(tmp_path):
+    write(tmp_path, DATA, [400, 50_000])
+    table = open_parquet(expand_paths([str(tmp_path)]))
+    source = table.as_source("score", ["a", "b"], None)
+    assert sorted(look_at(source, 0).sizes) == [400, 50_000]
+
+
+def poke(values, at, value):
+    values = values.copy()
+    values[at] = value
+    return values
+
+
+BROKEN = {
+    "a missing value": ({"a": poke(DATA.X[:, 0], 30_001, np.nan)}, "row 10001 .*'a'.*drop"),
+    "an infinity": ({"score": poke(DATA.y, 20_005, np.inf)}, "row 5 holds infinity .*'score'"),
+    "no bag": ({"run": [None if i == 7 else "x" for i in range(50_400)]}, "row 7 has no bag"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_named_with_file_and_row(tmp_path, name):
+    changes, words = BROKEN[name]
+    write(tmp_path, DATA, [20_000, 30_400], **changes)
+    with pytest.raises(InputError, match=f"part[01].parquet: {words}"):
+        look_at(source_of(tmp_path), 0)
+
+
+def test_files_of_other_columns_types_or_no_rows_are_refused(tmp_path):
+    write(tmp_path, DATA, [50_400])
+    late = tmp_path / "part9.parquet"
+    paths = [str(tmp_path / "part0.parquet"), str(late)]
+    for table, words in (
+        (pa.table({"a": [1.0]}), "part9.parquet: has no column 'b'"),
+        (
+            pa.table({"a": ["x"], "b": [1.0], "score": [1.0], "run": ["r"]}),
+            "part9.parquet: column 'a' holds no numbers",
+        ),
+        (
+            pa.table({"a": [0.0], "b": [1.0], "score": [1.0], "run": ["r"]}).slice(0, 0),
+            "part9.parquet: the file holds no rows",
+        ),
+    ):
+        parquet.write_table(table, late)
+        with pytest.raises(InputError, match=words):
+            open_parquet(paths)
+    late.write_bytes(b"")
+    with pytest.raises(InputError, match=r"part9\.parquet: the Parquet file is empty"):
+        open_parquet(paths)
+
+
+def test_a_row_group_that_cannot_be_read_is_named(tmp_path):
+    path = write(tmp_path, DATA, [50_400], row_groups=50_400) / "part0.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56  # the header of the first page
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"part0\.parquet: row group 0 .* cannot be read"):
+        look_at(source_of(tmp_path), 0)
+
+
+def test_the_command_streams_patterns_and_exits_2_on_a_missing_value(tmp_path, capsys):
+    write(tmp_path, DATA, [20_000, 30_400], a=poke(DATA.X[:, 0], 25_000, np.nan))
+    pattern = str(tmp_path / "*.parquet")
+    asked = ["fit", pattern, "--label", "score", "--bag", "run", "--features", "a,b", "--quiet"]
+    assert_one_line(run(asked), capsys.readouterr(), ["part1.parquet", "row 5000", "'a'", "drop"])

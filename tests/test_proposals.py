@@ -1,0 +1,145 @@
+"""Laws of importance sampling: the proposals' densities, batches of draws, and reused rounds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from targets import PLAIN, pose_data
+from unshuffle import Likelihood, kernels, make_shuffled
+from unshuffle.posterior.importance import normalise, reweigh, sample_posterior
+from unshuffle.posterior.modes import climb_all, draw_starts
+from unshuffle.posterior.proposals import Mixture, Shell, follow, make_mixture
+
+OPEN = Likelihood()
+
+
+def make_target(n=60, d=3, bags=3, options=OPEN):
+    return pose_data(make_shuffled(n, d, noise=0.4, bags=bags, rng=1), options)[0]
+
+
+def make_small_mixture(target, rng):
+    """Return two components and a shell, on a target's coordinates."""
+    d = target.dim
+    means = 0.3 * rng.standard_normal((2, d))
+    factors = np.array([np.linalg.cholesky(np.cov(rng.standard_normal((d, 3 * d))))] * 2)
+    return Mixture(np.array([0.5, 0.3, 0.2]), means, factors, 5.0, Shell(target), 2)
+
+
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_student_densities_are_scipys(d):
+    rng = np.random.default_rng(d)
+    x, means = rng.standard_normal((7, d)), rng.standard_normal((3, d))
+    factors = np.array(
+        [np.linalg.cholesky(np.cov(rng.standard_normal((d, 4 * d))).reshape(d, d))] * 3
+    )
+    logs = np.empty((3, 7))
+    kernels.student_logs(x, means, factors, 5.0, logs)
+    for k in range(3):
+        law = stats.multivariate_t(means[k], factors[k] @ factors[k].T, df=5.0)
+        assert_allclose(logs[k], law.logpdf(x), rtol=1e-10)
+
+
+@pytest.mark.parametrize("log_sigma", [None, -1.0])
+@pytest.mark.parametrize("has_curve", [True, False])
+def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve):
+    """The mean of q/shell over draws of the shell is one for every density q inside of it."""
+    target = make_target(options=OPEN if has_curve else PLAIN)
+    target = replace(target, log_sigma=log_sigma)
+    shell = Shell(target)
+    x = shell.draw(200_000, np.random.default_rng(0))
+    assert x.shape == (200_000, target.dim)
+    centre = np.zeros(target.dim)
+    centre[: target.p] = 0.5, 0.2, -0.1
+    if log_sigma is None:
+        centre[target.p] = -0.5
+    law = stats.multivariate_normal(centre, 0.15**2 * np.eye(target.dim))
+    ratio = np.exp(law.logpdf(x) - shell.log_density(x))
+    error = ratio.std() / np.sqrt(len(ratio))
+    # Four standard errors: by chance once in 16 000; the errors are below a fifth.
+    assert error < 0.2
+    assert abs(ratio.mean() - 1.0) < 4.0 * error
+
+
+def test_a_mixture_sums_the_densities_of_its_parts():
+    target, rng = make_target(), np.random.default_rng(3)
+    mixture = make_small_mixture(target, rng)
+    x = mixture.draw(50, rng)
+    expected = mixture.shares[-1] * np.exp(mixture.shell.log_density(x))
+    for k in range(2):
+        scale = mixture.factors[k] @ mixture.factors[k].T
+        law = stats.multivariate_t(mixture.means[k], scale, df=5.0)
+        expected += mixture.shares[k] * np.exp(law.logpdf(x))
+    assert_allclose(mixture.log_density(x), np.log(expected), rtol=1e-9)
+
+
+def test_following_keeps_the_modes_and_adds_neighbourhoods_of_draws():
+    target, rng = make_target(), np.random.default_rng(4)
+    mixture = make_small_mixture(target, rng)
+    x = mixture.draw(300, rng)
+    followed = follow(mixture, x, np.full(300, 1 / 300), rng)
+    assert followed.n_modes == 2
+    assert followed.shares.sum() == pytest.approx(1.0)
+    assert len(followed.shares) == len(followed.means) + 1
+    # Every local component lies at a draw.
+    assert all((x == mean).all(axis=1).any() for mean in followed.means[2:])
+
+
+@pytest.mark.parametrize(("n", "bags"), [(30, 10), (60, 3), (300, 1), (2000, 4)])
+def test_a_batch_has_the_values_of_its_points(n, bags):
+    target = make_target(n, 2, bags)
+    starts = draw_starts(target, 12, np.random.default_rng(0))
+    x = np.array([target.join(w, -0.9) for w in starts])
+    parts = target.parts(x)
+    for row, theta in zip(parts, x, strict=True):
+        total = target.mix(row[0], row[1]) + row[2]
+        # Draws may stop their scaling at 1e-4 nats, which leaves a few thousandths.
+        assert total == pytest.approx(target(theta, 0.0)[0], abs=0.02)
+    for n_jobs in (1, 2):
+        assert_array_equal(replace(target, n_jobs=n_jobs).parts(x), parts)
+
+
+def test_a_value_below_its_floor_is_a_bound_from_above():
+    """Of points far from any fit; values above the floor are not touched."""
+    target = make_target(40, 2, 1)
+    starts = draw_starts(target, 10, np.random.default_rng(0))
+    x = np.array([target.join(w, level) for w in starts for level in (-4.0, -1.0)])
+    exact = target.parts(x)
+    total = target.mix(exact[:, 0], exact[:, 1]) + np.maximum(exact[:, 2], exact[:, 3])
+    floor = float(np.median(total))
+    found = target.parts(x, floor)
+    told = target.mix(found[:, 0], found[:, 1]) + np.maximum(found[:, 2], found[:, 3])
+    is_above = total >= floor
+    assert_array_equal(found[is_above], exact[is_above])
+    # The approximation of the permanent may pass its bound by as much as it errs.
+    assert (told[~is_above] >= total[~is_above] - 1.0).all()
+    assert (told[~is_above] < floor + 1e-9).any()
+    assert (found[:, 0] != exact[:, 0]).any()
+
+
+def test_rounds_at_another_power_count_again():
+    """Draws weighed anew at a power are those of a sample made at it, up to chance."""
+    target = make_target(120, 2, 4, PLAIN)
+    weak = replace(target, power=0.4)
+    top = climb_all(weak, [target.join(np.array([0.7, 0.5]), -0.9)], 0.0)[0]
+    rng = np.random.default_rng(0)
+    sample = sample_posterior(
+        weak, make_mixture(weak, [top], 0.0), lambda s: s.log_plain, 2000.0, rng
+    )
+    again = reweigh(target, sample, lambda s: s.log_plain)
+    top = climb_all(target, [target.join(np.array([0.7, 0.5]), -0.9)], 0.0)[0]
+    fresh = sample_posterior(
+        target, make_mixture(target, [top], 0.0), lambda s: s.log_plain, 2000.0, rng
+    )
+    means = []
+    for each in (again, fresh):
+        shares, worth = normalise(each.log_plain)
+        mean = shares @ each.slopes
+        spread = np.sqrt(shares @ (each.slopes - mean) ** 2)
+        means.append((mean, spread, worth))
+    assert means[0][2] > 100
+    # Five standard errors of either: by chance less than once in a million.
+    error = 5.0 * means[1][1] * np.sqrt(1 / means[0][2] + 1 / means[1][2])
+    assert (np.abs(means[0][0] - means[1][0]) < error).all()
