@@ -42,14 +42,14 @@ _CHANCE = 0.05
 # search of this size finds them; with three bags and more none was missed (30 of 30 in each of 24
 # settings with 24 and 200 rows, 5 and 6 columns).
 _SEARCHED, _SEARCHED_BAGS = (4, 6), 2
-# Few rows and many columns have the roughest losses, and starts there are cheap: more of them take
-# the answers found at n = 20, d = 6 from 45 to 59 of 60.
-_STARTED_ROWS, _STARTED_COLUMNS = 200, 5
+# Few rows have the roughest losses, and starts there are cheap: more of them take the answers found
+# at n = 20, d = 6 from 45 to 59 of 60. With more rows four columns need no search.
+_FEW_ROWS, _MANY_COLUMNS = 60, 5
 _ASIDE = (8.0, 8.0, 4.0)
 # How many ends are stepped aside from, and how many starts look for other answers once one is
 # known: so many rows are sorted, between these bounds. The first is what every fit pays, a few
 # per cent of its time.
-_WORK_ASIDE, _BOUNDS_ASIDE = 32_000, (16, 64)
+_WORK_ASIDE, _BOUNDS_ASIDE = 8_000, (12, 64)
 _WORK_STARTS, _BOUNDS_STARTS, _PER_START = 100_000, (256, 2048), 8
 # Answers whose predictions differ by less than this (root mean square, in label spreads) are one.
 _SAME = 1e-6
@@ -90,6 +90,7 @@ def solve_exactly(
     p = int(columns.is_kept.sum())
     is_near = bool(fitted) and fitted[0][1] < _NEAR
     is_searched = _SEARCHED[0] <= p <= _SEARCHED[1] and bags.n_bags <= _SEARCHED_BAGS
+    is_searched &= p >= _MANY_COLUMNS or bags.n <= _FEW_ROWS
     if not (is_near or is_searched) or bags.n <= bags.d or expect_by_chance(bags) > _CHANCE:
         return None
     search = _Search(bags, p, effort)
@@ -97,7 +98,7 @@ def solve_exactly(
     if not found and is_searched:
         weights, gaps = zip(*fitted, strict=True)
         found = search.keep_exact(search.step_aside(np.stack(weights), np.array(gaps)))
-        if not found and bags.n <= _STARTED_ROWS and p >= _STARTED_COLUMNS:
+        if not found and bags.n <= _FEW_ROWS and p >= _MANY_COLUMNS:
             found = search.keep_exact(search.look())
     if not found:
         return None
