@@ -44,7 +44,7 @@ INSIDE = {
     "coupling correction grid permanent likelihood mixture densities dual pairings swapping "
     "tempering cones",
     "core": "options progress products uncertainty noise labels pairing rows statistics "
-    "bags scaling checks penalties losses moments problem solution strategy",
+    "anchors bag bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact "
     "certified",
     "posterior": "options columns bag_means shapes model modes misfit trust proposals importance "

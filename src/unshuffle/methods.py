@@ -50,16 +50,19 @@ def choose_method(
     noise: object = None,
     *,
     penalty: bool = False,
+    linked: bool = False,
 ) -> Choice:
     """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
 
-    `penalty` says whether l1 or l2 is above zero.
+    `penalty` says whether l1 or l2 is above zero, `linked` whether every pair is known.
 
     The table, first row that applies:
 
     ==================================  ==============  ========================================
     data                                method          why
     ==================================  ==============  ========================================
+    every pair is known                 ``means``       bags of one row: ordinary regression
+                                                        (``ls`` with a penalty)
     a penalty is asked for              the paper's     the likelihood has a prior instead
     n <= 50 000                         ``likelihood``  least error on the paper's data, and the
                                                         only one that knows how sure it is
@@ -72,6 +75,9 @@ def choose_method(
     'p1'
     """
     _check_sizes(n, bag_sizes)
+    if linked and (penalty or n >= d):
+        known = "every pair is known, so that nothing is left to match: ordinary regression"
+        return Choice("ls" if penalty else "means", known)
     if penalty:
         paper = choose_paper_method(n, d, bag_sizes)
         return Choice(
@@ -147,7 +153,9 @@ def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
             method = choose_paper_method(bags.n, d, sizes).method
         else:
             has_penalty = bool(options.l1 or options.l2)
-            method = choose_method(bags.n, d, sizes, options.noise, penalty=has_penalty).method
+            method = choose_method(
+                bags.n, d, sizes, options.noise, penalty=has_penalty, linked=bags.is_linked
+            ).method
     strategy = as_strategy(METHODS[method].strategy)
     assert strategy is not None
     return strategy

@@ -264,7 +264,8 @@ def fit_bags(
     scales = _measure_scales(bags, options)
     # Masses are whole numbers, whose sums are exact in any order.
     n, n_labels = int(bags.rows.totals.sum()), int(bags.labels.totals.sum())
-    n_bags, pairing, constants = bags.n_bags, bags.pairing, _find_constants(bags)
+    n_bags, n_anchors, pairing = bags.n_homes, bags.n_anchors, bags.pairing
+    constants = _find_constants(bags)
     # Tables of matches are made of few rows only: hashing many would be for nothing.
     mark = fingerprint(bags) if n <= _REMEMBERED_ROWS else None
     data = [bags]
@@ -285,6 +286,7 @@ def fit_bags(
         constants=constants,
         pairing=pairing,
         sources=None if sources is None else tuple(map(str, sources)),
+        n_anchors=n_anchors,
     )
     has_tables = "match_probabilities" in solution.stats
     return Fit(solution, facts, options, mark if has_tables else None)

@@ -61,6 +61,9 @@ class Summary:
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
     certificate: Certificate | None = None
+    # Pairs that were known, and the share of links that are wrong, given or found.
+    n_anchors: int = 0
+    mislinked: float | None = None
 
     @property
     def has_intervals(self) -> bool:
@@ -87,7 +90,8 @@ class Summary:
         bags = "1 bag" if self.n_bags == 1 else f"{self.n_bags} bags"
         if self.n_labels != self.n:
             rows += " and 1 label" if self.n_labels == 1 else f" and {self.n_labels} labels"
-        facts = [f"{rows} in {bags}, method {self.method}."]
+        known = f", {_count_pairs(self.n_anchors)}" if self.n_anchors else ""
+        facts = [f"{rows} in {bags}{known}, method {self.method}."]
         if not self.pairing.is_usual:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
@@ -163,6 +167,8 @@ class Summary:
             "labels": self.n_labels,
             "d": self.d,
             "bags": self.n_bags,
+            "anchors": self.n_anchors,
+            "mislinked": self.mislinked,
             "pairing": self.pairing.name,
             "identified": self.identified,
             "model_fits": self.model_fits,
@@ -233,7 +239,13 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
         certificate=solution.certificate,
+        n_anchors=facts.n_anchors,
+        mislinked=solution.stats.get("mislinked"),
     )
+
+
+def _count_pairs(n: int) -> str:
+    return "1 pair known" if n == 1 else f"{n} pairs known"
 
 
 def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:

@@ -134,6 +134,7 @@ def make_remarks(
         rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""
         remarks.append(f"every label is the same{rest}.")
     n_single = int((bags.sizes == 1).sum()) if bags.pairing == Permutation() else 0
+    n_single -= bags.n_anchors  # who gave these knows
     if n_single and bags.n_bags > 1:
         remarks.append(
             "1 bag holds one row: it is used as a linked pair."
