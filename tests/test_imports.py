@@ -48,7 +48,7 @@ INSIDE = {
     "solvers": "threads descent multistart closed_form means self_moments projection exact "
     "certified",
     "posterior": "options columns bag_means shapes model modes misfit trust proposals importance "
-    "walking likelihood chains tempering sampler",
+    "walking likelihood linkage chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables new_rows",
     "answers": "limits known verdict prediction summary matching fit storing plots report",

@@ -16,7 +16,7 @@ from unshuffle.core.checks import (
 )
 from unshuffle.core.losses import Loss, Moments
 from unshuffle.core.noise import as_noise
-from unshuffle.core.options import FitOptions, check_options
+from unshuffle.core.options import ESTIMATE, FitOptions, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
@@ -161,6 +161,22 @@ def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
     return strategy
 
 
+def _resolve_links(bags: Bags, options: FitOptions) -> Strategy | None:
+    """Return the strategy for links of which a share is wrong; None where there are no links."""
+    share = options.mislinked
+    # All links wrong is what every method assumes.
+    if share is None or (share != ESTIMATE and float(share) == 1.0):
+        return None
+    if options.method != "auto":
+        raise InputError(
+            f"mislinked={share!r} has a method of its own, the mixture: leave method at 'auto', or "
+            f"leave mislinked out to use {options.method!r}"
+        )
+    from unshuffle.posterior.linkage import Linkage  # heavy, and seldom needed
+
+    return Linkage(share)
+
+
 def solve_bags(
     bags: Bags,
     options: FitOptions,
@@ -174,7 +190,7 @@ def solve_bags(
     """
     check_options(options)
     noise = as_noise(options.noise)
-    strategy = resolve(options.method, bags, options)
+    strategy = _resolve_links(bags, options) or resolve(options.method, bags, options)
     loss = strategy.loss
     check_range(bags, names)
     standard, scaling = standardise(
@@ -199,7 +215,8 @@ def solve_bags(
     del bags, standard
     solution = strategy.solve(problem, rng, _make_effort(options, report))
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    return solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree), strategy.name
+    found = solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree)
+    return found, str(solution.stats.get("method", strategy.name))
 
 
 def _make_effort(options: FitOptions, report: Report) -> Effort:

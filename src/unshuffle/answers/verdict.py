@@ -245,8 +245,8 @@ def _describe_linked(unsure: StudentT) -> str:
     regression = "Every pair is known: this is ordinary least squares"
     if not unsure.has_interval:
         return (
-            f"{regression}, but with as many weights as pairs nothing is left to measure the error, "
-            "so that there are no intervals: add pairs."
+            f"{regression}, but with as many weights as pairs nothing is left to measure the "
+            "error, so that there are no intervals: add pairs."
         )
     degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
     return f"{regression}, with textbook t intervals on {degrees} of freedom."

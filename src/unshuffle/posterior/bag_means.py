@@ -133,7 +133,7 @@ class AnchoredMeans(BagMeans):
         """Return the mean gaps of homes (…, H), and what is left of each gap (…, R)."""
         sums = np.zeros((*gaps.shape[:-1], len(self._totals)))
         # One after the other: the order of the sum must not hang on how many points there are.
-        np.add.at(sums, (..., self.homes), gaps * self.m)
+        np.add.at(sums.T, self.homes, (gaps * self.m).T)
         means = sums / self._totals
         return means, gaps - means[..., self.homes]
 

@@ -144,5 +144,5 @@ def choose_powers(target: Target, signs: Signs) -> tuple[float, float]:
     full = 1.0 - (1.0 - target.options.trust) * target.shapes.approximate
     worth = worth_of_shapes(signs, target.n_shuffled, n_bags)
     bet = 1.0 + _BET / (n_bags**2 + _BET_BAGS)
-    sharp = max(bet * worth, _LEAST_BET)
+    sharp = np.inf if target.options.bets_in_full else max(bet * worth, _LEAST_BET)
     return min(full, worth / target.n_shuffled), min(full, sharp / target.n_shuffled)
