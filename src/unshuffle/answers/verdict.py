@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -195,6 +195,9 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> tuple[str, ...]:
     """Say in plain words what the data tell and what they do not."""
     unsure = solution.uncertainty
+    wrong = solution.stats.get("mislinked")
+    if wrong is not None:
+        return _describe_links(solution, identified, facts, float(wrong))
     if isinstance(unsure, StudentT):
         first = _describe_linked(unsure) if facts.n_anchors == facts.n else _describe_means(unsure)
         return (first, *_describe_known(solution, facts))
@@ -238,6 +241,25 @@ def _describe_means(unsure: StudentT) -> str:
         )
     degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
     return f"{regression}, with textbook t intervals on {degrees} of freedom."
+
+
+def _describe_links(
+    solution: Solution, identified: bool | None, facts: Facts, wrong: float
+) -> tuple[str, ...]:
+    """Say what links are worth of which a share is wrong, and what follows."""
+    unsure, share = solution.uncertainty, f"{wrong:.0%}"
+    if isinstance(unsure, StudentT):
+        first = f"About {share} of the links are wrong: labels are taken for those of their rows"
+        first += " as far as they fit, with sandwich errors."
+        if wrong == 0.0:
+            first = _describe_linked(unsure).replace("Every pair is known", "Every link is right")
+        return (first, *_describe_known(solution, facts))
+    if facts.method == "likelihood":
+        first = "That labels stand beside their rows says nothing: they are taken without order."
+    else:
+        first = f"About {share} of the links are wrong: those labels were matched anew."
+    stats = {name: fact for name, fact in solution.stats.items() if name != "mislinked"}
+    return (first, *make_verdict(replace(solution, stats=stats), identified, facts))
 
 
 def _describe_linked(unsure: StudentT) -> str:

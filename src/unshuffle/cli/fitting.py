@@ -28,6 +28,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
         fit_intercept=not options["no_intercept"],
         n_starts=options["starts"],
         n_jobs=options["jobs"],
+        mislinked=options.get("mislinked"),
     )
     # Not kept here: the solver lets go of what it no longer needs.
     rng, design = make_rng(options["seed"]), data.design
