@@ -179,7 +179,8 @@ def read_links(bags: Bags) -> Links:
     n_single = int((bags.sizes == 1).sum())
     # Bags of one row come first, and are pairs whatever stood beside them.
     rows[:n_single] = labels[:n_single] = np.flatnonzero(bags.sizes[unit] == 1)
-    if (unit[rows] != unit[labels]).any():
+    beside = bags.rows.order[rows] == bags.labels.order[labels]
+    if not (beside[n_single:] & (unit[rows] == unit[labels])[n_single:]).all():
         raise InputError(
             "anchors give away the label beside another row, whose link is then unknown: with "
             "mislinked give anchors as True or False for every row"
