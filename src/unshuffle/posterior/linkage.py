@@ -6,8 +6,8 @@ row with probability h and otherwise any label of the bag, so that its density i
     h N(y; xᵀw, σ²) + (1 − h) g(y),
 
 g being the law of the labels in their bag. EM finds the top from several starts, and sandwich
-errors measure how sure it is. Where the links say nothing the labels count without their order,
-and where noise is so low that links are told one by one, the right ones become known pairs and the
+errors measure how sure it is. Where links of an unknown share say nothing the labels count without
+their order, and where noise is so low that links are told one by one, the right ones become known pairs and the
 others are matched.
 """
 
@@ -130,7 +130,7 @@ def solve(problem: Problem, share: Any, rng: np.random.Generator, effort: Effort
     probability = np.empty(len(links.y))
     probability[links.place] = top.probability
     stats = {"n_starts": len(starts), **_say(1.0 - top.right, probability)}
-    if _says_nothing(links, top):
+    if given is None and _says_nothing(links, top):
         found = Likelihood(bets_in_full=True).solve(problem, rng, effort)
         return _with_stats(found, {**stats, "method": "likelihood"})
     if top.sigma**2 < _SHARP_NOISE and 1.0 - top.right > _WORTH_MATCHING:
