@@ -48,7 +48,7 @@ class FewSigns:
     """What `choose_powers` asks of a target."""
 
     def __init__(self, n, n_bags, approximate):
-        self.n, self.n_bags, self.options = n, n_bags, LIGHT
+        self.n_shuffled, self.n_homes, self.options = n, n_bags, LIGHT
         self.shapes = type("", (), {"approximate": approximate})
 
 

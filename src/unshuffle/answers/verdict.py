@@ -303,7 +303,7 @@ def _advise(facts: Facts) -> str:
     else:
         ways.append("more bags (also the same samples divided into more, different bags)")
     if has_individuals and not is_linked:
-        ways.append(f"{'more' if facts.n_anchors else 'a few'} known pairs (anchors)")
+        ways.append(f"{'more' if facts.n_anchors else 'a few'} linked pairs (anchors)")
     if not has_individuals:
         ways.append("larger samples of rows and of labels")
     if not facts.is_noise_given:
