@@ -7,8 +7,8 @@ row with probability h and otherwise any label of the bag, so that its density i
 
 g being the law of the labels in their bag. EM finds the top from several starts, and sandwich
 errors measure how sure it is. Where links of an unknown share say nothing the labels count without
-their order, and where noise is so low that links are told one by one, the right ones become known pairs and the
-others are matched.
+their order, and where noise is so low that links are told one by one, the right ones become known
+pairs and the others are matched.
 """
 
 from __future__ import annotations
