@@ -63,6 +63,8 @@ def test_the_record_linkage_example_finds_what_linking_in_order_does_not(capsys)
     pytest.importorskip("statsmodels")
     errors = load(ROOT / "examples" / "record_linkage.py").main()
     assert errors["unshuffled"] < 0.3 < errors["as if linked"]
+    assert errors["two firms known"] < errors["unshuffled"]
+    assert errors["a fifth wrong"] < 0.15 < errors["if all right"]
     assert capsys.readouterr().out.count("\n") < 15
 
 

@@ -44,12 +44,12 @@ INSIDE = {
     "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
     "dual pairings swapping tempering cones",
     "core": "options progress threads products uncertainty noise labels pairing rows statistics "
-    "bags sources label_cells first_pass scaling checks penalties losses moments problem solution "
-    "strategy",
+    "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
+    "problem solution strategy",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
-    "trust offsets proposals importance walking exact_answers likelihood blocks chains tempering "
-    "sampler",
+    "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
+    "tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables parquet_source new_rows",
     "answers": "limits known verdict prediction summary matching fit storing plots report",

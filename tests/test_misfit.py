@@ -48,7 +48,7 @@ class FewSigns:
     """What `choose_powers` asks of a target."""
 
     def __init__(self, n, n_bags, approximate, p=2):
-        self.n, self.n_bags, self.p, self.options = n, n_bags, p, LIGHT
+        self.n_shuffled, self.n_homes, self.p, self.options = n, n_bags, p, LIGHT
         self.shapes = type("", (), {"approximate": approximate})
 
 

@@ -46,6 +46,7 @@ def compare_methods(
     *,
     linked_y: np.ndarray | None = None,
     methods: Sequence[str] | None = None,
+    anchors: Any = None,
     **options: Any,
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
@@ -61,7 +62,7 @@ def compare_methods(
     [('ls', 0.0), ('means', 0.0)]
     """
     for name in methods or _suitable(len(y)):
-        yield _compare_one(name, X, y, groups, linked_y, options)
+        yield _compare_one(name, X, y, groups, linked_y, anchors, options)
 
 
 def compare_bags(
@@ -97,14 +98,20 @@ def _suitable(n: int) -> list[str]:
 
 
 def _compare_one(
-    name: str, X: np.ndarray, y: Any, groups: Any, linked_y: Any, options: dict[str, Any]
+    name: str,
+    X: np.ndarray,
+    y: Any,
+    groups: Any,
+    linked_y: Any,
+    anchors: Any,
+    options: dict[str, Any],
 ) -> Comparison:
     model = ShuffledLinearRegression(method=name, **options)
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X, y, groups=groups)
+            model.fit(X, y, groups=groups, anchors=anchors)
     except InputError as exc:
         if name not in METHODS:
             raise

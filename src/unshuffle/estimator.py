@@ -56,6 +56,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Whether the labels of a bag share an unknown offset: the data decide ("auto"), there is none
         (False, "none"), there is one whose sd is estimated (True, "estimate"), or one of this sd,
         in units of the labels. Only "likelihood" has offsets.
+    mislinked : None, float or "estimate", default=None
+        None: the order of labels inside a group says nothing. A share from 0 to 1, or "estimate":
+        each label stands beside its row, but for this share of them, which were mixed up inside
+        their groups (record linkage). Needs method "auto".
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts; an int makes fits repeatable to the last digit.
     n_jobs : int or None, default=None
@@ -99,8 +103,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     [0.8, -1.3]
     """
 
-    # Asked for by default under metadata routing: without groups the labels' bags are lost.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    # Asked for by default under metadata routing: without groups the labels' bags are lost, and
+    # without anchors the pairs that are known.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "anchors": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
@@ -113,6 +118,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         n_starts: int | None = None,
         tol: float = 1e-6,
         bag_offsets: Any = "auto",
+        mislinked: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -124,11 +130,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.n_starts = n_starts
         self.tol = tol
         self.bag_offsets = bag_offsets
+        self.mislinked = mislinked
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(
-        self, X: Any, y: Any, groups: Sequence[Hashable] | None = None
+        self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
     ) -> ShuffledLinearRegression:
         """Estimate the weights; `groups` says which labels may belong to which rows.
 
@@ -140,6 +147,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             Labels; their order inside a group carries no information.
         groups : sequence of n hashable labels, optional
             The bag of each row and of each label; None means one bag.
+        anchors : sequence, optional
+            Pairs that are known: True for each row whose label stands beside it in `y`, or the
+            numbers of these rows, or for each row the place of its label in `y` (-1 where it is
+            not known). A known pair counts as in ordinary regression.
         """
         X, y = _check_data(self, X, y, reset=True)
         options = FitOptions(
@@ -152,10 +163,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.tol,
             self.n_jobs,
             self.bag_offsets,
+            self.mislinked,
         )
         names = getattr(self, "feature_names_in_", None)
         groups = _check_groups(groups, len(y))
-        found = fit_table(X, y, groups, options, make_rng(self.random_state), names)
+        rng = make_rng(self.random_state)
+        found = fit_table(X, y, groups, options, rng, names, anchors=anchors)
         self._take(found)
         warn_once(found, stacklevel=2)
         return self
@@ -256,7 +269,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.result_.summary(level)
 
-    def match(self, X: Any, y: Any, groups: Sequence[Hashable] | None = None) -> Match:
+    def match(
+        self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
+    ) -> Match:
         """Return for each row the index in `y` of the label of its rank, and its probability.
 
         Inside a bag the row with the smallest prediction gets the smallest label, and so on: given
@@ -266,12 +281,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, groups
-            As in `fit`; the data fitted, or new data of the same kind.
+        X, y, groups, anchors
+            As in `fit`; the data fitted, or new data of the same kind. Known pairs stay together.
         """
         check_is_fitted(self)
         X, y = _check_data(self, X, y, reset=False)
-        bags = make_bags(X, y, _check_groups(groups, len(y)))
+        bags = make_bags(X, y, _check_groups(groups, len(y)), anchors)
         check_range(bags, getattr(self, "feature_names_in_", None))
         return self.result_.match(bags)
 

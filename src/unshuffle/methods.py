@@ -19,7 +19,7 @@ from unshuffle.core.checks import (
 from unshuffle.core.first_pass import FirstPass, look_at
 from unshuffle.core.losses import Loss, Moments
 from unshuffle.core.noise import as_noise
-from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
+from unshuffle.core.options import ESTIMATE, FitOptions, as_bag_offsets, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
@@ -58,16 +58,19 @@ def choose_method(
     noise: object = None,
     *,
     penalty: bool = False,
+    linked: bool = False,
 ) -> Choice:
     """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
 
-    `penalty` says whether l1 or l2 is above zero.
+    `penalty` says whether l1 or l2 is above zero, `linked` whether every pair is known.
 
     The table, first row that applies:
 
     ==================================  ==============  ========================================
     data                                method          why
     ==================================  ==============  ========================================
+    every pair is known                 ``means``       bags of one row: ordinary regression
+                                                        (``ls`` with a penalty)
     a penalty is asked for              the paper's     the likelihood has a prior instead
     otherwise                           ``likelihood``  least error on the paper's data, and the
                                                         only one that knows how sure it is
@@ -79,6 +82,9 @@ def choose_method(
     'p1'
     """
     _check_sizes(n, bag_sizes)
+    if linked and (penalty or n >= d):
+        known = "every pair is known, so that nothing is left to match: ordinary regression"
+        return Choice("ls" if penalty else "means", known)
     if penalty:
         paper = choose_paper_method(n, d, bag_sizes)
         return Choice(
@@ -148,10 +154,28 @@ def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
             method = choose_paper_method(bags.n, d, sizes).method
         else:
             has_penalty = bool(options.l1 or options.l2)
-            method = choose_method(bags.n, d, sizes, options.noise, penalty=has_penalty).method
+            method = choose_method(
+                bags.n, d, sizes, options.noise, penalty=has_penalty, linked=bags.is_linked
+            ).method
     strategy = as_strategy(METHODS[method].strategy)
     assert strategy is not None
     return strategy
+
+
+def _resolve_links(bags: Bags, options: FitOptions) -> Strategy | None:
+    """Return the strategy for links of which a share is wrong; None where there are no links."""
+    share = options.mislinked
+    # All links wrong is what every method assumes.
+    if share is None or (share != ESTIMATE and float(share) == 1.0):
+        return None
+    if options.method != "auto":
+        raise InputError(
+            f"mislinked={share!r} has a method of its own, the mixture: leave method at 'auto', or "
+            f"leave mislinked out to use {options.method!r}"
+        )
+    from unshuffle.posterior.linkage import Linkage  # heavy, and seldom needed
+
+    return Linkage(share)
 
 
 def solve_bags(
@@ -167,7 +191,7 @@ def solve_bags(
     """
     check_options(options)
     noise = as_noise(options.noise)
-    strategy = resolve(options.method, bags, options)
+    strategy = _resolve_links(bags, options) or resolve(options.method, bags, options)
     loss = strategy.loss
     check_range(bags, names)
     standard, scaling = standardise(
@@ -193,7 +217,8 @@ def solve_bags(
     del bags, standard
     solution = strategy.solve(problem, rng, _make_effort(options, report))
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    return solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree), strategy.name
+    found = solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree)
+    return found, str(solution.stats.get("method", strategy.name))
 
 
 def find_block_settings(options: FitOptions, n: int) -> Likelihood | None:

@@ -275,7 +275,8 @@ def fit_bags(
         options,
         scales=_measure_scales(bags, options),
         n=int(bags.rows.totals.sum()),
-        n_bags=bags.n_bags,
+        n_bags=bags.n_homes,
+        n_anchors=bags.n_anchors,
         n_labels=int(bags.labels.totals.sum()),
         pairing=bags.pairing,
         constants=_find_constants(bags),
@@ -298,11 +299,12 @@ def fit_table(
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
+    anchors: Any = None,
 ) -> Fit:
-    """Fit one label for each row, in blocks where there are many."""
+    """Fit one label for each row, in blocks where there are many and no link is known."""
     settings = find_block_settings(options, len(y))
-    if settings is None:
-        return fit_bags(make_bags(X, y, groups), options, rng, names, report, sources)
+    if settings is None or anchors is not None or options.mislinked is not None:
+        return fit_bags(make_bags(X, y, groups, anchors), options, rng, names, report, sources)
     codes, n_bags = number_bags(groups, len(y))
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
     return fit_source(

@@ -62,6 +62,9 @@ class Summary:
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
     certificate: Certificate | None = None
+    # Pairs that were known, and the share of links that are wrong, given or found.
+    n_anchors: int = 0
+    mislinked: float | None = None
 
     @property
     def has_intervals(self) -> bool:
@@ -89,7 +92,8 @@ class Summary:
         bags = "one bag" if self.n_bags == 1 else f"{self.n_bags} bags"
         if self.n_labels != self.n:
             rows += " and 1 label" if self.n_labels == 1 else f" and {self.n_labels} labels"
-        sizes = f"{rows} in {bags}, method {self.method}."
+        known = f", {_count_pairs(self.n_anchors)}" if self.n_anchors else ""
+        sizes = f"{rows} in {bags}{known}, method {self.method}."
         return [*self.verdict[:1], sizes, *self.verdict[1:]]
 
     def _facts(self) -> list[str]:
@@ -171,6 +175,8 @@ class Summary:
             "labels": self.n_labels,
             "d": self.d,
             "bags": self.n_bags,
+            "anchors": self.n_anchors,
+            "mislinked": self.mislinked,
             "pairing": self.pairing.name,
             "bag_offsets": None if self.offsets is None else asdict(self.offsets),
             "identified": self.identified,
@@ -243,7 +249,13 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
         certificate=solution.certificate,
+        n_anchors=facts.n_anchors,
+        mislinked=solution.stats.get("mislinked"),
     )
+
+
+def _count_pairs(n: int) -> str:
+    return "1 pair known" if n == 1 else f"{n} pairs known"
 
 
 def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:

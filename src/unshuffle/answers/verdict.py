@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class Facts:
     constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
     sources: tuple[str, ...] | None = None
+    # Pairs of a row and its label that were known.
+    n_anchors: int = 0
 
 
 def check_level(level: float) -> float:
@@ -193,8 +195,12 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> tuple[str, ...]:
     """Say in plain words what the data tell and what they do not."""
     unsure = solution.uncertainty
+    wrong = solution.stats.get("mislinked")
+    if wrong is not None:
+        return _describe_links(solution, identified, facts, float(wrong))
     if isinstance(unsure, StudentT):
-        return (_describe_means(unsure), *_describe_known(solution, facts))
+        first = _describe_linked(unsure) if facts.n_anchors == facts.n else _describe_means(unsure)
+        return (first, *_describe_known(solution, facts))
     if not isinstance(unsure, Posterior):
         sentence = "This method has no posterior, so that it cannot say how sure the answer is."
         return (sentence, solution.status.value)
@@ -237,6 +243,37 @@ def _describe_means(unsure: StudentT) -> str:
     return f"{regression}, with textbook t intervals on {degrees} of freedom."
 
 
+def _describe_links(
+    solution: Solution, identified: bool | None, facts: Facts, wrong: float
+) -> tuple[str, ...]:
+    """Say what links are worth of which a share is wrong, and what follows."""
+    unsure, share = solution.uncertainty, f"{wrong:.0%}"
+    if isinstance(unsure, StudentT):
+        first = f"About {share} of the links are wrong: labels are taken for those of their rows"
+        first += " as far as they fit, with sandwich errors."
+        if wrong == 0.0:
+            first = _describe_linked(unsure).replace("Every pair is known", "Every link is right")
+        return (first, *_describe_known(solution, facts))
+    if facts.method == "likelihood":
+        first = "That labels stand beside their rows says nothing: they are taken without order."
+    else:
+        first = f"About {share} of the links are wrong: those labels were matched anew."
+    stats = {name: fact for name, fact in solution.stats.items() if name != "mislinked"}
+    return (first, *make_verdict(replace(solution, stats=stats), identified, facts))
+
+
+def _describe_linked(unsure: StudentT) -> str:
+    """Say what regression on known pairs knows."""
+    regression = "Every pair is known: this is ordinary least squares"
+    if not unsure.has_interval:
+        return (
+            f"{regression}, but with as many weights as pairs nothing is left to measure the "
+            "error, so that there are no intervals: add pairs."
+        )
+    degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
+    return f"{regression}, with textbook t intervals on {degrees} of freedom."
+
+
 def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
     """Say what is not known: that others compete, or that nobody could find out."""
     sentences = ["The data do not identify the weights: other answers explain them about as well."]
@@ -257,7 +294,7 @@ def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> l
 def _advise(facts: Facts) -> str:
     """Say what would help these data: nothing that they have already."""
     has_individuals = facts.pairing.has_individuals
-    is_linked = has_individuals and facts.n == facts.n_bags
+    is_linked = has_individuals and facts.n in (facts.n_bags, facts.n_anchors)
     ways = []
     if is_linked or facts.n <= len(facts.names):
         ways.append("more rows")
@@ -266,7 +303,7 @@ def _advise(facts: Facts) -> str:
     else:
         ways.append("more bags (also the same samples divided into more, different bags)")
     if has_individuals and not is_linked:
-        ways.append("a few linked pairs as bags of one row")
+        ways.append(f"{'more' if facts.n_anchors else 'a few'} linked pairs (anchors)")
     if not has_individuals:
         ways.append("larger samples of rows and of labels")
     if not facts.is_noise_given:

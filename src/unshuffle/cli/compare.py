@@ -89,7 +89,9 @@ def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
     design, truth = write_out(data.design, "compare"), data.truth
     if truth is not None and data.design.counts is not None:
         truth = truth.repeat(data.design.counts.astype(int))
-    return compare_methods(design.X, design.y, design.groups, linked_y=truth, **how)
+    return compare_methods(
+        design.X, design.y, design.groups, linked_y=truth, anchors=design.anchors, **how
+    )
 
 
 def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:

@@ -81,7 +81,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     features = choose_columns(options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-        features = features or _all_but(table, [label, bag, truth, options["weight"]])
+        taken = [label, bag, truth, options["weight"], options["anchor"]]
+        features = features or _all_but(table, taken)
     from unshuffle.files import Apart, make_design
 
     design = make_design(
@@ -92,6 +93,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         weight=options["weight"],
         categorical=options["categorical"],
         missing=options["missing"],
+        anchor=options["anchor"],
     )
     if same_individuals is False:
         apart = Apart(design.groups, design.counts, same_individuals=False)
@@ -108,6 +110,11 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         raise click.UsageError("give one table, or --rows together with --labels")
     if truth is not None:
         raise click.UsageError("--truth needs rows and labels in one table")
+    for name in ("anchor", "mislinked"):
+        if options.get(name) is not None:
+            raise click.UsageError(
+                f"--{name} needs rows and labels in one table, each label beside its row"
+            )
     same_individuals = _choose_pairing(options)
     from unshuffle.files import describe_label, is_histogram, make_design_from_two
 

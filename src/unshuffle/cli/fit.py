@@ -16,6 +16,7 @@ from unshuffle.cli.options import (
     level_option,
     model_options,
     provenance,
+    read_share,
     seed_option,
 )
 from unshuffle.cli.streaming import Stream, fit_stream, load_stream
@@ -36,7 +37,9 @@ Examples:
   unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
   unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
-  unshuffle fit 'runs/*.parquet' --label score --bag run"""
+  unshuffle fit 'runs/*.parquet' --label score --bag run
+  unshuffle fit cells.csv --label fluorescence --bag pool --anchor barcoded
+  unshuffle fit registers.csv --label income --bag village --mislinked estimate"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -54,6 +57,13 @@ _NAME_LENGTH = 16
 )
 @click.option(
     "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
+)
+@click.option(
+    "--mislinked",
+    metavar="SHARE",
+    callback=read_share,
+    help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
+    "their bags; 'estimate' finds it.",
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
@@ -180,6 +190,8 @@ def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) ->
         *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
         count(summary.d, "feature"),
         "one bag" if summary.n_bags == 1 else count(summary.n_bags, "bag"),
+        *([count(summary.n_anchors, "pair") + " known"] if summary.n_anchors else []),
+        *([] if summary.mislinked is None else [f"{summary.mislinked:.0%} of links wrong"]),
         level,
     ]
     console.print_result(" · ".join(facts))

@@ -26,7 +26,10 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     rng, design = make_rng(options["seed"]), data.design
     names, sources = design.feature_names, design.sources
     if design.apart is None and design.counts is None:
-        return fit_table(design.X, design.y, design.groups, asked, rng, names, sources=sources)
+        return fit_table(
+            design.X, design.y, design.groups, asked, rng, names, sources=sources,
+            anchors=design.anchors,
+        )  # fmt: skip
     return fit_bags(join_design(design), asked, rng, names, sources=sources)
 
 
@@ -43,6 +46,7 @@ def make_options(options: dict[str, Any]) -> FitOptions:
         n_starts=options["starts"],
         n_jobs=options["jobs"],
         bag_offsets=options["bag_offsets"],
+        mislinked=options.get("mislinked"),
     )
 
 

@@ -25,6 +25,14 @@ def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str
     ]
 
 
+def read_share(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """Return a share of wrong links as a number, where it is one."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return value
+
+
 def check_level(ctx: click.Context, param: click.Parameter, value: float) -> float:
     """Refuse a level that is no probability."""
     if not 0 < value < 1:
@@ -76,7 +84,7 @@ _DATA = (
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of features; all but label, bag and weight without it.",
+        help="Columns of features; all but label, bag, weight and anchor without it.",
     ),
     click.option(
         "--bag",
@@ -113,6 +121,11 @@ _DATA = (
         "--weight",
         metavar="COL",
         help="Column that says how often a line stands there, in either file.",
+    ),
+    click.option(
+        "--anchor",
+        metavar="COL",
+        help="Column that says by 1 and 0 whether the label beside a row is known to be its own.",
     ),
     click.option(
         "--log10", is_flag=True, help="Fit log10 of the labels; values up to 0 count as missing."

@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.core.labels import Histogram, Labels, as_numbers, check_counts, unit_masses
+from unshuffle.core.anchors import NO_LABEL, find_links, split_pairs
+from unshuffle.core.bag import Bag, number_names
+from unshuffle.core.labels import Histogram, Labels, unit_masses
 from unshuffle.core.pairing import Pairing, Permutation, choose_pairing
 from unshuffle.core.rows import Rows
 from unshuffle.core.statistics import Statistics, make_statistics
 from unshuffle.errors import InputError
+
+__all__ = ["Bag", "Bags", "join_bags", "make_bags"]
 
 # Items with frequencies are written out up to so many in all: every method then takes them as it
 # takes any other data, and repeats nothing. Beyond, masses save time and memory.
@@ -26,88 +30,18 @@ _WRITTEN_OUT = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Bag:
-    """One bag: rows `X` and labels `y`, of which nobody knows which belong together.
-
-    `y` may be a `Histogram`. `row_counts` and `label_counts` are whole frequencies: a count of 2
-    is the row, or the label, written twice.
-
-    >>> Bag([[1.0], [2.0]], [3.0, 1.0]).n
-    2
-    >>> Bag([[1.0], [2.0]], Histogram([0.0, 1.0, 4.0], [5, 2])).n_labels
-    7
-    """
-
-    X: np.ndarray
-    y: Any
-    row_counts: np.ndarray | None = None
-    label_counts: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        X = as_numbers(self.X, "the X of a bag")
-        y: Any = self.y if isinstance(self.y, Histogram) else as_numbers(self.y, "the y of a bag")
-        if X.ndim != 2 or (isinstance(y, np.ndarray) and y.ndim != 1):
-            raise InputError(
-                f"a bag needs a two-dimensional X and a one-dimensional y, got shapes {X.shape} "
-                f"and {np.shape(y)}: use X.reshape(-1, 1) for one feature and y.ravel()"
-            )
-        if 0 in X.shape or (isinstance(y, np.ndarray) and len(y) == 0):
-            n_labels = y.n if isinstance(y, Histogram) else len(y)
-            raise InputError(
-                f"a bag is empty: {X.shape[0]} rows, {X.shape[1]} features and {n_labels} labels; "
-                "leave it out, or give at least one of each"
-            )
-        if isinstance(y, Histogram) and self.label_counts is not None:
-            raise InputError("a histogram has counts of its own: leave label_counts out")
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "y", y)
-        for name, items in (("row_counts", X), ("label_counts", y)):
-            counts = getattr(self, name)
-            if counts is not None:
-                object.__setattr__(self, name, _check_item_counts(counts, items, name))
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.X) if self.row_counts is None else int(self.row_counts.sum())
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        if isinstance(self.y, Histogram):
-            return self.y.n
-        return len(self.y) if self.label_counts is None else int(self.label_counts.sum())
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is one label for each row, and nothing else."""
-        return (
-            isinstance(self.y, np.ndarray)
-            and self.row_counts is None
-            and self.label_counts is None
-            and len(self.X) == len(self.y)
-        )
-
-
-def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
-    """Return frequencies as numbers, one for each item."""
-    what = "row" if name == "row_counts" else "label"
-    found = as_numbers(counts, name)
-    if found.shape != (len(items),):
-        raise InputError(
-            f"{name} has shape {found.shape} but there are {len(items)} {what}s: give one for each"
-        )
-    check_counts(found, "weight", what)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
 class Bags:
-    """All bags in canonical order: rows, labels, and how they belong together."""
+    """All bags in canonical order: rows, labels, and how they belong together.
+
+    A known pair (an anchor) stands as a bag of one row: that is the linked residual, to every
+    method. `homes` then says of each bag as it stands here which of the bags as given it was part
+    of; None where no pair is known.
+    """
 
     rows: Rows
     labels: Labels
     pairing: Pairing = field(default_factory=Permutation)
+    homes: np.ndarray | None = None
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -136,8 +70,26 @@ class Bags:
 
     @property
     def n_bags(self) -> int:
-        """Number of bags."""
+        """Number of bags, a known pair being one."""
         return len(self.offsets) - 1
+
+    @property
+    def n_homes(self) -> int:
+        """Number of bags as given: known pairs belong to theirs."""
+        return self.n_bags if self.homes is None else int(self.homes.max()) + 1
+
+    @property
+    def n_anchors(self) -> int:
+        """Number of pairs known inside larger bags, also those that are left over."""
+        if self.homes is None:
+            return 0
+        sizes = np.bincount(self.homes, self.sizes)
+        return int(((self.sizes == 1) & (sizes[self.homes] > 1)).sum())
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether anchors leave nothing shuffled."""
+        return self.homes is not None and self.n_bags == self.n
 
     @property
     def sizes(self) -> np.ndarray:
@@ -201,13 +153,16 @@ class Bags:
         taken = np.concatenate(kept)
         y = self.y[taken]
         labels = Labels(y, y, unit_masses(len(y)), offsets, self.labels.order[taken])
-        return Bags(rows, labels)
+        return Bags(rows, labels, homes=self.homes)
 
 
 def make_bags(
-    X: np.ndarray, y: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None = None,
+    anchors: Any = None,
 ) -> Bags:
-    """Bring rows, labels and bag names to the canonical order.
+    """Bring rows, labels and bag names to the canonical order; `anchors` are known pairs.
 
     >>> bags = make_bags(np.array([[2.0], [1.0], [3.0]]), np.array([5.0, 4.0, 9.0]), "aab")
     >>> bags.sizes.tolist(), bags.y.tolist(), bags.X.ravel().tolist()
@@ -221,19 +176,39 @@ def make_bags(
         raise InputError(
             f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
         )
+    links = find_links(anchors, n)
+    if links is not None:
+        codes = np.zeros(n, dtype=int) if groups is None else number_names(groups)
+        row_codes, label_codes, homes = split_pairs(codes, links)
+        return arrange(X, y, row_codes, label_codes, homes)
     if groups is None:
         row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
         offsets = np.array([0, n])
         return _plain(_gather(X, row_order), y[label_order] + 0.0, offsets, row_order, label_order)
-    codes = encode_groups(groups)
-    row_order, label_order = _order_rows(X, codes), np.lexsort((y, codes))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+    codes = number_names(groups)
+    return arrange(X, y, codes, codes)
+
+
+def arrange(
+    X: np.ndarray,
+    y: np.ndarray,
+    row_codes: np.ndarray,
+    label_codes: np.ndarray,
+    homes: np.ndarray | None = None,
+) -> Bags:
+    """Bring rows and labels of numbered bags to the canonical order; as many of each in a bag.
+
+    `homes` numbers, for each bag, the one that it was part of.
+    """
+    row_order, label_order = _order_rows(X, row_codes), np.lexsort((y, label_codes))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row_codes))])
     X, y = _gather(X, row_order), y[label_order] + 0.0
-    bag_order = _order_bags(X, y, offsets)
+    bag_order, homes = _order_bags(X, y, offsets, homes)
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bag_order])
     sizes = np.diff(offsets)[bag_order]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return _plain(_gather(X, take), y[take], offsets, row_order[take], label_order[take])
+    bags = _plain(_gather(X, take), y[take], offsets, row_order[take], label_order[take])
+    return bags if homes is None else replace(bags, homes=homes)
 
 
 def _plain(
@@ -278,6 +253,8 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
     n = np.array([bag.n for bag in bags], dtype=float)
     m = np.array([bag.n_labels for bag in bags], dtype=float)
     pairing = choose_pairing(n, m, same_individuals)
+    if any(bag.anchors is not None for bag in bags):
+        return _join_anchored(bags, pairing)
     write_rows, write_labels = n.sum() <= _WRITTEN_OUT, m.sum() <= _WRITTEN_OUT
     rows = [_order_items(bag.X, bag.row_counts, write_rows) for bag in bags]
     labels = [_order_labels(bag, write_labels) for bag in bags]
@@ -291,6 +268,27 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
         _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
         _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
         pairing,
+    )
+
+
+def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
+    """Join bags of which some pairs are known."""
+    if pairing != Permutation() or not all(bag.is_plain for bag in bags):
+        raise InputError(
+            "anchors are pairs of a row and its label, which separate samples, bins, counts and "
+            "missing labels do not have: leave the anchors out, or give one label for each row"
+        )
+    sizes = [bag.n for bag in bags]
+    links = [
+        np.full(n, NO_LABEL) if found is None else np.where(found < 0, NO_LABEL, start + found)
+        for r, (bag, n, start) in enumerate(zip(bags, sizes, _starts(sizes), strict=True))
+        for found in [find_links(bag.anchors, n, f"bag {r}, ")]
+    ]
+    return make_bags(
+        np.concatenate([bag.X for bag in bags]),
+        np.concatenate([bag.y for bag in bags]),
+        np.repeat(np.arange(len(bags)), sizes),
+        np.concatenate(links),
     )
 
 
@@ -361,16 +359,6 @@ def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.nda
     return values[:, 0], values[:, 0], masses, place
 
 
-def encode_groups(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """Number the bag names; any hashable names will do, also of mixed types."""
-    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
-        return np.unique(groups, return_inverse=True)[1].ravel()
-    # One by one: an array made of a list would turn 1 and "1" into the same name.
-    items = groups.tolist() if isinstance(groups, np.ndarray) else groups
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in items], dtype=int)
-
-
 def _order_rows(X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
     """Sort rows by bag, then by all columns; the later columns only matter where ties are."""
     keys = [X[:, 0]] if codes is None else [X[:, 0], codes]
@@ -384,11 +372,26 @@ def _order_rows(X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
     return order
 
 
-def _order_bags(X: np.ndarray, y: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Order bags by size, then labels, then rows: by content alone, never by name."""
+def _order_bags(
+    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, homes: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Order bags by size, then labels, then rows: by content alone, never by name.
+
+    Also return their homes, numbered by content and in the new order; equal pairs stand in the
+    order of their homes.
+    """
 
     def content(r: int) -> tuple[int, bytes, bytes]:
         part = slice(offsets[r], offsets[r + 1])
         return offsets[r + 1] - offsets[r], y[part].tobytes(), X[part].tobytes()
 
-    return np.array(sorted(range(len(offsets) - 1), key=content), dtype=int)
+    places = range(len(offsets) - 1)
+    if homes is None:
+        return np.array(sorted(places, key=content), dtype=int), None
+    contents = [content(r) for r in places]
+    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in range(int(homes.max()) + 1)]
+    for r in sorted(places, key=contents.__getitem__):
+        parts[homes[r]].append(contents[r])
+    rank = np.argsort(sorted(range(len(parts)), key=parts.__getitem__), kind="stable")
+    order = np.array(sorted(places, key=lambda r: (contents[r], rank[homes[r]])), dtype=int)
+    return order, rank[homes[order]]

@@ -131,7 +131,10 @@ def make_remarks(
         names,
         has_prior=has_prior,
         is_flat=np.ptp(bags.y) == 0,
-        n_single=int((bags.sizes == 1).sum()) if bags.pairing == Permutation() else 0,
+        # Who gave anchors knows of them.
+        n_single=int((bags.sizes == 1).sum()) - bags.n_anchors
+        if bags.pairing == Permutation()
+        else 0,
         n_bags=bags.n_bags,
     )
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from unshuffle.errors import InputError, shorten
 
+# In place of the share of wrong links, where it is to be found.
+ESTIMATE = "estimate"
+
 
 @dataclass(frozen=True)
 class BagOffsets:
@@ -70,6 +73,7 @@ class FitOptions:
     tol: float = 1e-6
     n_jobs: int | None = None
     bag_offsets: Any = "auto"
+    mislinked: Any = None
 
 
 def check_options(options: FitOptions) -> None:
@@ -88,6 +92,19 @@ def check_options(options: FitOptions) -> None:
     if n_jobs is not None and not (_is_whole(n_jobs) and n_jobs != 0):
         raise InputError(
             f"n_jobs must be None or a whole number other than 0 (-1: all cores), got {n_jobs!r}"
+        )
+    check_mislinked(options.mislinked)
+
+
+def check_mislinked(mislinked: Any) -> None:
+    """Refuse a share of wrong links that is none."""
+    if mislinked is None or (isinstance(mislinked, str) and mislinked == ESTIMATE):
+        return
+    is_number = isinstance(mislinked, Real) and not isinstance(mislinked, bool)
+    if not (is_number and 0.0 <= float(mislinked) <= 1.0):
+        raise InputError(
+            f"mislinked={shorten(repr(mislinked))} is no share of wrong links: give a number from "
+            f"0 to 1, or '{ESTIMATE}' (None: no link is known)"
         )
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from joblib import effective_n_jobs
 
-from unshuffle.core.bags import encode_groups
+from unshuffle.core.bag import number_names
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.threads import run_all
 
@@ -168,7 +168,7 @@ def number_bags(groups: Sequence[Hashable] | np.ndarray | None, n: int) -> tuple
     """
     if groups is None:
         return np.zeros(n, np.int8), 1
-    codes = encode_groups(groups)
+    codes = number_names(groups)
     n_bags = int(codes.max()) + 1
     kind = np.int8 if n_bags <= 127 else np.int16 if n_bags <= 32767 else np.int32
     return codes.astype(kind), n_bags

@@ -17,6 +17,14 @@ Missing = Literal["error", "drop"]
 # million rows of them would not fit in memory.
 MAX_LEVELS = 100
 
+# How a column says that a row stands beside its own label.
+_ANSWERS: dict[Any, bool] = {
+    **dict.fromkeys(("1", "true", "yes", "t", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "f", "n"), False),
+    1.0: True,
+    0.0: False,
+}
+
 # From here on neighbouring whole numbers are the same float, so bags would melt together.
 _LARGEST_WHOLE = 2.0**53
 
@@ -51,7 +59,8 @@ class Design:
     ``rows`` holds the place of each row in its table, counted from 0; ``base_levels`` maps a
     categorical column to the level that has no column of its own. ``counts`` says how often each
     row stands there, with its label unless the labels lie ``apart``: those have a number of their
-    own, and y is in no order. ``coding`` says how X came from the columns of its table.
+    own, and y is in no order. ``coding`` says how X came from the columns of its table, and
+    ``anchors`` which rows stand beside their own label, where that is known.
     """
 
     X: NDArray[np.float64]
@@ -64,6 +73,7 @@ class Design:
     counts: NDArray[np.float64] | None = None
     apart: Apart | None = None
     coding: tuple[Coding, ...] = ()
+    anchors: NDArray[np.bool_] | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -85,25 +95,29 @@ def make_design(
     weight: str | None = None,
     categorical: Sequence[str] = (),
     missing: Missing = "error",
+    anchor: str | None = None,
 ) -> Design:
     """Choose label, features and bag from one table.
 
-    Without ``features`` all columns but label, bag and weight are used. A text column becomes one
-    column of 0 and 1 per level but the first in sorted order, named "column=level";
+    Without ``features`` all columns but label, bag, weight and anchor are used. A text column
+    becomes one column of 0 and 1 per level but the first in sorted order, named "column=level";
     ``categorical`` names columns of numbers to be coded the same way. ``weight`` names a column
-    that says how often each line stands there. ``missing`` says what to do with rows that hold a
+    that says how often each line stands there, ``anchor`` one that says whether a row stands beside
+    its own label. ``missing`` says what to do with rows that hold a
     missing or infinite value: refuse them, or drop them and say how many.
     """
     label = table.find(label, "label column")
     bag = None if bag is None else table.find(bag, "bag column")
     weight = None if weight is None else table.find(weight, "weight column")
     categorical = [table.find(name) for name in categorical]
-    chosen = choose_features(table, features, {"label": label, "bag": bag, "weight": weight})
+    anchor = None if anchor is None else table.find(anchor, "anchor column")
+    roles = {"label": label, "bag": bag, "weight": weight, "anchor": anchor}
+    chosen = choose_features(table, features, roles)
     check_numbers(table, label)
     if weight is not None:
         check_numbers(table, weight, "weight")
     check_numeric(table, [name for name in chosen if name not in categorical])
-    used = [*chosen, label] + [name for name in (bag, weight) if name is not None]
+    used = [*chosen, label] + [name for name in (bag, weight, anchor) if name is not None]
     rows, notes = complete_rows(table, used, missing)
     if len(rows) < table.n_rows:
         notes.append(
@@ -116,7 +130,33 @@ def make_design(
     y = table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]
     base = find_base_levels(coding)
-    return Design(X, y, groups, names, tuple(notes), base, rows, counts, coding=coding)
+    anchors = None if anchor is None else read_anchors(table, anchor, rows)
+    if anchors is not None and counts is not None:
+        raise InputError(
+            f"{table.source}: anchors are single pairs, and the weight column {quote(weight)} "
+            "makes several of one line; leave the anchor or the weight out"
+        )
+    if anchors is not None:
+        n_known = int(anchors.sum())
+        notes.append(f"column {quote(anchor, 30)}: {n_known} of {len(rows)} pairs are known")
+    return Design(
+        X, y, groups, names, tuple(notes), base, rows, counts, coding=coding, anchors=anchors
+    )
+
+
+def read_anchors(table: Table, anchor: str, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which rows stand beside their own label, as a column says it by yes and no."""
+    found = np.zeros(len(rows), dtype=bool)
+    for place, value in enumerate(table.columns[anchor][rows].tolist()):
+        answer = _ANSWERS.get(value.strip().lower() if isinstance(value, str) else value)
+        if answer is None:
+            shown = f"{value:g}" if isinstance(value, float) else quote(value)
+            raise InputError(
+                f"{table.source}, row {rows[place] + 1}: the anchor column {quote(anchor)} holds "
+                f"{shown}; say 1 where the label belongs to its row, and 0 where nobody knows"
+            )
+        found[place] = answer
+    return found
 
 
 def choose_features(

@@ -17,7 +17,12 @@ def join_design(design: Design) -> Bags:
     """Return the bags of a design in canonical order."""
     apart = design.apart
     if apart is None and design.counts is None:
-        return make_bags(design.X, design.y, design.groups)
+        return make_bags(design.X, design.y, design.groups, design.anchors)
+    if design.anchors is not None:
+        raise InputError(
+            "anchors are pairs of a row and its label, and separate samples have none; leave the "
+            "anchor column out"
+        )
     side = apart or Apart(design.groups, design.counts)
     keys, codes = encode_bags(design.groups, side.groups, len(design.X), len(design.y))
     bags = []

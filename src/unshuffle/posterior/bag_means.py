@@ -7,7 +7,7 @@ offset. The size t is none, or one of a few, and summed over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -107,3 +107,64 @@ class BagMeans:
         shares = np.exp(logs - best[..., None])
         mass = shares.sum(axis=-1)
         return best + np.log(mass), shares / mass[..., None], weights, rest, s2
+
+
+@dataclass(frozen=True, eq=False)
+class AnchoredMeans(BagMeans):
+    """The same where known pairs stand as bags of one row and share the offset of their bag.
+
+    `homes` numbers, for each of the R, the bag that it was part of. With an offset in common the
+    law splits: the mean gap of a home, weighted by labels, is that of the bag as given, offsets and
+    all, and what is left inside homes has the noise alone.
+    """
+
+    homes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    @cached_property
+    def _totals(self) -> np.ndarray:
+        """Labels of each home."""
+        return np.bincount(self.homes, self.m)
+
+    @cached_property
+    def _given(self) -> BagMeans:
+        """The law of the bags as given; with one label for each row nothing but noise adds up."""
+        nothing = np.zeros(len(self._totals))
+        return BagMeans(
+            self._totals, nothing, nothing, self.has_intercept, self.offset_share, self.offset_sd
+        )
+
+    def _split(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean gaps of homes (…, H), and what is left of each gap (…, R)."""
+        sums = np.zeros((*gaps.shape[:-1], len(self._totals)))
+        # One after the other: the order of the sum must not hang on how many points there are.
+        np.add.at(sums.T, self.homes, (gaps * self.m).T)
+        means = sums / self._totals
+        return means, gaps - means[..., self.homes]
+
+    def _inside(self, rest: np.ndarray, log_sigma: Any) -> Any:
+        """Return the log density of gaps about those of their homes."""
+        n_free = len(self.m) - len(self._totals)
+        squares = (self.m * rest * rest).sum(axis=-1)
+        return -0.5 * squares * np.exp(-2.0 * log_sigma) - n_free * log_sigma
+
+    def evaluate(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
+    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        means, rest = self._split(gaps)
+        value, by_gap, _, slope = self._given.evaluate(means, np.zeros(len(means)), log_sigma)
+        precision = float(np.exp(-2.0 * log_sigma))
+        by_gap = (by_gap / self._totals)[self.homes] * self.m - self.m * rest * precision
+        n_free = len(self.m) - len(self._totals)
+        slope += float((self.m * rest * rest).sum()) * precision - n_free
+        return value + float(self._inside(rest, log_sigma)), by_gap, np.zeros(len(gaps)), slope
+
+    def evaluate_many(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
+    ) -> np.ndarray:
+        means, rest = self._split(gaps)
+        values = self._given.evaluate_many(means, np.zeros(means.shape), log_sigmas)
+        return np.asarray(values + self._inside(rest, log_sigmas))
+
+    def offset_law(self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any) -> tuple:
+        means = self._split(gaps)[0]
+        return self._given.offset_law(means, np.zeros(means.shape), log_sigma)

@@ -69,8 +69,9 @@ _N_CLIMBED = 12
 # the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
 # columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
 _THIN = 80.0
-# Share of the intervals' draws that see the shapes as the estimate does.
-_SHARP_SHARE = 0.1
+# Share of the intervals' draws that see the shapes as the estimate does; where it bets in full, an
+# estimate that a tenth of them supports would be pulled off again, by up to ten times its error.
+_SHARP_SHARE, _SHARP_SHARE_IN_FULL = 0.1, 0.5
 # The estimate keeps this share of the way to the end of its interval at most.
 _INSIDE = 0.9
 # Share of the posterior at low noise below which the estimate does not lean towards low noise, and
@@ -166,7 +167,7 @@ def answer(
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
     leaning = flatten(_lean(sharp, target), target.options.least_draws)
-    draws = _blend(sample, sharp, leaning, target.options.least_draws)
+    draws = _blend(sample, sharp, leaning, target.options)
     estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
     target = replace(target, power=power)
     return _assemble(target, sample, draws, drawn.used[0], estimate, columns, signs, rng)
@@ -238,18 +239,19 @@ def _lean(sample: Sample, target: Target) -> np.ndarray:
     return limit_tilt(sample.log_plain, sample.log_tilted, limit)
 
 
-def _blend(sample: Sample, sharp: Sample, leaning: np.ndarray, least: float) -> Draws:
+def _blend(sample: Sample, sharp: Sample, leaning: np.ndarray, options: Settings) -> Draws:
     """Return the posterior of the intervals: the draws at its power, and a few of the sharper one.
 
     How far shapes are to be trusted is not known either: with some probability as far as the
     estimate trusts them. Its draws keep the estimate inside its own intervals, and where the two
     disagree nothing is identified.
     """
-    plain = flatten(sample.log_plain, least)
+    plain = flatten(sample.log_plain, options.least_draws)
+    share = _SHARP_SHARE_IN_FULL if options.bets_in_full else _SHARP_SHARE
     return Draws(
         np.vstack([sample.x, sharp.x]),
         np.vstack([sample.slopes, sharp.slopes]),
-        np.append((1.0 - _SHARP_SHARE) * plain, _SHARP_SHARE * leaning),
+        np.append((1.0 - share) * plain, share * leaning),
     )
 
 

@@ -15,7 +15,7 @@ from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.threads import map_all
-from unshuffle.posterior.bag_means import BagMeans
+from unshuffle.posterior.bag_means import AnchoredMeans, BagMeans
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes, make_shapes
@@ -92,6 +92,8 @@ class Target:
     options: Settings
     third: np.ndarray
     has_level: bool = False
+    # The bag as given of each bag here, where known pairs stand as bags of one row.
+    homes: np.ndarray | None = None
     power: float = 1.0
     n_jobs: int | None = None
     evaluations: Counter = field(default_factory=Counter)
@@ -108,8 +110,18 @@ class Target:
 
     @property
     def n_bags(self) -> int:
-        """Number of bags."""
+        """Number of bags, a known pair being one."""
         return len(self.offsets) - 1
+
+    @property
+    def n_homes(self) -> int:
+        """Number of bags as given."""
+        return self.n_bags if self.homes is None else int(self.homes.max()) + 1
+
+    @property
+    def n_shuffled(self) -> float:
+        """Number of labels, as the deviations count, that are no known pairs."""
+        return self.n if self.homes is None else float(self.sizes[self.sizes > 1.0].sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -119,7 +131,7 @@ class Target:
     @property
     def curve_scale(self) -> float:
         """Prior sd of the curve: it opens with the bags, since in one bag nothing tells a curve
-        from other weights.
+        from other weights. A known pair tells as much of it as the mean of a bag.
         """
         return self.options.curve_scale * (1.0 - 1.0 / self.n_bags) ** 2
 
@@ -505,8 +517,6 @@ def make_target(
     rows = np.ascontiguousarray(bags.columns[kept])
     masses = np.ascontiguousarray(bags.rows.masses)
     shapes = make_shapes(bags, noise)
-    m = np.asarray(stats.m, dtype=float)
-    is_paired = isinstance(shapes, PairedShapes)
     weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
     third = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and bags.n_bags > 1:
@@ -522,16 +532,22 @@ def make_target(
         bag_labels=stats.label_means,
         covariance=stats.gram[np.ix_(kept, kept)],
         shapes=shapes,
-        means=BagMeans(
-            m=m,
-            fixed=shapes.spreads / m if isinstance(shapes, PairedShapes) else np.zeros(len(m)),
-            factors=bags.pairing.row_factors(np.asarray(stats.n, dtype=float), m)
-            if is_paired
-            else np.zeros(len(m)),
-            has_intercept=has_intercept and shapes.is_centred,
-        ),
+        means=_make_means(bags, shapes, has_intercept),
         log_sigma=None,
         options=options,
         third=third,
         has_level=has_intercept and not shapes.is_centred,
+        homes=bags.homes,
     )
+
+
+def _make_means(bags: Bags, shapes: Shapes, has_intercept: bool) -> BagMeans:
+    """Return the law of the means of bags."""
+    m, n = (np.asarray(each, dtype=float) for each in (bags.statistics.m, bags.statistics.n))
+    fixed, factors = np.zeros(len(m)), np.zeros(len(m))
+    if isinstance(shapes, PairedShapes):
+        fixed, factors = shapes.spreads / m, bags.pairing.row_factors(n, m)
+    is_free = has_intercept and shapes.is_centred
+    if bags.homes is None:
+        return BagMeans(m, fixed, factors, is_free)
+    return AnchoredMeans(m, fixed, factors, is_free, homes=bags.homes)

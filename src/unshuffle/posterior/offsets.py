@@ -29,7 +29,7 @@ def average_offsets(target: Target, x: np.ndarray, shares: np.ndarray) -> Offset
 
     As many draws as matter are taken in even steps through the shares, each as likely.
     """
-    if target.n_bags < 2:
+    if target.n_homes < 2:
         return None
     ends = np.cumsum(shares)
     steps = (np.arange(_N_LAWS) + 0.5) / _N_LAWS * ends[-1]

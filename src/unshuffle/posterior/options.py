@@ -55,6 +55,9 @@ class Settings:
     # 87 to 97 % in simulations (tuning seeds), at this power 92 to 97 %. Bags small enough for
     # exact permanents count in full.
     trust: float = 0.8
+    # Whether the estimate believes the shapes of bags as far as that, whatever they have earned.
+    # Intervals never do. Where nothing but simulations is asked it is better: see linkage.
+    bets_in_full: bool = False
     # Sd of the curve c of the mean law z + c (z² − mean z²) with many bags.
     curve_scale: float = 0.3
     # Starts screened, refined and kept: more than 60 modes never mattered with several bags; with

@@ -81,10 +81,16 @@ class Signs:
 
 def measure_spread(target: Target) -> float:
     """Return F of the bags' mean rows, averaged over columns: one for random bags."""
-    n_bags = len(target.sizes)
+    n_bags = target.n_homes
     if n_bags < 2 or target.n <= n_bags:
         return 1.0
-    between = float((target.sizes[:, None] * target.bag_rows**2).sum()) / (target.n * target.p)
+    sizes, rows = target.sizes, target.bag_rows
+    if target.homes is not None:
+        sums = np.zeros((n_bags, target.p))
+        np.add.at(sums, target.homes, sizes[:, None] * rows)
+        sizes = np.bincount(target.homes, sizes)
+        rows = sums / sizes[:, None]
+    between = float((sizes[:, None] * rows**2).sum()) / (target.n * target.p)
     share = min(between / float(np.trace(target.covariance) / target.p), 1.0 - 1e-9)
     return share / (n_bags - 1) / ((1.0 - share) / (target.n - n_bags))
 
@@ -94,7 +100,7 @@ def offset_share(target: Target) -> float:
 
     One bag has no other: without an intercept its offset would be one after all.
     """
-    if target.n_bags < 2:
+    if target.n_homes < 2:
         return 0.0
     excess = max(measure_spread(target) / _LIKE_RANDOM, 1.0)
     return _OFFSET_LOW + (_OFFSET_HIGH - _OFFSET_LOW) * (1.0 - 1.0 / excess)
@@ -133,11 +139,13 @@ def worth_of_shapes(signs: Signs, n: float, n_bags: int) -> float:
 
 def choose_powers(target: Target, signs: Signs) -> tuple[float, float]:
     """Return the powers of the deviations inside bags, for the intervals and for the estimate."""
-    n_bags = target.n_bags
+    n_bags = target.n_homes
+    if target.n_shuffled == 0.0:
+        return 1.0, 1.0  # known pairs alone have no shapes
     full = 1.0 - (1.0 - target.options.trust) * target.shapes.approximate
-    worth = worth_of_shapes(signs, target.n, n_bags)
-    is_earned = max(0.0, 1.0 - ROWS_A_COLUMN * target.p / target.n)
+    worth = worth_of_shapes(signs, target.n_shuffled, n_bags)
+    is_earned = max(0.0, 1.0 - ROWS_A_COLUMN * target.p / target.n_shuffled)
     worth *= 1.0 + is_earned * (NOISELESS / signs.noise) ** 2
     bet = 1.0 + _BET / (n_bags**2 + _BET_BAGS)
-    sharp = max(bet * worth, _LEAST_BET)
-    return min(full, worth / target.n), min(full, sharp / target.n)
+    sharp = np.inf if target.options.bets_in_full else max(bet * worth, _LEAST_BET)
+    return min(full, worth / target.n_shuffled), min(full, sharp / target.n_shuffled)

@@ -1,0 +1,106 @@
+"""One bag as the user gives it: rows and labels, of which nobody knows which belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.labels import Histogram, as_numbers, check_counts
+from unshuffle.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """One bag: rows `X` and labels `y`, of which nobody knows which belong together.
+
+    `y` may be a `Histogram`. `row_counts` and `label_counts` are whole frequencies: a count of 2
+    is the row, or the label, written twice. `anchors` says which pairs are known after all, as in
+    `ShuffledLinearRegression.fit`, counted inside the bag.
+
+    >>> Bag([[1.0], [2.0]], [3.0, 1.0]).n
+    2
+    >>> Bag([[1.0], [2.0]], Histogram([0.0, 1.0, 4.0], [5, 2])).n_labels
+    7
+    """
+
+    X: np.ndarray
+    y: Any
+    row_counts: np.ndarray | None = None
+    label_counts: np.ndarray | None = None
+    anchors: Any = None
+
+    def __post_init__(self) -> None:
+        X = as_numbers(self.X, "the X of a bag")
+        y: Any = self.y if isinstance(self.y, Histogram) else as_numbers(self.y, "the y of a bag")
+        if X.ndim != 2 or (isinstance(y, np.ndarray) and y.ndim != 1):
+            raise InputError(
+                f"a bag needs a two-dimensional X and a one-dimensional y, got shapes {X.shape} "
+                f"and {np.shape(y)}: use X.reshape(-1, 1) for one feature and y.ravel()"
+            )
+        if 0 in X.shape or (isinstance(y, np.ndarray) and len(y) == 0):
+            n_labels = y.n if isinstance(y, Histogram) else len(y)
+            raise InputError(
+                f"a bag is empty: {X.shape[0]} rows, {X.shape[1]} features and {n_labels} labels; "
+                "leave it out, or give at least one of each"
+            )
+        if isinstance(y, Histogram) and self.label_counts is not None:
+            raise InputError("a histogram has counts of its own: leave label_counts out")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "y", y)
+        for name, items in (("row_counts", X), ("label_counts", y)):
+            counts = getattr(self, name)
+            if counts is not None:
+                object.__setattr__(self, name, _check_item_counts(counts, items, name))
+        if self.anchors is not None and not self.is_plain:
+            raise InputError(
+                f"anchors need one label for each row, and a bag of {len(X)} rows has bins, counts "
+                "or another number of labels: leave its anchors out, or give it pairs of row and "
+                "label"
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.X) if self.row_counts is None else int(self.row_counts.sum())
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        if isinstance(self.y, Histogram):
+            return self.y.n
+        return len(self.y) if self.label_counts is None else int(self.label_counts.sum())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one label for each row, and nothing else."""
+        return (
+            isinstance(self.y, np.ndarray)
+            and self.row_counts is None
+            and self.label_counts is None
+            and len(self.X) == len(self.y)
+        )
+
+
+def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
+    """Return frequencies as numbers, one for each item."""
+    what = "row" if name == "row_counts" else "label"
+    found = as_numbers(counts, name)
+    if found.shape != (len(items),):
+        raise InputError(
+            f"{name} has shape {found.shape} but there are {len(items)} {what}s: give one for each"
+        )
+    check_counts(found, "weight", what)
+    return found
+
+
+def number_names(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+    """Number the bag names; any hashable names will do, also of mixed types."""
+    if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
+        return np.unique(groups, return_inverse=True)[1].ravel()
+    # One by one: an array made of a list would turn 1 and "1" into the same name.
+    items = groups.tolist() if isinstance(groups, np.ndarray) else groups
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in items], dtype=int)

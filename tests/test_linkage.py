@@ -1,0 +1,281 @@
+"""Laws of links of which a share is wrong: between regression and the shuffled fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import gaussian_kde, norm
+from sklearn.linear_model import LinearRegression
+
+from command_line import assert_one_line
+from registry_examples import fit_quietly
+from unshuffle import Bag, ShuffledLinearRegression, choose_method, fit, load
+from unshuffle.cli.app import run
+from unshuffle.core.bags import make_bags
+from unshuffle.core.scaling import standardise
+from unshuffle.errors import InputError
+from unshuffle.posterior.linkage import _measure_errors, climb, estimate_law, read_links
+
+WEIGHTS = np.array([1.0, -2.0])
+
+
+def make_links(n=200, share=0.3, noise=0.5, seed=0):
+    """Return rows, labels of which a share was shuffled, and which of them are another's."""
+    rng = np.random.default_rng(seed)
+    X = rng.exponential(size=(n, 2))
+    linked = X @ WEIGHTS + 1.0 + noise * rng.normal(size=n)
+    y, some = linked.copy(), rng.permutation(n)[: round(share * n)]
+    y[some] = linked[rng.permutation(some)]
+    return X, y, y != linked
+
+
+def standard_links(X, y, groups=None, anchors=None):
+    """Return the links of data in standard units."""
+    return read_links(standardise(make_bags(X, y, groups, anchors), True, True)[0])
+
+
+def mixture_density(links, theta):
+    """Return the log density of each label, at [weights …, log σ, logit h]."""
+    *w, log_sigma, logit = theta
+    h = expit(logit)
+    own = norm.logpdf(links.y, links.X @ np.array(w), np.exp(log_sigma))
+    free = np.log(h * np.exp(own) + (1 - h) * np.exp(links.log_law))
+    return np.where(links.is_known, own, free)
+
+
+def as_theta(top):
+    return np.array([*top.w, np.log(top.sigma), np.log(top.right / (1 - top.right))])
+
+
+def test_every_link_wrong_is_the_shuffled_fit_bit_for_bit():
+    X, y, _ = make_links(60)
+    plain = fit_quietly("auto", X, y, None, random_state=0)
+    model = fit_quietly("auto", X, y, None, random_state=0, mislinked=1.0)
+    assert_array_equal(model.coef_, plain.coef_)
+    assert model.method_ == plain.method_ == choose_method(60, 3).method
+
+
+def test_no_link_wrong_is_the_textbook_regression():
+    X, y, _ = make_links(100, share=0.0)
+    model = ShuffledLinearRegression(mislinked=0.0).fit(X, y)
+    linked = ShuffledLinearRegression().fit(X, y, anchors=np.ones(100, dtype=bool))
+    assert_allclose(model.coef_, LinearRegression().fit(X, y).coef_, rtol=1e-9)
+    assert_allclose(model.conf_int(), linked.conf_int(), rtol=1e-9)
+    assert "Every link is right" in model.summary().verdict[0]
+
+
+def test_nearly_no_link_wrong_is_nearly_the_textbook_regression():
+    """Within a quarter of a standard error: a label or two of 200 may pass for another's."""
+    X, y, _ = make_links(200, share=0.0)
+    model = ShuffledLinearRegression(mislinked="estimate").fit(X, y)
+    linked = ShuffledLinearRegression().fit(X, y, anchors=np.ones(200, dtype=bool))
+    width = np.ptp(linked.conf_int(), axis=1)
+    assert (np.abs(model.coef_ - linked.coef_) < 0.25 * width / 3.9).all()
+    assert_allclose(np.ptp(model.conf_int(), axis=1), width, rtol=0.2)
+    assert model.summary().mislinked < 0.02
+
+
+@pytest.mark.parametrize("has_anchors", [False, True])
+def test_the_top_is_that_of_a_general_minimiser(has_anchors):
+    X, y, is_wrong = make_links()
+    anchors = (np.arange(200) % 4 == 0) & ~is_wrong if has_anchors else None
+    links = standard_links(X, y, anchors=anchors)
+    top = climb(links, np.array([0.3, -0.8, 0.0]), None, None)
+    extra = 0.5  # of a right and of a wrong link
+
+    def negative(theta):
+        h = expit(theta[-1])
+        return -mixture_density(links, theta).sum() - extra * (np.log(h) + np.log(1 - h))
+
+    best = minimize(negative, as_theta(top) + 0.05, method="BFGS", options={"gtol": 1e-6})
+    assert_allclose(-top.value, best.fun, atol=1e-4)
+    assert_allclose(as_theta(top), best.x, atol=5e-3)
+
+
+def test_the_errors_are_the_sandwich_of_differences():
+    links = standard_links(*make_links()[:2])
+    top = climb(links, np.array([0.3, -0.8, 0.0]), None, None)
+    theta, step = as_theta(top), 1e-4
+    steps = step * np.eye(len(theta))
+    scores = np.array(
+        [
+            (mixture_density(links, theta + e) - mixture_density(links, theta - e)) / (2 * step)
+            for e in steps
+        ]
+    )
+
+    def value(x):
+        h = expit(x[-1])
+        return mixture_density(links, x).sum() + 0.5 * (np.log(h) + np.log(1 - h))
+
+    second = np.array(
+        [
+            [
+                (value(theta + a + b) - value(theta + a - b) - value(theta - a + b)
+                 + value(theta - a - b)) / (4 * step**2)
+                for b in steps
+            ]
+            for a in steps
+        ]
+    )  # fmt: skip
+    inverse = np.linalg.inv(second)
+    expected = (inverse @ scores @ scores.T @ inverse)[:3, :3]
+    mass = top.probability.sum()
+    found = _measure_errors(links, top, True, True)
+    assert found.dof == int(mass - 3)
+    assert_allclose(found.spreads.T @ found.spreads, expected * mass / found.dof, rtol=1e-3)
+
+
+def test_the_law_of_labels_is_a_kernel_density():
+    values = np.random.default_rng(0).exponential(size=300)
+    spread = min(values.std(), np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.34)
+    width = 0.9 * spread * 300**-0.2
+    expected = gaussian_kde(values, width / values.std(ddof=1))(values)
+    # A grid of 2048 cells, and a kernel cut at four widths.
+    assert_allclose(np.exp(estimate_law(values)), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_the_share_is_found_and_wrong_links_are_told(share):
+    X, y, is_wrong = make_links(400, share=share)
+    model = ShuffledLinearRegression(mislinked="estimate", random_state=0).fit(X, y)
+    # The standard error of the share is below 0.04 here.
+    assert abs(model.summary().mislinked - is_wrong.mean()) < 0.12
+    probability = model.solution_.stats["link_probability"]
+    assert probability[~is_wrong].mean() > probability[is_wrong].mean() + 0.3
+    error = np.linalg.norm(model.coef_ - WEIGHTS)
+    assert error < 0.7 * np.linalg.norm(LinearRegression().fit(X, y).coef_ - WEIGHTS)
+
+
+def test_a_share_that_is_right_does_as_well_as_its_estimate():
+    X, y, is_wrong = make_links(400)
+    given = ShuffledLinearRegression(mislinked=float(is_wrong.mean()), random_state=0).fit(X, y)
+    found = ShuffledLinearRegression(mislinked="estimate", random_state=0).fit(X, y)
+    assert given.summary().mislinked == pytest.approx(is_wrong.mean())
+    half = np.ptp(found.conf_int(), axis=1) / 2
+    assert (np.abs(given.coef_ - found.coef_) < 0.3 * half).all()
+
+
+def test_intervals_cover():
+    """120 intervals of 95 %: fewer than 105 cover in one of ten thousand runs of honest ones."""
+    n_covered = 0
+    for seed in range(60):
+        X, y, _ = make_links(150, seed=seed)
+        model = ShuffledLinearRegression(mislinked="estimate", n_starts=4, random_state=0).fit(X, y)
+        low, high = model.conf_int().T
+        n_covered += int(((low < WEIGHTS) & (high > WEIGHTS)).sum())
+    assert n_covered >= 105
+
+
+def test_links_that_say_nothing_leave_the_shuffled_fit():
+    X, y, _ = make_links(60, share=1.0)
+    model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
+    assert model.method_ == "likelihood" and model.posterior_ is not None
+    assert "says nothing" in model.summary().verdict[0]
+
+
+def test_links_told_one_by_one_leave_the_rest_to_be_matched():
+    X, y, is_wrong = make_links(100, share=0.5, noise=0.01)
+    model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
+    assert model.method_ == "mixture" and model.posterior_ is not None
+    probability = model.solution_.stats["link_probability"]
+    assert ((probability < 0.5) == is_wrong).mean() > 0.97
+    assert np.abs(model.coef_ - WEIGHTS).max() < 0.01
+
+
+def test_only_pairs_and_bags_count_not_the_order_of_the_table():
+    X, y, _ = make_links(80)
+    X[5], y[5] = X[4], y[4] + 1.0  # equal rows of different labels
+    groups = np.arange(80) % 2
+    order = np.random.default_rng(1).permutation(80)
+    first, second = (
+        ShuffledLinearRegression(mislinked="estimate", random_state=0).fit(*data)
+        for data in ((X, y, groups), (X[order], y[order], 1 - groups[order]))
+    )
+    assert_array_equal(first.coef_, second.coef_)
+    stats = first.solution_.stats["link_probability"]
+    assert_array_equal(stats[order], second.solution_.stats["link_probability"])
+
+
+def test_bags_are_as_good_as_a_table():
+    X, y, _ = make_links(80)
+    groups = np.arange(80) % 2
+    model = ShuffledLinearRegression(mislinked=0.3, random_state=0).fit(X, y, groups)
+    bags = [Bag(X[groups == g], y[groups == g]) for g in (0, 1)]
+    assert_array_equal(fit(bags, mislinked=0.3, rng=0).coef, model.coef_)
+
+
+def test_known_pairs_are_right_whatever_the_share():
+    X, y, is_wrong = make_links()
+    anchors = (np.arange(200) % 4 == 0) & ~is_wrong
+    model = ShuffledLinearRegression(mislinked=0.5, random_state=0).fit(X, y, anchors=anchors)
+    assert (model.solution_.stats["link_probability"][anchors] == 1.0).all()
+
+
+def test_given_noise_is_used():
+    X, y, _ = make_links(noise=0.5)
+    model = ShuffledLinearRegression(noise=0.5, mislinked="estimate", random_state=0).fit(X, y)
+    assert model.noise_ == 0.5
+    assert np.abs(model.coef_ - WEIGHTS).max() < 0.2
+
+
+def test_a_kept_model_is_the_same(tmp_path):
+    X, y, _ = make_links()
+    model = ShuffledLinearRegression(mislinked="estimate", random_state=0).fit(X, y)
+    model.save(tmp_path / "model.json")
+    loaded = load(tmp_path / "model.json")
+    assert str(loaded.summary()) == str(model.summary()) and loaded.mislinked == "estimate"
+    assert_array_equal(loaded.predict_interval(X), model.predict_interval(X))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, np.nan, "some", True, [0.1]])
+def test_a_share_that_is_none_is_refused(share):
+    X, y, _ = make_links(20)
+    with pytest.raises(InputError, match="no share of wrong links"):
+        ShuffledLinearRegression(mislinked=share).fit(X, y)
+
+
+def test_what_does_not_go_with_wrong_links_is_refused():
+    X, y, _ = make_links(20)
+    with pytest.raises(InputError, match="leave method at 'auto'"):
+        ShuffledLinearRegression("ls", mislinked=0.1).fit(X, y)
+    with pytest.raises(InputError, match="no penalties"):
+        ShuffledLinearRegression(l2=1.0, mislinked=0.1).fit(X, y)
+    with pytest.raises(InputError, match="separate samples"):
+        fit([Bag(X, y)], mislinked=0.1, same_individuals=False)
+    moved = np.full(20, -1)
+    moved[0] = 1
+    with pytest.raises(InputError, match="True or False for every row"):
+        ShuffledLinearRegression(mislinked=0.1).fit(X, y, anchors=moved)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, _ = make_links()
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("data.csv", index=False)
+    return X, y
+
+
+def test_the_command_line_estimates_the_share(table, capsys):
+    assert run(["fit", "data.csv", "--label", "y", "--mislinked", "estimate", "-q"]) == 0
+    text = capsys.readouterr().out
+    model = ShuffledLinearRegression(mislinked="estimate", random_state=0).fit(*table)
+    share = f"{model.summary().mislinked:.0%}"
+    assert f"About {share} of the links are wrong" in text and f"{share} of links wrong" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["data.csv", "--mislinked", "1.5"], ["1.5", "0 to 1"]),
+        (["data.csv", "--mislinked", "much"], ["'much'", "estimate"]),
+        (["data.csv", "--mislinked", "0.1", "--method", "ls"], ["'ls'", "auto"]),
+        (["--rows", "data.csv", "--labels", "data.csv", "--mislinked", "0.1"], ["one table"]),
+    ],
+)
+def test_a_wrong_share_on_the_command_line_is_one_line(table, capsys, args, words):
+    code = run(["fit", "--label", "y", "-q", *args])
+    assert_one_line(code, capsys.readouterr(), words)
