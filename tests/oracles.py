@@ -338,3 +338,50 @@ def log_mixture(log_kernel, row_masses, label_masses):
     return sum(
         mass * np.log(density) for mass, density in zip(label_masses, densities, strict=True)
     )
+
+
+def log_det_between(rows, bag, counts, ridge):
+    """Return log det(ridge I + Σ total totalᵀ / count) from its definition."""
+    matrix = ridge * np.eye(rows.shape[1])
+    for r in set(bag.tolist()):
+        total = sum(rows[i] for i in range(len(bag)) if bag[i] == r)
+        size = sum(counts[i] for i in range(len(bag)) if bag[i] == r)
+        matrix = matrix + np.outer(total, total) / size
+    return np.log(np.linalg.det(matrix))
+
+
+def exchange_plainly(rows, counts, bag, low, high, ridge, partners):
+    """Go once over the units, each taking the best exchange on offer, judged by the whole value."""
+    bag = bag.copy()
+    gained = 0.0
+    for i in range(len(bag)):
+        now, best = log_det_between(rows, bag, counts, ridge), None
+        for j in partners[i]:
+            there = bag[j] if j >= 0 else -1 - j
+            if there == bag[i]:
+                continue
+            trial = bag.copy()
+            trial[i] = there
+            if j >= 0:
+                trial[j] = bag[i]
+            filled = np.bincount(trial, weights=counts, minlength=len(low))
+            if (filled < low).any() or (filled > high).any():
+                continue
+            gain = log_det_between(rows, trial, counts, ridge) - now
+            if gain > 1e-10 and (best is None or gain > best[0]):
+                best = gain, trial
+        if best is not None:
+            gained += best[0]
+            bag = best[1]
+    return bag, gained
+
+
+def best_partition(rows, sizes, ridge):
+    """Return the largest log det over every way to fill bags of these sizes."""
+    ones = np.ones(len(rows))
+    best, seen = -np.inf, set()
+    for order in permutations(np.repeat(np.arange(len(sizes)), sizes).tolist()):
+        if order not in seen:
+            seen.add(order)
+            best = max(best, log_det_between(rows, np.array(order), ones, ridge))
+    return best

@@ -29,6 +29,7 @@ ORDER = [
     "methods",
     "files",
     "answers",
+    "design",
     "simulate",
     "scoring",
     "estimator",
@@ -42,7 +43,7 @@ ORDER = [
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
     "coupling correction grid permanent likelihood mixture densities dual pairings swapping "
-    "tempering cones",
+    "tempering cones designing",
     "core": "options progress products uncertainty noise labels pairing rows statistics "
     "bags scaling checks penalties losses moments problem solution strategy",
     "solvers": "threads descent multistart closed_form means self_moments projection exact "
@@ -50,13 +51,14 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model modes misfit trust proposals importance "
     "walking likelihood chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
-    "histograms joining two_tables new_rows",
+    "histograms joining two_tables new_rows samples",
+    "design": "sizes assignment simulation words plan",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
     "cli": "app console completion options data datasets simulate fitting fit compare match "
-    "predict demo",
+    "predict plan demo",
 }
 PLACES = {
     (package, name): place

@@ -16,6 +16,17 @@ from matplotlib.figure import Figure  # noqa: E402
 from unshuffle.answers import plots  # noqa: E402
 
 
+class Expectation:
+    """What `plan_runs` expects, as far as it is drawn."""
+
+    def __init__(self, n_runs, kind):
+        self.n_runs, self.kind, self.has_offsets, self.error, self.error_mc = n_runs, kind, 0, 1, 1
+
+
+class Plan:
+    expectations = tuple(Expectation(n, kind) for n in (2, 4) for kind in ("random", "designed"))
+
+
 class Match:
     """What `match` returns, as far as it is drawn."""
 
@@ -45,6 +56,7 @@ def draw_all(model, data, make_ax):
         "candidates": plots.plot_candidates(search, ax=make_ax()),
         "posterior": plots.plot_posterior(model, ax=make_ax()),
         "matches": plots.plot_matches(Match(), ax=make_ax()),
+        "plan": plots.plot_plan(Plan(), ax=make_ax()),
         "error": plots.plot_error_by_bags([1, 2, 4], {"ls": [1, 0.5, 0.2]}, ax=make_ax()),
     }
 

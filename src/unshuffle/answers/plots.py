@@ -235,6 +235,37 @@ def plot_error_by_bags(
     return ax
 
 
+def plot_plan(plan: Any, *, ax: Any = None) -> Any:
+    """Draw the error to be expected of random and designed bags against the number of runs."""
+    ax = _prepare(ax, (6.4, 4.0))
+    kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
+    for place, (kind, has_offsets) in enumerate(kinds):
+        found = sorted(
+            (
+                each
+                for each in plan.expectations
+                if (each.kind, each.has_offsets) == (kind, has_offsets)
+            ),
+            key=lambda each: each.n_runs,
+        )
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        ax.errorbar(
+            [each.n_runs for each in found], [each.error for each in found],
+            yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
+            ls="--" if has_offsets else "-", capsize=3,
+            label=f"{kind} bags" + (", offsets between runs" if has_offsets else ""),
+        )  # fmt: skip
+    ticks = sorted({each.n_runs for each in plan.expectations})
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [str(each) for each in ticks])
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("number of runs")
+    ax.set_ylabel("expected error of the weights")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
 def _prepare(ax: Any, size: tuple[float, float]) -> Any:
     """Return the given axes, or new ones, without the frame's upper and right side."""
     if ax is None:

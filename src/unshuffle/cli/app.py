@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": "unshuffle.cli.compare:compare",
     "match": "unshuffle.cli.match:match",
     "predict": "unshuffle.cli.predict:predict",
+    "plan": "unshuffle.cli.plan:plan",
     "simulate": "unshuffle.cli.simulate:simulate",
     "datasets": "unshuffle.cli.datasets:datasets",
     "reproduce": "unshuffle.experiments.command:reproduce",

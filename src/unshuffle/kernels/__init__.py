@@ -10,6 +10,7 @@ contiguous memory, which the compiler vectorises; rows would be gathered one by 
 
 from unshuffle.kernels.cones import bound_cones, climb_matchings
 from unshuffle.kernels.descent import advance_descent
+from unshuffle.kernels.designing import exchange_units
 from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
@@ -50,6 +51,7 @@ __all__ = [
     "evaluate_sorted",
     "evaluate_tensors",
     "evaluate_weighted",
+    "exchange_units",
     "gram",
     "largest_step_gap",
     "log_likelihood",
