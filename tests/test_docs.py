@@ -95,6 +95,14 @@ def test_the_plan_example_designs_runs_that_keep_donors_together(capsys):
     assert "designed runs" in capsys.readouterr().out
 
 
+def test_the_audit_example_tells_the_risk_and_what_it_leaves_out(capsys):
+    found = load(ROOT / "examples" / "audit.py").main(method="ls")
+    planned = found.planned
+    # Six patients a clinic: noise hides most of them, but not all.
+    assert planned.guess < planned.right < 0.6
+    assert "Side information" in capsys.readouterr().out
+
+
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

@@ -30,6 +30,7 @@ ORDER = [
     "files",
     "answers",
     "design",
+    "auditing",
     "simulate",
     "scoring",
     "estimator",
@@ -53,12 +54,13 @@ INSIDE = {
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables new_rows samples",
     "design": "sizes assignment simulation words plan",
+    "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
     "cli": "app console completion options data datasets simulate fitting fit compare match "
-    "predict plan demo",
+    "predict plan audit demo",
 }
 PLACES = {
     (package, name): place

@@ -50,7 +50,12 @@ _NAMES = {
     "plot_matches": "answers.plots",
     "plot_error_by_bags": "answers.plots",
     "plot_plan": "answers.plots",
+    "plot_exposure": "answers.plots",
+    "plot_calibration": "answers.plots",
     "write_report": "answers.report",
+    "audit": "auditing.findings",
+    "Audit": "auditing.findings",
+    "write_audit": "auditing.page",
     "InputError": "errors",
     "ModelMisfitWarning": "errors",
 }

@@ -266,6 +266,43 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     return ax
 
 
+def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
+    """Draw the share of rows matched to their own label in each release, beside guessing."""
+    found = audit.exposures
+    ax = _prepare(ax, (6.4, _row_height(len(found))))
+    places = np.arange(len(found))
+    ax.barh(places, [100 * each.right for each in found], 0.6, color=BLUE, label="outsider")
+    for values, colour, marker, text in (
+        ([each.guess for each in found], ORANGE, "|", "guessing"),
+        ([each.known for each in found], GREEN, "D", "knowing the weights"),
+    ):
+        style = {"color": colour, "marker": marker, "ms": 14 if marker == "|" else 6, "mew": 2}
+        ax.plot(100 * np.array(values), places, ls="none", label=text, **style)
+    _name_rows(ax, [each.release.name for each in found])
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("rows matched to their own label, %")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
+    """Draw how often matches are right against the probability that was claimed for them."""
+    bins = audit.planned.calibration
+    if not bins:
+        raise InputError("these matches have no probabilities: use method='likelihood'")
+    ax = _prepare(ax, (4.6, 3.6))
+    ax.plot([0, 1], [0, 1], color=GRID, lw=1, zorder=0)
+    ax.plot([b.claimed for b in bins], [b.right for b in bins], "o-", color=BLUE, ms=6, lw=1.5)
+    for b in bins:
+        ax.annotate(f"{b.n_rows}", (b.claimed, b.right), (5, -9), textcoords="offset points",
+                    fontsize=8)  # fmt: skip
+    ax.set_xlim(0, 1.02)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("probability claimed (beside the marks: rows)")
+    ax.set_ylabel("share that is right")
+    return ax
+
+
 def _prepare(ax: Any, size: tuple[float, float]) -> Any:
     """Return the given axes, or new ones, without the frame's upper and right side."""
     if ax is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ def plan(**options: Any) -> None:
     )
     console.print_messages(_describe(samples, table), options["quiet"])
     with console.show_progress("designing …", options["quiet"]) as status:
-        found = _make_plan(samples, options, _reporter(status))
+        found = _make_plan(samples, options, console.reporter(status))
     if options["out"]:
         write_whole(options["out"], as_csv(found, samples))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
@@ -179,14 +179,6 @@ def _describe(samples: Samples, table: Table) -> list[str]:
         f"{table.source}: {count(n, 'sample')}, {count(d, 'feature')}: {names}{more}",
         *samples.notes,
     ]
-
-
-def _reporter(status: Any) -> Callable[[str, float], None]:
-    def report(stage: str, share: float) -> None:
-        if status is not None:
-            status.update(f"{stage} … {share:.0%}")
-
-    return report
 
 
 def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
