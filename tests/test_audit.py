@@ -235,7 +235,10 @@ BAD = {
     "unknown label": (["audit", "linked.csv", "--label", "incom"], ["'incom'", "'income'"]),
     "unknown bag": ([*AUDIT, "--bag", "distrikt"], ["'distrikt'", "'district'"]),
     "no file": (["audit", "none.csv", "--label", "y"], ["none.csv", "no such file"]),
-    "constant": (["audit", "constant.csv", "--label", "y"], ["every label is 2"]),
+    "constant": (
+        ["audit", "constant.csv", "--label", "y"],
+        ["constant.csv, label 'y'", "every label is 2"],
+    ),
     "already shuffled": (["audit", "shuffled.csv", "--label", "y"], ["shuffled already"]),
     "text": (["audit", "text.csv", "--label", "y"], ["row 1", "'y'", "'low'"]),
     "no place": ([*AUDIT, "--report", "no/a.html"], ["no/a.html", "folder"]),

@@ -11,7 +11,7 @@ import numpy as np
 from unshuffle.answers.fit import Fit, fit_bags
 from unshuffle.answers.known import NOTHING
 from unshuffle.answers.matching import Match, match_labels
-from unshuffle.auditing.releases import Release
+from unshuffle.auditing.releases import NOISY, Release
 from unshuffle.core.bags import make_bags
 from unshuffle.core.options import FitOptions
 from unshuffle.core.products import predict_rows, solve_rows
@@ -31,11 +31,11 @@ class Truth:
     noise: float
     scales: np.ndarray
 
-    @property
-    def posterior(self) -> Posterior:
-        """The belief of somebody who knows the weights."""
+    def believe(self, release: Release) -> Posterior:
+        """Return the belief of somebody who knows the weights, and how labels were changed."""
         point = np.append(self.weights, self.intercept)[None]
-        return Posterior(point, np.ones(1), np.array([self.noise]))
+        added = release.amount if release.kind == NOISY else 0.0
+        return Posterior(point, np.ones(1), np.array([np.hypot(self.noise, added or 0.0)]))
 
 
 def link(X: np.ndarray, y: np.ndarray) -> Truth:
@@ -112,7 +112,7 @@ def attack(
     bags = make_bags(release.X, release.y, release.groups)
     found = fit_bags(bags, replace(options, n_jobs=1), np.random.default_rng(seed))
     match = found.match(bags)
-    informed = match_labels(bags, truth.weights, truth.intercept, truth.posterior)
+    informed = match_labels(bags, truth.weights, truth.intercept, truth.believe(release))
     is_right = match.labels == release.y
     knows = informed.labels == release.y
     spread = float(y.std())

@@ -16,7 +16,7 @@ from unshuffle.cli.options import (
     seed_option,
     split_names,
 )
-from unshuffle.errors import quote, shorten
+from unshuffle.errors import InputError, quote, shorten
 
 if TYPE_CHECKING:
     from unshuffle.auditing import Audit
@@ -62,7 +62,6 @@ def audit(**options: Any) -> None:
     the owner has say how often that is right. Then the same with bags merged, labels rounded and
     noise added. What is not shown (side information above all) stands below the result.
     """
-    from unshuffle.auditing import audit as run_audit
     from unshuffle.files import choose_samples, read_table
 
     if options["report"]:
@@ -81,17 +80,7 @@ def audit(**options: Any) -> None:
     )
     notes = _describe(samples, table, options)
     console.print_messages(notes, options["quiet"])
-    with console.show_progress("attacking …", options["quiet"]) as status:
-        found = run_audit(
-            samples.X,
-            samples.label,
-            samples.groups,
-            rows=(samples.rows + 1).tolist(),
-            rng=options["seed"],
-            n_jobs=options["jobs"],
-            method=options["method"],
-            report=console.reporter(status),
-        )
+    found = _attack(samples, table, options)
     origin = provenance(options["seed"], table.sha256)
     if options["report"]:
         from unshuffle.auditing.page import write_audit
@@ -103,6 +92,26 @@ def audit(**options: Any) -> None:
         return
     shown = [*found.verdict, "", _table(found), "", *found.remarks, "", "What this does not show:"]
     console.print_result(*shown, *(f"- {each}" for each in found.not_shown))
+
+
+def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
+    """Run the audit; what is wrong with a table is said with its name."""
+    from unshuffle.auditing import audit as run_audit
+
+    try:
+        with console.show_progress("attacking …", options["quiet"]) as status:
+            return run_audit(
+                samples.X,
+                samples.label,
+                samples.groups,
+                rows=(samples.rows + 1).tolist(),
+                rng=options["seed"],
+                n_jobs=options["jobs"],
+                method=options["method"],
+                report=console.reporter(status),
+            )
+    except InputError as exc:
+        raise InputError(f"{table.source}, label {quote(options['label'])}: {exc}") from exc
 
 
 def _describe(samples: Samples, table: Table, options: dict[str, Any]) -> list[str]:
