@@ -3,7 +3,13 @@
 Nothing here imports a kernel, so that no mistake can be shared.
 """
 
-from itertools import combinations_with_replacement, pairwise, permutations, product
+from itertools import (
+    combinations,
+    combinations_with_replacement,
+    pairwise,
+    permutations,
+    product,
+)
 from math import fsum, prod
 
 import numpy as np
@@ -343,7 +349,7 @@ def log_mixture(log_kernel, row_masses, label_masses):
 def log_det_between(rows, bag, counts, ridge):
     """Return log det(ridge I + Σ total totalᵀ / count) from its definition."""
     matrix = ridge * np.eye(rows.shape[1])
-    for r in set(bag.tolist()):
+    for r in sorted(set(bag.tolist())):
         total = sum(rows[i] for i in range(len(bag)) if bag[i] == r)
         size = sum(counts[i] for i in range(len(bag)) if bag[i] == r)
         matrix = matrix + np.outer(total, total) / size
@@ -376,12 +382,22 @@ def exchange_plainly(rows, counts, bag, low, high, ridge, partners):
     return bag, gained
 
 
+def list_partitions(places, sizes):
+    """Yield every way to share out places among bags of these sizes, as lists of places."""
+    if not sizes:
+        yield []
+        return
+    for chosen in combinations(places, sizes[0]):
+        rest = [place for place in places if place not in chosen]
+        for others in list_partitions(rest, sizes[1:]):
+            yield [chosen, *others]
+
+
 def best_partition(rows, sizes, ridge):
     """Return the largest log det over every way to fill bags of these sizes."""
-    ones = np.ones(len(rows))
-    best, seen = -np.inf, set()
-    for order in permutations(np.repeat(np.arange(len(sizes)), sizes).tolist()):
-        if order not in seen:
-            seen.add(order)
-            best = max(best, log_det_between(rows, np.array(order), ones, ridge))
+    best, bag, ones = -np.inf, np.empty(len(rows), dtype=int), np.ones(len(rows))
+    for members in list_partitions(range(len(rows)), list(sizes)):
+        for r, places in enumerate(members):
+            bag[list(places)] = r
+        best = max(best, log_det_between(rows, bag, ones, ridge))
     return best
