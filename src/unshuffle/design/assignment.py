@@ -30,6 +30,8 @@ _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
 # A pass that gains less than this share of the determinant ends the search among many samples.
 _CLOSE = 1e-3
+# Exchanges one by one end what sharing out anew begins: the last of its passes are not worth it.
+_CLOSE_SPLIT = 1e-2
 # From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
 _MANY = 200
 
@@ -263,10 +265,11 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
     """Share out the units of every two runs anew, in place, until little is gained.
 
     To first order an exchange between two runs gains by its step along A⁻¹(mean − mean), so that
-    sorting both runs along it is the best of all exchanges at once. It is taken where the
+    parting both runs along it is the best of all exchanges at once. It is taken where the
     determinant itself grows.
     """
     counts = np.bincount(bag, minlength=n_runs).astype(float)
+    members = [np.flatnonzero(bag == r) for r in range(n_runs)]
     totals = _sum_by(units, bag, n_runs)
     value = np.linalg.slogdet(_scatter(totals, counts, ridge))[1]
     for _ in range(_MOST_PASSES):
@@ -274,15 +277,18 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
         for a, b in combinations(range(n_runs), 2):
             gap = totals[a] / counts[a] - totals[b] / counts[b]
             axis = np.linalg.solve(_scatter(totals, counts, ridge), gap)
-            both = np.flatnonzero((bag == a) | (bag == b))
-            order = both[np.argsort(-predict_rows(units[both], axis), kind="stable")]
-            upper = order[: int(counts[a])]
+            both = np.concatenate([members[a], members[b]])
+            first = len(members[a])
+            order = np.argpartition(-predict_rows(units[both], axis), first - 1)
+            upper = both[order[:first]]
             new = totals.copy()
             new[a] = units[upper].sum(axis=0)
             new[b] = totals[a] + totals[b] - new[a]
             reached = np.linalg.slogdet(_scatter(new, counts, ridge))[1]
             if reached > value:
-                bag[order], value, totals = b, reached, new
-                bag[upper] = a
-        if value - before < _CLOSE:
+                value, totals = reached, new
+                members[a], members[b] = upper, both[order[first:]]
+        if value - before < _CLOSE_SPLIT:
             break
+    for r, rows in enumerate(members):
+        bag[rows] = r
