@@ -3,7 +3,7 @@
     python benchmarks/design.py [--trials 10] [--jobs 2] [--bags 2,4,8] [--seed 0]
 
 The labels of each table are shuffled inside bags that were filled at random (the splits of
-accuracy.py) or assigned by `unshuffle.design.assign_runs`, which sees the features only. Every cell
+accuracy.py) or assigned as `unshuffle plan` does, which sees the features only. Every cell
 is printed with its ratio, and the geometric means of all ratios below; results/design.md keeps it.
 Splits of seed 0 are for reporting; anything that is tuned must use seeds from 1000.
 """
@@ -20,7 +20,7 @@ from accuracy import NAMES, split
 from rows import head_commit, run_jobs
 
 from unshuffle import ShuffledLinearRegression, shuffle_labels
-from unshuffle.design import assign_runs
+from unshuffle.design import assign_runs, choose_spread
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -30,7 +30,8 @@ def run_one(job: tuple[str, int, int, str, int]) -> dict:
     name, n_bags, trial, kind, seed = job
     X, linked, y, groups = split(name, n_bags, trial, seed)
     if kind == "designed":
-        groups = assign_runs(X, n_bags, rng=[seed, trial]).runs
+        spread = choose_spread(X, n_bags)
+        groups = assign_runs(X, n_bags, spread=spread, rng=[seed, trial]).runs
         y = shuffle_labels(linked, groups, rng=[seed, trial])
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), linked, rcond=None)[0]
     with warnings.catch_warnings():

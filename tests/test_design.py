@@ -5,7 +5,7 @@ import pytest
 
 import oracles
 from unshuffle import design, kernels
-from unshuffle.design import assign_runs, judge_bags, judge_runs, plan_runs
+from unshuffle.design import assign_runs, choose_spread, judge_bags, judge_runs, plan_runs
 from unshuffle.design.simulation import Scenario
 from unshuffle.design.sizes import make_limits
 from unshuffle.design.words import equivalent_runs
@@ -91,6 +91,19 @@ def test_many_samples_are_designed_as_well_as_few_of_them():
     np.testing.assert_allclose(many.shares, few.shares, atol=0.08)
 
 
+def test_runs_may_differ_in_their_spreads_besides():
+    X = np.random.default_rng(11).standard_normal((200, 2))
+    plain, wide = (assign_runs(X, 2, spread=spread, rng=0).runs for spread in (0.0, 2.0))
+    ratios = [
+        np.ptp([np.linalg.slogdet(np.cov(X[runs == r].T))[1] for r in (0, 1)])
+        for runs in (plain, wide)
+    ]
+    # Two halves of a round cloud are alike in shape; its core and its rim are not.
+    assert ratios[1] > 1.0 > 0.7 > ratios[0]
+    assert assign_runs(np.sign(X), 2, spread=2.0, rng=0).sizes.tolist() == [100, 100]
+    assert choose_spread(X, 4) > 0 == choose_spread(X, 5)
+
+
 def test_columns_that_say_nothing_new_change_no_design():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((40, 2))
@@ -141,6 +154,7 @@ WRONG = {
         lambda: assign_runs(X, sizes=[5, 7], together=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]),
         "no way was found",
     ),
+    "no spread": (lambda: assign_runs(X, 2, spread=-1.0), "spread must be a number of at least 0"),
     "no numbers": (lambda: assign_runs([["a"]], 1), "numbers"),
     "not finite": (lambda: assign_runs([[1.0], [np.nan]], 2), "row 1, column 0"),
     "all the same": (lambda: assign_runs(np.ones((4, 2)), 2), "same features"),

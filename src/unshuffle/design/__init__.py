@@ -5,7 +5,7 @@ says how far those of given runs do; `plan_runs` and `judge_bags` simulate on th
 features what bags, designed or given, will tell beside random ones.
 """
 
-from unshuffle.design.assignment import Assignment, assign_runs, judge_runs
+from unshuffle.design.assignment import Assignment, assign_runs, choose_spread, judge_runs
 from unshuffle.design.plan import Plan, judge_bags, plan_runs
 from unshuffle.design.simulation import Expectation
 
@@ -14,6 +14,7 @@ __all__ = [
     "Expectation",
     "Plan",
     "assign_runs",
+    "choose_spread",
     "judge_bags",
     "judge_runs",
     "plan_runs",

@@ -10,7 +10,13 @@ import numpy as np
 
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.design.assignment import Assignment, assign_runs, check_rows, judge_runs
+from unshuffle.design.assignment import (
+    Assignment,
+    assign_runs,
+    check_rows,
+    choose_spread,
+    judge_runs,
+)
 from unshuffle.design.simulation import Cell, Expectation, Scenario, simulate_cells
 from unshuffle.design.words import compare_runs, judge_design
 from unshuffle.errors import InputError
@@ -101,6 +107,7 @@ def plan_runs(
     sizes: Sequence[int] | None = None,
     capacities: int | Sequence[int] | None = None,
     together: Any = None,
+    spread: float | None = None,
     names: Sequence[str] | None = None,
     trials: int = TRIALS,
     rng: np.random.Generator | int | None = None,
@@ -121,8 +128,8 @@ def plan_runs(
         either the noise's share of the variance is drawn from the prior, which is said.
     offset : float
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.
-    sizes, capacities, together : optional
-        As in `assign_runs`.
+    sizes, capacities, together, spread : optional
+        As in `assign_runs`; without a `spread` it is that of `choose_spread`.
     trials : int
         Experiments simulated for each kind of bags.
     **options
@@ -141,7 +148,8 @@ def plan_runs(
     assignments = {}
     for place, n_runs in enumerate(numbers):
         report("designing", place / len(numbers))
-        assignments[n_runs] = assign_runs(rows, n_runs, **limits, rng=rng)
+        width = choose_spread(rows, n_runs) if spread is None else spread
+        assignments[n_runs] = assign_runs(rows, n_runs, **limits, spread=width, rng=rng)
     order, note = _thin_rows(rows, assignments[max(numbers)].runs, rng)
     cells = _list_cells(assignments, order, offset > 0)
     found = simulate_cells(
@@ -183,7 +191,8 @@ def judge_bags(
     rng = make_rng(rng)
     given = judge_runs(rows, _number_bags(rows, groups))
     report("designing", 0.0)
-    designed = assign_runs(rows, sizes=given.sizes.tolist(), rng=rng)
+    spread = choose_spread(rows, given.n_runs)
+    designed = assign_runs(rows, sizes=given.sizes.tolist(), spread=spread, rng=rng)
     order, note = _thin_rows(rows, given.runs, rng)
     has_offsets = (False, True) if offset > 0 and given.n_runs > 1 else (False,)
     kinds = {GIVEN: given, RANDOM: given, DESIGNED: designed}
