@@ -24,6 +24,15 @@ def write_data(path="data.csv", n=120, d=2, bags=4, rng=0, names=None):
     return data
 
 
+def write_linked(path="linked.csv"):
+    """Write the same data with every label beside its own row."""
+    data = write_data(path)
+    names, *lines = Path(path).read_text().splitlines()
+    rows = [line.rpartition(",")[0] for line in lines]
+    linked = [f"{row},{y:.4f}" for row, y in zip(rows, data.linked_y, strict=True)]
+    Path(path).write_text("\n".join([names, *linked]) + "\n")
+
+
 def start(args, program=("-m", "unshuffle"), **how):
     """Start the command as a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}

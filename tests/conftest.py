@@ -71,6 +71,8 @@ QUICK = (
     "test_closed_forms.py",
     "test_coupling.py::test_kernel_equals_dense_sinkhorn_plus_its_correction",
     "test_datasets.py",
+    "test_audit.py::test_wrong_input_is_said_in_one_line",
+    "test_design.py::test_exchanges_equal_those_judged_by_the_whole_determinant",
     "test_designs.py",
     "test_docs.py::test_the_page_of_commands_is_up_to_date",
     "test_equivariance.py::test_weights_follow_powers_of_two_bit_for_bit[ls-",

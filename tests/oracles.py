@@ -3,7 +3,13 @@
 Nothing here imports a kernel, so that no mistake can be shared.
 """
 
-from itertools import combinations_with_replacement, pairwise, permutations, product
+from itertools import (
+    combinations,
+    combinations_with_replacement,
+    pairwise,
+    permutations,
+    product,
+)
 from math import fsum, prod
 
 import numpy as np
@@ -358,3 +364,60 @@ def fill_histogram(z, x, curve, nodes):
         slopes = x[i] * (1.0 + 2.0 * curve * z[i])
         out[k] += np.concatenate([[1.0, place[i]], slopes, [z[i] ** 2]])
     return out
+
+
+def log_det_between(rows, bag, counts, ridge):
+    """Return log det(ridge I + Σ total totalᵀ / count) from its definition."""
+    matrix = ridge * np.eye(rows.shape[1])
+    for r in sorted(set(bag.tolist())):
+        total = sum(rows[i] for i in range(len(bag)) if bag[i] == r)
+        size = sum(counts[i] for i in range(len(bag)) if bag[i] == r)
+        matrix = matrix + np.outer(total, total) / size
+    return np.log(np.linalg.det(matrix))
+
+
+def exchange_plainly(rows, counts, bag, low, high, ridge, partners):
+    """Go once over the units, each taking the best exchange on offer, judged by the whole value."""
+    bag = bag.copy()
+    gained = 0.0
+    for i in range(len(bag)):
+        now, best = log_det_between(rows, bag, counts, ridge), None
+        for j in partners[i]:
+            there = bag[j] if j >= 0 else -1 - j
+            if there == bag[i]:
+                continue
+            trial = bag.copy()
+            trial[i] = there
+            if j >= 0:
+                trial[j] = bag[i]
+            filled = np.bincount(trial, weights=counts, minlength=len(low))
+            if (filled < low).any() or (filled > high).any():
+                continue
+            gain = log_det_between(rows, trial, counts, ridge) - now
+            if gain > 1e-10 and (best is None or gain > best[0]):
+                best = gain, trial
+        if best is not None:
+            gained += best[0]
+            bag = best[1]
+    return bag, gained
+
+
+def list_partitions(places, sizes):
+    """Yield every way to share out places among bags of these sizes, as lists of places."""
+    if not sizes:
+        yield []
+        return
+    for chosen in combinations(places, sizes[0]):
+        rest = [place for place in places if place not in chosen]
+        for others in list_partitions(rest, sizes[1:]):
+            yield [chosen, *others]
+
+
+def best_partition(rows, sizes, ridge):
+    """Return the largest log det over every way to fill bags of these sizes."""
+    best, bag, ones = -np.inf, np.empty(len(rows), dtype=int), np.ones(len(rows))
+    for members in list_partitions(range(len(rows)), list(sizes)):
+        for r, places in enumerate(members):
+            bag[list(places)] = r
+        best = max(best, log_det_between(rows, bag, ones, ridge))
+    return best

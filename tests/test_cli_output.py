@@ -11,27 +11,31 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from command_line import FIT, assert_one_line, write_data
+from command_line import FIT, assert_one_line, write_data, write_linked
 from unshuffle import Fit, Status, make_shuffled
 from unshuffle.cli.app import app, run
 from unshuffle.cli.fitting import fit_data
 
-# Every command that offers --json, with arguments that make it succeed on data.csv and model.json.
+# Every command that offers --json, with arguments that make it succeed on the files of its test.
 JSON_COMMANDS = {
     "fit": ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
     "compare": ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"],
     "match": ["match", "data.csv", "--label", "y", "--bag", "bag"],
     "predict": ["predict", "model.json", "data.csv"],
+    "plan": ["plan", "data.csv", "--features", "x1,x2", "--noise", "1", "--runs", "2",
+             "--trials", "2", "--method", "ls"],
+    "audit": ["audit", "linked.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
     "simulate": ["simulate", "-n", "20"],
     "datasets": ["datasets"],
     "demo": ["demo"],
-}
+}  # fmt: skip
 HOSTILE_NAMES = ["[red]a[/red]", '<b>"x"</b>', "</script>", "$a_1$", "=1+1", "ä,ö", "[/]", "n" * 80]
 
 
 @pytest.mark.parametrize("name", JSON_COMMANDS)
 def test_json_is_one_object_and_nothing_else(name, folder, capsys):
     assert run([*FIT, "--method", "means", "--save", "model.json"]) == 0
+    write_linked()
     capsys.readouterr()
     assert run([*JSON_COMMANDS[name], "--json"]) == 0
     streams = capsys.readouterr()

@@ -90,6 +90,21 @@ def test_the_predict_example_keeps_a_model_whose_intervals_hold(capsys, tmp_path
     assert capsys.readouterr().out.count("\n") < 10
 
 
+def test_the_plan_example_designs_runs_that_keep_donors_together(capsys):
+    plan = load(ROOT / "examples" / "plan.py").main(method="ls")
+    runs = plan.assignments[8].runs.reshape(-1, 2)
+    assert (runs[:, 0] == runs[:, 1]).all()
+    assert "designed runs" in capsys.readouterr().out
+
+
+def test_the_audit_example_tells_the_risk_and_what_it_leaves_out(capsys):
+    found = load(ROOT / "examples" / "audit.py").main(method="ls")
+    planned = found.planned
+    # Six patients a clinic: noise hides most of them, but not all.
+    assert planned.guess < planned.right < 0.6
+    assert "Side information" in capsys.readouterr().out
+
+
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

@@ -29,6 +29,8 @@ ORDER = [
     "methods",
     "files",
     "answers",
+    "design",
+    "auditing",
     "simulate",
     "scoring",
     "estimator",
@@ -42,7 +44,7 @@ ORDER = [
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
     "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
-    "dual pairings swapping tempering cones",
+    "dual pairings swapping tempering cones designing",
     "core": "options progress threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
     "problem solution strategy",
@@ -51,13 +53,15 @@ INSIDE = {
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
     "tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
-    "design_matrix reading histograms joining two_tables parquet_source new_rows",
+    "design_matrix reading histograms joining two_tables parquet_source new_rows samples",
+    "design": "sizes assignment simulation words plan",
+    "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
     "cli": "app console completion options data datasets simulate fitting streaming fit compare "
-    "match predict demo",
+    "match predict plan audit demo",
 }
 PLACES = {
     (package, name): place

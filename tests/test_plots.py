@@ -1,5 +1,7 @@
 """Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas
 import pytest
@@ -14,6 +16,28 @@ from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from unshuffle.answers import plots  # noqa: E402
+
+
+class Expectation:
+    """What `plan_runs` expects, as far as it is drawn."""
+
+    def __init__(self, n_runs, kind):
+        self.n_runs, self.kind, self.has_offsets, self.error, self.error_mc = n_runs, kind, 0, 1, 1
+
+
+class Plan:
+    expectations = tuple(Expectation(n, kind) for n in (2, 4) for kind in ("random", "designed"))
+
+
+class Audit:
+    """What `audit` found, as far as it is drawn."""
+
+    class planned:  # noqa: N801
+        calibration = (SimpleNamespace(claimed=0.5, right=0.4, n_rows=7),)
+
+    exposures = (
+        SimpleNamespace(right=0.5, guess=0.1, known=0.6, release=SimpleNamespace(name="$a$")),
+    )
 
 
 class Match:
@@ -45,6 +69,9 @@ def draw_all(model, data, make_ax):
         "candidates": plots.plot_candidates(search, ax=make_ax()),
         "posterior": plots.plot_posterior(model, ax=make_ax()),
         "matches": plots.plot_matches(Match(), ax=make_ax()),
+        "exposure": plots.plot_exposure(Audit(), ax=make_ax()),
+        "calibration": plots.plot_calibration(Audit(), ax=make_ax()),
+        "plan": plots.plot_plan(Plan(), ax=make_ax()),
         "error": plots.plot_error_by_bags([1, 2, 4], {"ls": [1, 0.5, 0.2]}, ax=make_ax()),
     }
 

@@ -49,19 +49,30 @@ _NAMES = {
     "plot_posterior": "answers.plots",
     "plot_matches": "answers.plots",
     "plot_error_by_bags": "answers.plots",
+    "plot_plan": "answers.plots",
+    "plot_exposure": "answers.plots",
+    "plot_calibration": "answers.plots",
     "write_report": "answers.report",
+    "audit": "auditing.findings",
+    "Audit": "auditing.findings",
+    "write_audit": "auditing.page",
     "InputError": "errors",
     "ModelMisfitWarning": "errors",
 }
+
+# Packages of names of their own, reached as `unshuffle.design` without being imported.
+_PACKAGES = ("design",)
 
 __all__ = ["__version__", *sorted(_NAMES)]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"unshuffle.{name}")
     if name not in _NAMES:
         raise AttributeError(f"module 'unshuffle' has no attribute '{name}'")
     return getattr(import_module(f"unshuffle.{_NAMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_PACKAGES]

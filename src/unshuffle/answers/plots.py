@@ -235,6 +235,74 @@ def plot_error_by_bags(
     return ax
 
 
+def plot_plan(plan: Any, *, ax: Any = None) -> Any:
+    """Draw the error to be expected of random and designed bags against the number of runs."""
+    ax = _prepare(ax, (6.4, 4.0))
+    kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
+    for place, (kind, has_offsets) in enumerate(kinds):
+        found = sorted(
+            (
+                each
+                for each in plan.expectations
+                if (each.kind, each.has_offsets) == (kind, has_offsets)
+            ),
+            key=lambda each: each.n_runs,
+        )
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        ax.errorbar(
+            [each.n_runs for each in found], [each.error for each in found],
+            yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
+            ls="--" if has_offsets else "-", capsize=3,
+            label=f"{kind} bags" + (", offsets between runs" if has_offsets else ""),
+        )  # fmt: skip
+    ticks = sorted({each.n_runs for each in plan.expectations})
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [str(each) for each in ticks])
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("number of runs")
+    ax.set_ylabel("expected error of the weights")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
+    """Draw the share of rows matched to their own label in each release, beside guessing."""
+    found = audit.exposures
+    ax = _prepare(ax, (6.4, _row_height(len(found))))
+    places = np.arange(len(found))
+    ax.barh(places, [100 * each.right for each in found], 0.6, color=BLUE, label="outsider")
+    for values, colour, marker, text in (
+        ([each.guess for each in found], ORANGE, "|", "guessing"),
+        ([each.known for each in found], GREEN, "D", "knowing the weights"),
+    ):
+        style = {"color": colour, "marker": marker, "ms": 14 if marker == "|" else 6, "mew": 2}
+        ax.plot(100 * np.array(values), places, ls="none", label=text, **style)
+    _name_rows(ax, [each.release.name for each in found])
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("rows matched to their own label, %")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
+    """Draw how often matches are right against the probability that was claimed for them."""
+    bins = audit.planned.calibration
+    if not bins:
+        raise InputError("these matches have no probabilities: use method='likelihood'")
+    ax = _prepare(ax, (4.6, 3.6))
+    ax.plot([0, 1], [0, 1], color=GRID, lw=1, zorder=0)
+    ax.plot([b.claimed for b in bins], [b.right for b in bins], "o-", color=BLUE, ms=6, lw=1.5)
+    for b in bins:
+        ax.annotate(f"{b.n_rows}", (b.claimed, b.right), (5, -9), textcoords="offset points",
+                    fontsize=8)  # fmt: skip
+    ax.set_xlim(0, 1.02)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("probability claimed (beside the marks: rows)")
+    ax.set_ylabel("share that is right")
+    return ax
+
+
 def _prepare(ax: Any, size: tuple[float, float]) -> Any:
     """Return the given axes, or new ones, without the frame's upper and right side."""
     if ax is None:

@@ -125,19 +125,10 @@ def _render(
     origin: Mapping[str, Any],
     pictures: Sequence[Picture],
 ) -> str:
-    jinja2 = import_extra("jinja2", "report", _PURPOSE)
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["number"] = show_number
-    environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
-    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
-    folder = resources.files("unshuffle") / "templates"
-    template = environment.from_string((folder / "report.html").read_text(encoding="utf-8"))
     summary = found.summary(level)
     d = len(found.coef)
-    page: str = template.render(
-        style=(folder / "report.css").read_text(encoding="utf-8"),
+    return fill_template(
+        "report.html",
         summary=summary,
         headline=_headline(found),
         has_intervals=summary.has_intervals,
@@ -156,6 +147,21 @@ def _render(
         origin=origin,
         pictures=pictures,
     )
+
+
+def fill_template(name: str, **content: Any) -> str:
+    """Return a page of the package's templates, with the style that all of them share."""
+    jinja2 = import_extra("jinja2", "report", _PURPOSE)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = show_number
+    environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
+    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
+    folder = resources.files("unshuffle") / "templates"
+    template = environment.from_string((folder / name).read_text(encoding="utf-8"))
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    page: str = template.render(style=style, **content)
     return page
 
 
@@ -259,7 +265,7 @@ def _draw_pictures(
     rows = 0.9 + 0.28 * max(d, 2)
     has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
     pictures = [
-        _draw(
+        draw_picture(
             "The weights",
             partial(plots.plot_coefficients, found, level=level),
             (7.0, rows),
@@ -276,7 +282,7 @@ def _draw_pictures(
         pictures.append(_draw_starts(found))
     if len(found.competing) > 1:
         pictures.append(
-            _draw(
+            draw_picture(
                 "The best candidates",
                 partial(plots.plot_candidates, found),
                 (8.0, rows + 0.5),
@@ -290,7 +296,7 @@ def _draw_pictures(
 
 
 def _draw_sorted(plot: Callable[..., Any]) -> Picture:
-    return _draw(
+    return draw_picture(
         "What is compared",
         plot,
         (7.0, 4.2),
@@ -301,7 +307,7 @@ def _draw_sorted(plot: Callable[..., Any]) -> Picture:
 
 def _draw_starts(found: Fit) -> Picture:
     n_starts = len(found.start_values)
-    return _draw(
+    return draw_picture(
         "How sure the minimum is",
         partial(plots.plot_starts, found),
         (7.0, 3.2),
@@ -318,7 +324,7 @@ def _draw_posterior(found: Fit) -> Picture:
         "all weights" if len(chosen) == d else f"the weights known least ({list_names(names, d)})"
     )
     n_shown = len(chosen)
-    return _draw(
+    return draw_picture(
         "Which weights hang together",
         partial(plots.plot_posterior, found, features=chosen),
         (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
@@ -327,7 +333,9 @@ def _draw_posterior(found: Fit) -> Picture:
     )
 
 
-def _draw(title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str) -> Picture:
+def draw_picture(
+    title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str
+) -> Picture:
     """Draw on a figure of its own, without touching the user's figures or settings."""
     matplotlib = import_extra("matplotlib", "report", _PURPOSE)
     figures = import_extra("matplotlib.figure", "report", _PURPOSE)

@@ -24,6 +24,8 @@ COMMANDS = {
     "compare": "unshuffle.cli.compare:compare",
     "match": "unshuffle.cli.match:match",
     "predict": "unshuffle.cli.predict:predict",
+    "plan": "unshuffle.cli.plan:plan",
+    "audit": "unshuffle.cli.audit:audit",
     "simulate": "unshuffle.cli.simulate:simulate",
     "datasets": "unshuffle.cli.datasets:datasets",
     "reproduce": "unshuffle.experiments.command:reproduce",

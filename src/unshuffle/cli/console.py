@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -87,6 +87,16 @@ def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]
     if quiet or not console.is_terminal:
         return nullcontext()
     return console.status(shorten(text))
+
+
+def reporter(status: Any) -> Callable[[str, float], None]:
+    """Return what tells the status of `show_progress`, where there is one, how far work is."""
+
+    def report(stage: str, share: float) -> None:
+        if status is not None:
+            status.update(f"{stage} … {share:.0%}")
+
+    return report
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> Table:

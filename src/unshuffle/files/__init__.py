@@ -11,6 +11,7 @@ from unshuffle.files.histograms import is_histogram
 from unshuffle.files.joining import join_design, write_out
 from unshuffle.files.new_rows import code_new_rows
 from unshuffle.files.reading import read_table, read_tables
+from unshuffle.files.samples import Samples, choose_samples
 from unshuffle.files.table import Table
 from unshuffle.files.two_tables import describe_label, make_design_from_two
 
@@ -18,7 +19,9 @@ __all__ = [
     "Apart",
     "Coding",
     "Design",
+    "Samples",
     "Table",
+    "choose_samples",
     "code_new_rows",
     "describe_label",
     "is_histogram",

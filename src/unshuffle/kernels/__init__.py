@@ -10,6 +10,7 @@ contiguous memory, which the compiler vectorises; rows would be gathered one by 
 
 from unshuffle.kernels.cones import bound_cones, climb_matchings
 from unshuffle.kernels.descent import advance_descent
+from unshuffle.kernels.designing import exchange_units
 from unshuffle.kernels.filling import fill_counts, fill_sums
 from unshuffle.kernels.histograms import match_histograms, place_nodes, share_out
 from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
@@ -63,6 +64,7 @@ __all__ = [
     "evaluate_sorted",
     "evaluate_tensors",
     "evaluate_weighted",
+    "exchange_units",
     "fill_counts",
     "fill_sums",
     "gram",

@@ -1,0 +1,193 @@
+"""One attack on a release: what an outsider finds, and how often that is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+from unshuffle.answers.fit import Fit, fit_bags
+from unshuffle.answers.known import NOTHING
+from unshuffle.answers.matching import Match, match_labels
+from unshuffle.auditing.releases import NOISY, Release
+from unshuffle.core.bags import make_bags
+from unshuffle.core.options import FitOptions
+from unshuffle.core.products import predict_rows, solve_rows
+from unshuffle.core.uncertainty import Posterior
+
+LEVELS = (0.5, 0.8, 0.95)
+# Bins of the match probability in which claims and facts are compared.
+BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the owner knows: least squares on the linked table, and the sd of what it leaves."""
+
+    weights: np.ndarray
+    intercept: float
+    noise: float
+    scales: np.ndarray
+
+    def believe(self, release: Release) -> Posterior:
+        """Return the belief of somebody who knows the weights, and how labels were changed."""
+        point = np.append(self.weights, self.intercept)[None]
+        added = release.amount if release.kind == NOISY else 0.0
+        return Posterior(point, np.ones(1), np.array([np.hypot(self.noise, added or 0.0)]))
+
+
+def link(X: np.ndarray, y: np.ndarray) -> Truth:
+    """Return least squares on the linked table."""
+    rows = np.column_stack([X - X.mean(axis=0), np.ones(len(y))])
+    found, rank = solve_rows(rows, y, 1e-10)
+    left = y - predict_rows(rows, found)
+    noise = float(np.sqrt((left**2).sum() / max(len(y) - rank, 1)))
+    w = found[:-1]
+    intercept = float(found[-1] - (X.mean(axis=0) * w).sum())
+    return Truth(w, intercept, noise, X.std(axis=0))
+
+
+@dataclass(frozen=True)
+class Level:
+    """Rows whose match has at least this probability: how many, and how many of them are right."""
+
+    at_least: float
+    n_rows: int
+    n_right: int
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows whose match probability is in a bin: how many, its mean, and the share that is right."""
+
+    low: float
+    high: float
+    n_rows: int
+    claimed: float
+    right: float
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """What one release gives away.
+
+    `error` is |ŵ − w|/|w| of the outsider's weights in units of w_j sd(x_j), w being least squares
+    on the linked table; `covered` the share of weights inside the outsider's 95 % intervals. The
+    shares of all rows that are matched rightly: `right` by the outsider, `guess` by guessing inside
+    bags, `known` by one who knows the true weights. `label_gap` is the root mean square distance of
+    the label matched from the row's own, over the labels' sd, and `guess_gap` that of guessing.
+    """
+
+    release: Release
+    n: int
+    error: float
+    identified: bool | None
+    n_signs: int | None
+    covered: float | None
+    right: float
+    guess: float
+    known: float
+    label_gap: float
+    guess_gap: float
+    levels: tuple[Level, ...] | None
+    known_levels: tuple[Level, ...]
+    calibration: tuple[Bin, ...]
+    probability: np.ndarray | None
+    is_right: np.ndarray
+
+    def share_at(self, level: float) -> float | None:
+        """Return the share of all rows matched rightly with at least this probability."""
+        if self.levels is None:
+            return None
+        found = next(each for each in self.levels if each.at_least == level)
+        return found.n_right / self.n
+
+
+def attack(
+    release: Release, truth: Truth, y: np.ndarray, options: FitOptions, seed: int
+) -> Exposure:
+    """Fit a release as an outsider would, match its labels, and compare with the owner's table."""
+    bags = make_bags(release.X, release.y, release.groups)
+    found = fit_bags(bags, replace(options, n_jobs=1), np.random.default_rng(seed))
+    match = found.match(bags)
+    informed = match_labels(bags, truth.weights, truth.intercept, truth.believe(release))
+    is_right = match.labels == release.y
+    knows = informed.labels == release.y
+    spread = float(y.std())
+    sizes = release.bag_sizes
+    probability = match.probability
+    return Exposure(
+        release=release,
+        n=len(y),
+        **_judge_weights(found, truth),
+        right=float(is_right.mean()),
+        guess=fsum((match.n_equal / sizes).tolist()) / len(y),
+        known=float(knows.mean()),
+        label_gap=float(np.sqrt(np.mean((match.labels - y) ** 2))) / spread,
+        guess_gap=_guess_gap(release, y) / spread,
+        levels=None if probability is None else count_levels(probability, is_right),
+        known_levels=count_levels(_probabilities(informed), knows),
+        calibration=() if probability is None else calibrate(probability, is_right),
+        probability=probability,
+        is_right=is_right,
+    )
+
+
+def _probabilities(match: Match) -> np.ndarray:
+    assert match.probability is not None
+    return match.probability
+
+
+def _judge_weights(found: Fit, truth: Truth) -> dict[str, Any]:
+    d = len(truth.weights)
+    size = np.linalg.norm(truth.scales * truth.weights)
+    gap = np.linalg.norm(truth.scales * (found.coef - truth.weights))
+    known = found.known[:d]
+    facts = {"error": float(gap / size), "identified": found.identified}
+    if None in known:
+        return {**facts, "n_signs": None, "covered": None}
+    low, high = found.conf_int().T
+    return {
+        **facts,
+        "n_signs": sum(each != NOTHING for each in known),
+        "covered": float(np.mean((low <= truth.weights) & (truth.weights <= high))),
+    }
+
+
+def _guess_gap(release: Release, y: np.ndarray) -> float:
+    """Return the root mean square distance of a label drawn from the row's bag to its own."""
+    total = 0.0
+    for rows in release.bag_rows:
+        own, drawn = y[rows], release.y[rows]
+        total += float(((own - drawn.mean()) ** 2).sum() + len(rows) * drawn.var())
+    return float(np.sqrt(total / len(y)))
+
+
+def count_levels(probability: np.ndarray, is_right: np.ndarray) -> tuple[Level, ...]:
+    """Return how many matches reach each level, and how many of them are right.
+
+    >>> count_levels(np.array([0.9, 0.6, 0.1]), np.array([True, False, True]))[0]
+    Level(at_least=0.5, n_rows=2, n_right=1)
+    """
+    return tuple(
+        Level(level, int((probability >= level).sum()), int(is_right[probability >= level].sum()))
+        for level in LEVELS
+    )
+
+
+def calibrate(probability: np.ndarray, is_right: np.ndarray) -> tuple[Bin, ...]:
+    """Return claimed and true shares of right matches, in bins that hold any rows."""
+    place = np.clip(np.searchsorted(BINS, probability, side="right") - 1, 0, len(BINS) - 2)
+    return tuple(
+        Bin(
+            BINS[k],
+            BINS[k + 1],
+            int((place == k).sum()),
+            float(probability[place == k].mean()),
+            float(is_right[place == k].mean()),
+        )
+        for k in range(len(BINS) - 1)
+        if (place == k).any()
+    )

@@ -1,0 +1,72 @@
+"""What an audit found, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unshuffle.auditing.exposure import Exposure
+
+# The level and the share of rows by which protections are compared: one row in a hundred, matched
+# rightly and so surely that an outsider would act on it.
+_LEVEL, _LITTLE = 0.8, 0.01
+_SHOWN_ROWS = 8
+
+
+def describe_exposure(found: Exposure, exposed: Sequence[int], d: int) -> tuple[str, ...]:
+    """Say what the release as planned gives away."""
+    signs = "" if found.n_signs is None else f", and the signs of {found.n_signs} of {d} are known"
+    verdict = {True: "identified", False: "not identified", None: "not judged"}[found.identified]
+    sentences = [
+        f"An outsider recovers the weights with an error of {found.error:.2g} ({verdict}{signs}).",
+        f"{_percent(found.right)} of the rows are matched to their own label, where guessing "
+        f"inside bags gives {_percent(found.guess)} and knowing the true weights "
+        f"{_percent(found.known)}.",
+    ]
+    if found.levels is None:
+        sentences.append("Matches of this method carry no probabilities: use 'likelihood'.")
+        return tuple(sentences)
+    parts = [
+        f"{each.n_rows} at {each.at_least:g} or more"
+        + (f" ({_percent(each.n_right / each.n_rows)} of them right)" if each.n_rows else "")
+        for each in found.levels
+    ]
+    sentences.append(f"Rows re-identified, of {found.n}, by probability: {'; '.join(parts)}.")
+    if exposed:
+        names = ", ".join(str(row) for row in exposed[:_SHOWN_ROWS])
+        n_right = found.levels[0].n_right
+        of_all = f", of {n_right} such rows" if n_right > _SHOWN_ROWS else ""
+        sentences.append(f"Most exposed (matched rightly, the surest first{of_all}): {names}.")
+    return tuple(sentences)
+
+
+def describe_releases(found: Sequence[Exposure], kinds: Sequence[str]) -> tuple[str, ...]:
+    """Say which protections leave few rows that are matched rightly and surely."""
+    share = found[0].share_at(_LEVEL)
+    if share is None:
+        return ()
+    what = f"of the rows matched rightly at {_LEVEL:g} or more"
+    if share <= _LITTLE:
+        return (f"As planned, the release leaves {_percent(share)} {what}.",)
+    enough, not_enough = [], []
+    for kind in kinds:
+        tried = [each for each in found if each.release.kind == kind]
+        helps = [each for each in tried if (each.share_at(_LEVEL) or 0.0) <= _LITTLE]
+        if helps:
+            enough.append(helps[0].release.name)
+        elif tried:
+            not_enough.append(kind)
+    sentences = []
+    if enough:
+        first = enough[0][0].upper() + enough[0][1:]
+        others = "".join(f", or {each}" for each in enough[1:])
+        sentences.append(f"{first}{others}: leaves at most {100 * _LITTLE:g} % {what}.")
+    if not_enough:
+        sentences.append(
+            f"No step tried is enough for that with {' or '.join(not_enough)}: larger bags, "
+            "coarser labels or more noise are needed."
+        )
+    return tuple(sentences)
+
+
+def _percent(share: float) -> str:
+    return "less than 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"

@@ -1,0 +1,331 @@
+"""``unshuffle plan``: which samples go into which run, and what that will tell."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.data import count
+from unshuffle.cli.options import (
+    json_option,
+    method_option,
+    provenance,
+    reading_options,
+    seed_option,
+    split_names,
+)
+from unshuffle.errors import InputError, quote, shorten, suggest
+
+if TYPE_CHECKING:
+    from unshuffle.design import Expectation, Plan
+    from unshuffle.files import Samples, Table
+
+_EPILOG = """\b
+Examples:
+  unshuffle plan samples.csv --runs 1,2,4,8 --noise 0.2 --label-sd 1.5 --out plan.csv
+  unshuffle plan samples.csv --runs 4 --noise 0.2 --weights expected.csv --capacity 96
+  unshuffle plan samples.csv --bag pool --noise 0.2 --label-sd 1.5"""
+_ENDINGS = (".svg", ".png", ".pdf")
+
+
+def split_numbers(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> list[int] | None:
+    """Turn ``1,2,4`` into whole numbers from 1."""
+    found = []
+    for text in split_names(ctx, param, values):
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise click.BadParameter(f"{quote(text)} is no whole number from 1; give such as 1,2,4")
+        found.append(int(text))
+    return found or None
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("data")
+@click.option(
+    "--runs",
+    multiple=True,
+    callback=split_numbers,
+    metavar="R,R",
+    help="Numbers of runs to plan; 1,2,4,8 without it, as far as there are samples.",
+)
+@click.option("--noise", type=float, required=True, metavar="SD", help="Noise sd of a label.")
+@click.option("--label-sd", type=float, metavar="SD", help="Sd of the labels, as expected.")
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="Weights, as expected: a CSV of feature and weight, or a model that fit --save wrote.",
+)
+@click.option("--bag", metavar="COL", help="Judge the bags that this column holds.")
+@click.option(
+    "--features",
+    multiple=True,
+    callback=split_names,
+    metavar="A,B",
+    help="Columns of features; all that have no other role without it.",
+)
+@click.option("--label", metavar="COL", help="Column of labels that exist; its sd is --label-sd.")
+@click.option("--together", metavar="COL", help="Samples of one entry here stay in one run.")
+@click.option(
+    "--categorical",
+    multiple=True,
+    callback=split_names,
+    metavar="A,B",
+    help="Columns of numbers that are names of categories.",
+)
+@click.option(
+    "--sizes", multiple=True, callback=split_numbers, metavar="N,N", help="Samples of each run."
+)
+@click.option(
+    "--capacity",
+    multiple=True,
+    callback=split_numbers,
+    metavar="N[,N]",
+    help="Most samples of a run: one number for all runs, or one for each.",
+)
+@click.option(
+    "--offset",
+    type=float,
+    default=0.1,
+    show_default=True,
+    metavar="SHARE",
+    help="Sd of offsets between runs, over that of the labels, for the second simulation.",
+)
+@click.option(
+    "--trials", type=int, default=20, show_default=True, metavar="N", help="Experiments simulated."
+)
+@method_option
+@click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same.")
+@seed_option
+@click.option("--out", metavar="FILE", help="Write the run of every sample to a CSV file.")
+@click.option("--figure", metavar="FILE", help="Draw the expected errors: .svg, .png or .pdf.")
+@reading_options
+@json_option
+def plan(**options: Any) -> None:
+    """Assign samples to runs so that bags differ, and simulate what that will tell.
+
+    DATA is a table of the samples' features, known before the experiment. For every number of runs
+    the samples are shared out so that the means of the runs differ in every direction; then
+    experiments with random and with designed bags are simulated on these very samples and fitted,
+    with and without offsets between the runs. With --bag the bags of the table are judged instead.
+    Without --label-sd, --weights or --label the signal is drawn from the prior.
+    """
+    from unshuffle.files import choose_samples, read_table
+    from unshuffle.files.writing import check_writable, write_whole
+
+    _check_calls(options)
+    for place in (options["out"], options["figure"]):
+        if place:
+            check_writable(place)
+    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
+    table = read_table(options["data"], **{name: options[name] for name in names})
+    samples = choose_samples(
+        table,
+        features=options["features"] or None,
+        bag=options["bag"],
+        together=options["together"],
+        label=options["label"],
+        categorical=options["categorical"],
+        missing=options["missing"],
+    )
+    console.print_messages(_describe(samples, table), options["quiet"])
+    with console.show_progress("designing …", options["quiet"]) as status:
+        found = _make_plan(samples, options, console.reporter(status))
+    if options["out"]:
+        write_whole(options["out"], as_csv(found, samples))
+        console.print_messages([f"runs written to {options['out']}"], options["quiet"])
+    if options["figure"]:
+        _draw(found, options["figure"])
+        console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
+    if options["as_object"]:
+        console.print_json(_as_object(found, samples, options, table.sha256))
+        return
+    console.print_result(*found.verdict, "", *_tables(found), "", *found.notes)
+    if not options["out"]:
+        text = "which sample goes into which run: give --out plan.csv to keep it"
+        console.print_messages([text], options["quiet"])
+
+
+def _check_calls(options: dict[str, Any]) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    if sum(options[name] is not None for name in ("label_sd", "weights", "label")) > 1:
+        raise click.UsageError("give one of --label-sd, --weights and --label")
+    for name in ("runs", "sizes", "capacity", "together"):
+        if options["bag"] and options[name]:
+            raise click.UsageError(f"--bag judges bags that exist; leave out --{name}")
+    if options["sizes"] and options["capacity"]:
+        raise click.UsageError("give --sizes or --capacity, not both: sizes are kept exactly")
+    if options["figure"]:
+        from unshuffle.errors import import_extra
+
+        if Path(options["figure"]).suffix.lower() not in _ENDINGS:
+            raise click.UsageError(
+                f"--figure {quote(options['figure'])}: its name must end in .svg, .png or .pdf"
+            )
+        import_extra("matplotlib", "plots", "drawing")
+
+
+def _describe(samples: Samples, table: Table) -> list[str]:
+    n, d = samples.X.shape
+    names = ", ".join(shorten(name, 30) for name in samples.names[:12])
+    more = f" and {d - 12} more" if d > 12 else ""
+    return [
+        f"{table.source}: {count(n, 'sample')}, {count(d, 'feature')}: {names}{more}",
+        *samples.notes,
+    ]
+
+
+def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
+    from unshuffle.design import judge_bags, plan_runs
+
+    label_sd = options["label_sd"]
+    if samples.label is not None:
+        label_sd = float(samples.label.std())
+        if label_sd == 0:
+            raise InputError(f"the label column {quote(options['label'])} is constant")
+    shared: dict[str, Any] = {
+        "noise": options["noise"],
+        "label_sd": label_sd,
+        "weights": _read_weights(options["weights"], samples.names),
+        "offset": options["offset"],
+        "names": samples.names,
+        "trials": options["trials"],
+        "method": options["method"],
+        "rng": options["seed"],
+        "n_jobs": options["jobs"],
+        "report": report,
+    }
+    if samples.groups is not None:
+        return judge_bags(samples.X, samples.groups, **shared)
+    runs, capacity = options["runs"], options["capacity"]
+    if runs is None:
+        given = options["sizes"] or (capacity if capacity and len(capacity) > 1 else None)
+        n = len(samples.X)
+        runs = [len(given)] if given else [each for each in (1, 2, 4, 8) if each <= n]
+    return plan_runs(
+        samples.X,
+        runs,
+        sizes=options["sizes"],
+        capacities=capacity[0] if capacity and len(capacity) == 1 else capacity,
+        together=samples.together,
+        **shared,
+    )
+
+
+def _read_weights(path: str | None, names: Sequence[str]) -> list[float] | None:
+    """Return the weight of every feature, from a CSV or a kept model."""
+    if path is None:
+        return None
+    found = _weights_of_model(path) if _is_object(path) else _weights_of_table(path)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(
+            f"{shorten(path, 120)}: no weight for the feature {quote(missing[0])}; "
+            f"{suggest(missing[0], list(found))}"
+        )
+    return [found[name] for name in names]
+
+
+def _is_object(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False  # said by whoever reads it next
+
+
+def _weights_of_model(path: str) -> dict[str, float]:
+    from unshuffle.answers.storing import read_model
+
+    kept = read_model(path)
+    names = kept.feature_names or kept.result.facts.names[: len(kept.result.coef)]
+    return dict(zip(names, kept.result.coef.tolist(), strict=True))
+
+
+def _weights_of_table(path: str) -> dict[str, float]:
+    from unshuffle.files import read_table
+
+    table = read_table(path)
+    texts = [name for name in table.names if table.columns[name].dtype == object]
+    numbers = [name for name in table.names if table.columns[name].dtype != object]
+    if len(texts) != 1 or len(numbers) != 1:
+        raise InputError(
+            f"{table.source}: needs a column of feature names and one of weights, and has "
+            f"{count(len(texts), 'column')} of text and {len(numbers)} of numbers"
+        )
+    pairs = zip(table.columns[texts[0]].tolist(), table.columns[numbers[0]].tolist(), strict=True)
+    return {str(name): value for name, value in pairs}
+
+
+def as_csv(found: Plan, samples: Samples) -> str:
+    """Return the run of every sample, counted from 1, for each number of runs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", *(f"runs_{n_runs}" for n_runs in found.assignments)])
+    columns = [(each.runs + 1).tolist() for each in found.assignments.values()]
+    writer.writerows(zip((samples.rows + 1).tolist(), *columns, strict=True))
+    return text.getvalue()
+
+
+def _tables(found: Plan) -> list[Any]:
+    """Return the table of errors, and that of signs and widths by weight."""
+    rows = [
+        [
+            str(each.n_runs),
+            each.kind,
+            "yes" if each.has_offsets else "no",
+            f"{each.error:.3g} ± {each.error_mc:.2g}",
+            "–" if each.sign_known is None else f"{each.sign_known.mean():.0%}",
+        ]
+        for each in found.expectations
+    ]
+    tables: list[Any] = [
+        console.make_table(["runs", "bags", "offsets", "error", "signs known"], rows, 3)
+    ]
+    shown = [each for each in found.expectations if not each.has_offsets]
+    if any(each.sign_known is not None for each in shown):
+        head = ["weight", *(f"{each.n_runs} {each.kind}" for each in shown)]
+        cells = [
+            [name, *(_show_weight(each, j) for each in shown)] for j, name in enumerate(found.names)
+        ]
+        tables += ["", "Chance that the sign of a weight is known, and width of its interval:"]
+        tables.append(console.make_table(head, cells))
+    return tables
+
+
+def _show_weight(each: Expectation, j: int) -> str:
+    if each.sign_known is None or each.width is None:
+        return "–"
+    return f"{each.sign_known[j]:.0%}, {each.width[j]:.2g}"
+
+
+def _draw(found: Plan, path: str) -> None:
+    from matplotlib.figure import Figure
+
+    from unshuffle.answers.plots import plot_plan
+    from unshuffle.files.writing import write_whole
+
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    plot_plan(found, ax=figure.add_subplot())
+    buffer = io.BytesIO()
+    ending = Path(path).suffix.lower()[1:]
+    figure.savefig(buffer, format=ending, dpi=150)
+    write_whole(path, buffer.getvalue())
+
+
+def _as_object(
+    found: Plan, samples: Samples, options: dict[str, Any], digest: str
+) -> dict[str, Any]:
+    rows = (samples.rows + 1).tolist()
+    assignment = {
+        str(n_runs): dict(zip(map(str, rows), (each.runs + 1).tolist(), strict=True))
+        for n_runs, each in found.assignments.items()
+    }
+    origin = provenance(options["seed"], digest)
+    return {**found.to_dict(), "assignment": assignment, "provenance": origin}

@@ -1,0 +1,256 @@
+"""Laws of the audit: it counts what is right, sees risk where it is, and says what it omits."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import assert_one_line
+from unshuffle import audit, make_shuffled, shuffle_labels
+from unshuffle.auditing.exposure import calibrate, count_levels, link
+from unshuffle.auditing.findings import NOT_SHOWN
+from unshuffle.auditing.releases import list_releases, nice_number, number_bags
+from unshuffle.cli.app import run
+from unshuffle.errors import InputError
+
+
+def make_linked(n=120, d=2, noise=0.05, bags=12, rng=0):
+    data = make_shuffled(n, d, noise=noise, bags=bags, intercept=1.0, rng=rng)
+    return data.X, data.linked_y, data.groups
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit(*make_linked(), rng=0)
+
+
+def test_low_noise_in_small_bags_exposes_rows(found):
+    planned = found.planned
+    # Ten rows a bag, gaps between labels far above the noise: nearly all is found.
+    assert planned.error < 0.05 and planned.right > 0.6
+    assert planned.guess == pytest.approx(0.1)
+    assert planned.right <= planned.known + 0.1
+    assert "recovers the weights" in found.verdict[0] and "Most exposed" in " ".join(found.verdict)
+
+
+def test_claimed_probabilities_hold_on_simulated_data():
+    claimed, right, n = 0.0, 0, 0
+    for seed in range(3):
+        planned = audit(*make_linked(n=150, noise=0.15, bags=15, rng=seed), rng=0).planned
+        claimed += planned.probability.sum()
+        right += int(planned.is_right.sum())
+        n += planned.n
+    # 450 matches inside bags, dependent in pairs: the share is known to about 0.03.
+    assert right / n == pytest.approx(claimed / n, abs=0.1)
+
+
+def test_levels_and_bins_count_every_row(found):
+    planned = found.planned
+    assert sum(b.n_rows for b in planned.calibration) == planned.n
+    for level in planned.levels:
+        assert level.n_rows == (planned.probability >= level.at_least).sum()
+        assert level.n_right <= level.n_rows
+    assert planned.share_at(0.5) >= planned.share_at(0.8) >= planned.share_at(0.95)
+    probability, is_right = np.array([0.05, 0.5, 0.97, 1.0]), np.array([False, True, True, True])
+    assert [each.n_rows for each in count_levels(probability, is_right)] == [3, 2, 2]
+    assert [(b.low, b.n_rows, b.right) for b in calibrate(probability, is_right)] == [
+        (0.0, 1, 0.0), (0.5, 1, 1.0), (0.95, 2, 1.0)
+    ]  # fmt: skip
+
+
+def test_the_risk_falls_with_protection(found):
+    by_kind = {}
+    for each in found.exposures:
+        by_kind.setdefault(each.release.kind, []).append(each)
+    planned = found.planned
+    merged = by_kind["bags merged"]
+    assert [each.release.n_bags for each in merged] == [6, 3, 1]
+    assert merged[-1].guess < planned.guess and merged[-1].right < planned.right
+    noisy = by_kind["noise added"]
+    assert noisy[-1].right < 0.7 * planned.right
+    assert noisy[-1].label_gap > noisy[0].label_gap > planned.label_gap
+    # Rounded labels are found more often, and each is worth less.
+    rounded = by_kind["labels rounded"]
+    assert rounded[-1].guess > planned.guess and rounded[-1].label_gap > planned.label_gap
+
+
+def test_exposed_rows_are_right_and_go_by_their_names():
+    X, y, groups = make_linked()
+    names = np.arange(len(y)) + 1000
+    found = audit(X, y, groups, rows=names, rng=0)
+    assert found.exposed
+    for each in found.exposed:
+        assert y[each.row - 1000] == each.label and each.probability >= 0.5
+    shown = [each.probability for each in found.exposed]
+    assert shown == sorted(shown, reverse=True)
+
+
+def test_an_audit_is_the_same_for_any_order_of_rows_and_number_of_threads():
+    X, y, groups = make_linked(n=40, bags=4)
+    one = audit(X, y, groups, rng=0, n_jobs=1, method="ls").to_dict()
+    assert audit(X, y, groups, rng=0, n_jobs=2, method="ls").to_dict() == one
+    order = np.random.default_rng(1).permutation(40)
+    turned = audit(X[order], y[order], groups[order], rng=0, rows=order, method="ls")
+    assert turned.to_dict() == one
+
+
+def test_the_truth_is_least_squares_on_the_linked_table():
+    X, y, _ = make_linked()
+    truth = link(X, y)
+    known = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), y, rcond=None)[0]
+    np.testing.assert_allclose([*truth.weights, truth.intercept], known, rtol=1e-9)
+    left = y - X @ truth.weights - truth.intercept
+    assert truth.noise == pytest.approx(np.sqrt(left @ left / (len(y) - 3)))
+
+
+def test_a_method_without_probabilities_is_audited_by_what_is_right():
+    found = audit(*make_linked(n=40, bags=4), rng=0, method="ls")
+    assert found.planned.levels is None and found.exposed == ()
+    assert "no probabilities" in " ".join(found.verdict)
+    assert 0 < found.planned.right <= 1
+
+
+def test_a_real_table_is_audited():
+    sm = pytest.importorskip("statsmodels.api")
+    table = sm.datasets.stackloss.load_pandas()
+    y = table.endog.to_numpy()
+    found = audit(table.exog.to_numpy(), y, [i % 3 for i in range(len(y))], rng=0)
+    assert found.r2 == pytest.approx(0.914, abs=0.002)  # as printed in every textbook
+    # Labels repeat inside bags, so that guessing gets more than one in seven.
+    assert found.planned.guess > 1 / 7
+    assert found.planned.right > found.planned.guess
+
+
+def test_bags_are_numbered_and_merged_by_name():
+    assert number_bags([10, 9, 10], 3).tolist() == [1, 0, 1]
+    assert number_bags(["10", "9", "a"], 3).tolist() == [0, 1, 2]
+    X, y, groups = make_linked(n=50, bags=5)
+    merged = [
+        each.groups for each in list_releases(X, y, groups, np.random.default_rng(0))
+        if each.kind == "bags merged"
+    ]  # fmt: skip
+    assert [len(set(each.tolist())) for each in merged] == [3, 2, 1]
+    for each in merged:  # a bag is never parted
+        assert all(len(set(each[groups == r].tolist())) == 1 for r in range(5))
+
+
+@pytest.mark.parametrize("value", [1e-9, 0.3, 7.0, 12345.0])
+def test_nice_numbers_are_near(value):
+    assert 0.7 < nice_number(value) / value < 1.5
+
+
+X, Y, GROUPS = make_linked(n=40, bags=4)
+WRONG = {
+    "constant labels": (lambda: audit(X, np.ones(40)), "every label is 1"),
+    "no link": (
+        lambda: audit(X, np.random.default_rng(0).standard_normal(40)), "shuffled already"
+    ),
+    "shuffled already": (lambda: audit(X, shuffle_labels(Y, None, rng=0)), "no link to the label"),
+    "few rows": (lambda: audit(X[:4], Y[:4]), "4 rows with 2 features"),
+    "shapes": (lambda: audit(X, Y[:5]), "a label beside every row"),
+    "groups": (lambda: audit(X, Y, [1, 2]), "2 entries"),
+    "not finite": (lambda: audit(X, np.append(Y[1:], np.nan)), "nan"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_said_in_one_line(call, words):
+    with pytest.raises(InputError, match=re.compile(words, re.IGNORECASE)) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_labels_shuffled_inside_bags_are_not_taken_for_linked():
+    # Bags whose means differ keep a link between them, whatever is shuffled inside.
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(8), 10)
+    X = rng.standard_normal((80, 1)) * 0.3 + groups[:, None]
+    y = X[:, 0] + 0.05 * rng.standard_normal(80)
+    with pytest.raises(InputError, match="inside the bags"):
+        audit(X, shuffle_labels(y, groups, rng=1), groups, method="ls")
+    assert audit(X, y, groups, method="ls", rng=0).planned.right > 0.3
+
+
+def test_single_rows_are_remarked():
+    found = audit(X, Y, [0] * 39 + [1], method="ls", rng=0)
+    assert "One bag holds a single row" in " ".join(found.remarks)
+
+
+@pytest.fixture
+def linked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        f"{a:.4f},{b:.4f},{g},{y:.4f}"
+        for (a, b), g, y in zip(X.tolist(), GROUPS.tolist(), Y.tolist(), strict=True)
+    ]
+    Path("linked.csv").write_text("\n".join(["age,rent,district,income", *lines]) + "\n")
+    return tmp_path
+
+
+AUDIT = ["audit", "linked.csv", "--label", "income"]
+
+
+def test_the_command_prints_what_was_found_and_what_was_not_shown(linked, capsys):
+    assert run([*AUDIT, "--bag", "district", "--method", "ls"]) == 0
+    streams = capsys.readouterr()
+    assert "An outsider recovers the weights" in streams.out and "merged into 2 bags" in streams.out
+    for sentence in NOT_SHOWN:
+        assert sentence in streams.out
+    assert "40 rows, label 'income', bag 'district', 2 features: age, rent" in streams.err
+
+
+def test_the_report_holds_what_was_found(linked, capsys):
+    pytest.importorskip("jinja2")
+    assert run([*AUDIT, "--bag", "district", "--report", "audit.html", "--json", "-q"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    page = Path("audit.html").read_text(encoding="utf-8")
+    for sentence in (*found["verdict"], *NOT_SHOWN):
+        assert sentence.replace("'", "&#39;") in page
+    assert (
+        page.count("<figure>") == 2
+        and "<script" not in page
+        and "http://" not in page.replace("http://www.w3.org", "")
+    )
+    assert found["provenance"]["command"] in page.replace("&#39;", "'")
+    assert {each["kind"] for each in found["releases"]} == {
+        "as planned", "bags merged", "labels rounded", "noise added"
+    }  # fmt: skip
+    assert [each["at_least"] for each in found["levels"]] == [0.5, 0.8, 0.95]
+    assert all(1 <= each["row"] <= 40 for each in found["exposed"])
+
+
+def test_names_in_a_report_are_text(linked, capsys):
+    pytest.importorskip("jinja2")
+    text = Path("linked.csv").read_text().replace("income", "<b>$x$")
+    Path("linked.csv").write_text(text)
+    command = ["audit", "linked.csv", "--label", "<b>$x$", "--bag", "district", "--method", "ls"]
+    assert run([*command, "--report", "a.html", "-q"]) == 0
+    assert "<b>" not in Path("a.html").read_text(encoding="utf-8")
+
+
+BAD = {
+    "no label": (["audit", "linked.csv"], ["--label"]),
+    "unknown label": (["audit", "linked.csv", "--label", "incom"], ["'incom'", "'income'"]),
+    "unknown bag": ([*AUDIT, "--bag", "distrikt"], ["'distrikt'", "'district'"]),
+    "no file": (["audit", "none.csv", "--label", "y"], ["none.csv", "no such file"]),
+    "constant": (
+        ["audit", "constant.csv", "--label", "y"],
+        ["constant.csv, label 'y'", "every label is 2"],
+    ),
+    "already shuffled": (["audit", "shuffled.csv", "--label", "y"], ["shuffled already"]),
+    "text": (["audit", "text.csv", "--label", "y"], ["row 1", "'y'", "'low'"]),
+    "no place": ([*AUDIT, "--report", "no/a.html"], ["no/a.html", "folder"]),
+    "method": ([*AUDIT, "--method", "lz"], ["unknown method 'lz'"]),
+}
+
+
+@pytest.mark.parametrize(("command", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(command, words, linked, capsys):
+    Path("constant.csv").write_text("x,y\n" + "".join(f"{i},2\n" for i in range(9)))
+    labels = [3, 1, 2, 2, 3, 1, 1, 3, 2]
+    Path("shuffled.csv").write_text("x,y\n" + "".join(f"{i},{y}\n" for i, y in enumerate(labels)))
+    Path("text.csv").write_text("x,y\n1,low\n2,high\n")
+    code = run([*command, "-q"])
+    assert_one_line(code, capsys.readouterr(), words)

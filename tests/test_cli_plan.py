@@ -1,0 +1,135 @@
+"""Laws of ``unshuffle plan``: what it prints and writes, and how it refuses."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import FIT, assert_one_line
+from unshuffle.cli.app import run
+
+PLAN = ["plan", "samples.csv", "--noise", "0.1", "--trials", "2", "--method", "ls"]
+
+
+@pytest.fixture
+def samples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).exponential(size=(24, 2))
+    lines = [f"{a:.4f},{b:.4f},donor {i // 2},{i % 3}" for i, (a, b) in enumerate(X.tolist())]
+    Path("samples.csv").write_text("\n".join(["dose,age,donor,pool", *lines]) + "\n")
+    Path("weights.csv").write_text("feature,weight\nage,-1\ndose,2\n")
+    return tmp_path
+
+
+FEATURES = ["--features", "dose,age"]
+
+
+def test_a_plan_is_printed_and_written(samples, capsys):
+    how = [*FEATURES, "--runs", "1,2,4", "--label-sd", "1", "--together", "donor"]
+    assert run([*PLAN, *how, "--out", "plan.csv"]) == 0
+    streams = capsys.readouterr()
+    assert "designed runs do" in streams.out and "With offsets between runs" in streams.out
+    assert "24 samples, 2 features: dose, age" in streams.err
+    rows = list(csv.DictReader(io.StringIO(Path("plan.csv").read_text())))
+    assert list(rows[0]) == ["row", "runs_1", "runs_2", "runs_4"]
+    assert [row["row"] for row in rows] == [str(i + 1) for i in range(24)]
+    for a, b in zip(rows[::2], rows[1::2], strict=True):
+        assert a["runs_4"] == b["runs_4"]  # a donor's samples stay together
+    assert {row["runs_4"] for row in rows} == {"1", "2", "3", "4"}
+
+
+def test_json_is_one_object_and_the_same_for_the_same_seed(samples, capsys):
+    how = [*PLAN, *FEATURES, "--runs", "2", "--weights", "weights.csv", "--json"]
+    assert run([*how, "-q"]) == 0
+    first = capsys.readouterr()
+    found = json.loads(first.out)
+    assert first.err == ""
+    assert set(found) == {
+        "verdict", "notes", "trials", "designs", "expectations", "assignment", "provenance"
+    }  # fmt: skip
+    assert sorted(found["assignment"]["2"].values()) == [1] * 12 + [2] * 12
+    assert found["designs"]["2"]["sizes"] == [12, 12]
+    assert found["expectations"][0]["weights"]["dose"]["sign_known"] is None  # of least squares
+    assert run([*how, "-q", "--jobs", "2"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    del found["provenance"], again["provenance"]
+    assert again == found
+
+
+def test_bags_that_exist_are_judged(samples, capsys):
+    assert run([*PLAN, *FEATURES, "--bag", "pool", "--label-sd", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "design will work" in out or "work" in out.splitlines()[0]
+    assert "given" in out and "designed" in out
+
+
+def test_signs_are_shown_for_each_weight(samples, capsys):
+    how = ["--method", "means", "--runs", "6", "--label-sd", "1", "--offset", "0"]
+    assert run([*PLAN[:-2], *FEATURES, *how]) == 0
+    out = capsys.readouterr().out
+    assert "Chance that the sign" in out and "6 designed" in out
+    assert "offsets between runs" not in out
+
+
+def test_without_a_signal_the_prior_is_said(samples, capsys):
+    assert run([*PLAN, *FEATURES, "--runs", "2"]) == 0
+    assert "drawn from the prior" in capsys.readouterr().out
+
+
+def test_weights_may_come_from_a_kept_model(folder, capsys):
+    assert run([*FIT, "--method", "ls", "--save", "m.json", "-q"]) == 0
+    capsys.readouterr()
+    how = ["--features", "x1,x2", "--weights", "m.json", "--runs", "2", "--trials", "2"]
+    assert run(["plan", "data.csv", "--noise", "0.1", "--method", "ls", *how]) == 0
+    assert "and the weights given" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_figure_is_drawn(ending, samples, capsys):
+    pytest.importorskip("matplotlib")
+    assert run([*PLAN, *FEATURES, "--runs", "2", "--figure", f"plan.{ending}"]) == 0
+    content = Path(f"plan.{ending}").read_bytes()
+    assert (b"<svg" in content) if ending == "svg" else content.startswith(b"\x89PNG")
+
+
+BAD = {
+    "no noise": (["plan", "samples.csv"], ["--noise"]),
+    "noise of zero": (["plan", "samples.csv", *FEATURES, "--noise", "0"], ["positive sd", "got 0"]),
+    "more runs than samples": ([*PLAN, *FEATURES, "--runs", "2,50"], ["50 runs", "24 samples"]),
+    "no number": ([*PLAN, "--runs", "two"], ["'two'", "whole number"]),
+    "run zero": ([*PLAN, "--runs", "0"], ["'0'", "whole number"]),
+    "capacity": (
+        [*PLAN, *FEATURES, "--runs", "2", "--capacity", "5"], ["add up to 10", "24 samples"]
+    ),
+    "group too large": (
+        [*PLAN, *FEATURES, "--together", "pool", "--runs", "4", "--capacity", "7"],
+        ["8 samples must stay together", "takes 7"],
+    ),
+    "sizes": ([*PLAN, *FEATURES, "--sizes", "5,5"], ["add up to 10", "24 samples"]),
+    "both limits": ([*PLAN, "--sizes", "5,5", "--capacity", "5"], ["not both"]),
+    "unknown feature": ([*PLAN, "--features", "doze"], ["'doze'", "did you mean 'dose'?"]),
+    "unknown bag": ([*PLAN, *FEATURES, "--bag", "pols"], ["'pols'", "'pool'"]),
+    "bags and runs": ([*PLAN, "--bag", "pool", "--runs", "2"], ["--bag", "--runs"]),
+    "two signals": ([*PLAN, "--label-sd", "1", "--weights", "weights.csv"], ["give one of"]),
+    "small label": ([*PLAN, *FEATURES, "--label-sd", "0.05"], ["0.05", "larger", "0.1"]),
+    "no weight": ([*PLAN, "--features", "age,pool", "--weights", "weights.csv"], ["'pool'"]),
+    "no weights": ([*PLAN, *FEATURES, "--weights", "none.csv"], ["none.csv", "no such file"]),
+    "weights of what": (
+        [*PLAN, *FEATURES, "--weights", "samples.csv"], ["feature names", "1 column of text"]
+    ),
+    "no file": (["plan", "none.csv", "--noise", "1"], ["none.csv", "no such file"]),
+    "no place": ([*PLAN, "--out", "no/p.csv"], ["no/p.csv", "folder"]),
+    "no picture": ([*PLAN, "--figure", "p.doc"], ["p.doc", ".svg"]),
+    "trials": ([*PLAN[:-3], "1", *FEATURES], ["trials", "at least 2"]),
+    "text": ([*PLAN, "--features", "dose,age,donor", "--bag", "donor"], ["'donor'", "bag column"]),
+    "method": ([*PLAN[:-1], "lz", *FEATURES, "--runs", "2"], ["unknown method 'lz'"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "words"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(command, words, samples, capsys):
+    code = run([*command, "-q"])
+    assert_one_line(code, capsys.readouterr(), words)
