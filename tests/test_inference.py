@@ -28,7 +28,7 @@ def test_means_with_as_many_bags_as_weights_are_summed_up_without_intervals():
     json.dumps(summary.to_dict(), allow_nan=False)
     for text in (str(summary), summary._repr_html_(), summary.to_latex()):
         assert "nan" not in text
-    assert summary.to_frame().shape == (3, 3)
+    assert summary.to_frame().shape == (3, 4)
     with pytest.raises(InputError, match="as many weights as bags"):
         model.conf_int()
 
@@ -53,7 +53,7 @@ def test_dictionary_keeps_features_and_intercept_apart(method, fit_intercept):
     np.testing.assert_array_equal(found, model.coef_)
     if fit_intercept:
         assert made["intercept"]["estimate"] == model.intercept_
-        assert set(made["intercept"]) == {"estimate", "low", "high"}
+        assert set(made["intercept"]) == {"estimate", "low", "high", "known"}
     else:
         assert made["intercept"] is None
     assert (made["n"], made["d"]) == data.X.shape

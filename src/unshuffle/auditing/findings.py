@@ -53,6 +53,12 @@ class Audit:
 
     `exposed` are the rows matched rightly and most surely, `verdict` says in sentences what was
     found, `remarks` what should be known besides, and `not_shown` what was not looked at.
+
+    >>> from unshuffle import make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls")
+    >>> found.n, found.d, len(found.not_shown) > 0
+    (60, 1, True)
     """
 
     exposures: tuple[Exposure, ...]
