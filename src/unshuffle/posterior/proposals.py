@@ -22,6 +22,9 @@ _WIDE_SHARE = 0.1
 _OLD_DRAWS, _WIDER = 5.0, 1.1
 # Local components of a round; no other number was tried.
 _N_LOCAL = 30
+# Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
+# with them would have no Cholesky factor.
+_STEEPEST = 1e10
 # Degrees of freedom of the shell's total variance, and the least sd of its logarithm.
 _SHELL_DOF, _LEAST_SHELL = 5.0, 0.15
 # Where the noise is known: the least signal that is looked for, and the spread of its logarithm.
@@ -170,8 +173,8 @@ def _laplace(target: Target, theta: np.ndarray, tilt: float) -> Steps[np.ndarray
         (_, ahead), (_, behind) = (yield theta + move, tilt), (yield theta - move, tilt)
         curvature[k] = -(ahead - behind) / (2.0 * step)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    spread = (vectors / np.maximum(values, 1.0 / target.options.weight_scale**2)) @ vectors.T
-    return spread
+    values = np.clip(values, 1.0 / target.options.weight_scale**2, _STEEPEST)
+    return (vectors / values) @ vectors.T
 
 
 def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:

@@ -120,7 +120,8 @@ def read_signs(target: Target, modes: list[Mode]) -> Signs:
         misfit=min(misfits),
         curve=abs(target.curve(best)),
         noise=exp(2.0 * target.split(best)[1]),
-        spread=measure_spread(target),
+        # Where there are no offsets for sure, bags may differ in their rows as they like.
+        spread=measure_spread(target) if target.means.offset_share > 0.0 else 1.0,
         uneven=measure_uneven(target, best),
         offset_probability=probability,
         offset_sd=offset_sd,
