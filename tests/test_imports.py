@@ -50,7 +50,8 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust proposals importance walking likelihood blocks chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
-    "histograms joining two_tables parquet_source new_rows",
+    "histograms joining two_tables parquet_source dask_pieces dask_source "
+    "new_rows",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
