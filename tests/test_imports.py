@@ -51,7 +51,7 @@ INSIDE = {
     "trust proposals importance walking likelihood blocks chains tempering sampler",
     "files": "table writing dialect decoding frame delimited parquet fcs design_matrix reading "
     "histograms joining two_tables parquet_source dask_pieces dask_source "
-    "new_rows",
+    "dask_cluster new_rows",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
@@ -157,7 +157,9 @@ def test_importing_loads_nothing_heavy():
     assert run.stdout.strip() == "[] []"
 
 
-@pytest.mark.parametrize("extra", ["pandas", "polars", "matplotlib", "pooch", "pyarrow", "flowio"])
+@pytest.mark.parametrize(
+    "extra", ["pandas", "polars", "matplotlib", "pooch", "pyarrow", "flowio", "dask"]
+)
 def test_the_core_fits_without_the_extras(extra):
     code = (
         f"import sys; sys.modules['{extra}'] = None\n"

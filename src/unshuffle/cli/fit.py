@@ -36,7 +36,8 @@ Examples:
   unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
   unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
-  unshuffle fit 'runs/*.parquet' --label score --bag run"""
+  unshuffle fit 'runs/*.parquet' --label score --bag run
+  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -56,6 +57,12 @@ _NAME_LENGTH = 16
     "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
+    "'local', processes of this machine; the digits stay the same.",
+)
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
@@ -79,7 +86,9 @@ def fit(**options: Any) -> int:
     if stream is not None:
         return _fit_stream(stream, options)
     data = load_data(options)
-    console.print_messages(data.describe(), options["quiet"])
+    few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"
+    said = [*data.describe(), *([few] if options["dask"] else [])]
+    console.print_messages(said, options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
         found = fit_data(data, options)
         summary = found.summary(options["level"])

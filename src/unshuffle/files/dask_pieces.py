@@ -148,8 +148,8 @@ def _make_piece(X: Any, y: Any, groups: Any) -> Piece:
     for name, thing in (("y", y), ("groups", groups)):
         if thing is not None and len(thing) != len(X):
             raise InputError(
-                f"X has {len(X)} rows but {name} has {len(thing)}: take all from one table of Dask, "
-                "or rechunk them alike"
+                f"X has {len(X)} rows but {name} has {len(thing)}: take all from one table of "
+                "Dask, or rechunk them alike"
             )
     if hasattr(X, "columns"):
         columns = [(f"column {quote(name)} of X", X.iloc[:, j]) for j, name in enumerate(X.columns)]

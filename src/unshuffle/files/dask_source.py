@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -26,6 +27,8 @@ Total = TypeVar("Total")
 _PURPOSE = "fitting data of Dask"
 # Totals that a merge takes at a time: a tree of few levels, none of whose nodes holds many totals.
 _FAN_IN = 8
+# So few totals are merged here: one of two would travel anyway, and a task more takes 10 ms a pass.
+_LAST = 2
 # Rows of Parquet that are one partition, unless a row group has more: 50 MB with five columns.
 _PARTITION_ROWS = 1 << 20
 
@@ -66,19 +69,17 @@ class DaskSource(Source):
         delayed = import_extra("dask", "dask", _PURPOSE).delayed
         # One node of the graph, which every task shares, and not an argument copied into each. Not
         # scattered either: scattered data are lost together with their worker.
-        work = delayed(
-            _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers),
-            name=f"pass-{uuid4().hex}", traverse=False,
-        )  # fmt: skip
+        work = _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers)
+        node = delayed(work, name=f"pass-{uuid4().hex}", traverse=False)
         add_up, join = delayed(_add_up, pure=False), delayed(_join, pure=False)
-        totals = [add_up(work, [self.pieces[k] for k in group]) for group in self.groups]
-        while len(totals) > 1:
+        totals = [add_up(node, [self.pieces[k] for k in group]) for group in self.groups]
+        while len(totals) > _LAST:
             parts = [totals[k : k + _FAN_IN] for k in range(0, len(totals), _FAN_IN)]
-            totals = [join(work, part) if len(part) > 1 else part[0] for part in parts]
+            totals = [join(node, part) if len(part) > 1 else part[0] for part in parts]
         report(stage, 0.0)
-        (total,) = _compute(totals)
+        found = _compute(totals)
         report(stage, 1.0)
-        return total  # type: ignore[no-any-return]
+        return found[0] if len(found) == 1 else _join(work, found)  # type: ignore[no-any-return]
 
     def renumbered(self, codes: np.ndarray) -> DaskSource:
         numbers = codes if self.numbers is None else codes[self.numbers]
@@ -149,9 +150,14 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
 def spread_parquet(source: ParquetSource) -> DaskSource:
     """Let workers read Parquet files, some row groups for a partition."""
     delayed = import_extra("dask", "dask", _PURPOSE).delayed
+    # Workers may stand in other folders.
+    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
+    if source.bag is None:
+        names = {str(Path(str(path)).absolute()): r for path, r in source.names.items()}
+        source = replace(source, names=names)
     parts: list[list[RowGroup]] = []
     n_rows = _PARTITION_ROWS
-    for group in source.groups:
+    for group in groups:
         if n_rows + group.n_rows > _PARTITION_ROWS:
             parts.append([])
             n_rows = 0
@@ -239,6 +245,6 @@ def _run(action: Callable[..., Any], *things: Any) -> Any:
         if type(exc).__name__ not in ("KilledWorker", "FutureCancelledError"):
             raise
         raise InputError(
-            f"Dask lost the workers of a task ({shorten(exc, 100)}): give them more memory, or make "
-            "partitions smaller"
+            f"Dask lost the workers of a task ({shorten(exc, 100)}): give them more memory, or "
+            "make partitions smaller"
         ) from exc
