@@ -29,9 +29,8 @@ def generate(place, n_rows):
     import pandas as pd
 
     rng = np.random.default_rng([7, place])
-    centres = np.random.default_rng(3).normal(0.0, 0.5, (N_SITES, len(FEATURES)))
     site = rng.integers(0, N_SITES, n_rows)
-    X = centres[site] + rng.exponential(size=(n_rows, len(FEATURES))).astype(np.float32)
+    X = rng.exponential(size=(n_rows, len(FEATURES)))
     y = X @ WEIGHTS + NOISE * rng.standard_normal(n_rows)
     for each in range(N_SITES):
         own = np.flatnonzero(site == each)

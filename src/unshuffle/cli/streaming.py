@@ -102,13 +102,14 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
     return Stream(source, files, table.sha256, options["dask"])
 
 
-def _stay(options: dict[str, Any], why: str, way_out: str) -> None:
+def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
     """Leave data to what reads them into memory, unless a cluster is asked for."""
     if options["dask"]:
         raise click.UsageError(
             f"--dask is for many rows of numbers in Parquet files, but {why}: {way_out}, or leave "
             "out --dask"
         )
+    return None
 
 
 def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:

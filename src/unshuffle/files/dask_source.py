@@ -79,7 +79,7 @@ class DaskSource(Source):
         report(stage, 0.0)
         found = _compute(totals)
         report(stage, 1.0)
-        return found[0] if len(found) == 1 else _join(work, found)  # type: ignore[no-any-return]
+        return found[0] if len(found) == 1 else _join(work, found)
 
     def renumbered(self, codes: np.ndarray) -> DaskSource:
         numbers = codes if self.numbers is None else codes[self.numbers]
@@ -153,7 +153,9 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
     # Workers may stand in other folders.
     groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
     if source.bag is None:
-        names = {str(Path(str(path)).absolute()): r for path, r in source.names.items()}
+        names: dict[Hashable, int] = {
+            str(Path(str(path)).absolute()): r for path, r in source.names.items()
+        }
         source = replace(source, names=names)
     parts: list[list[RowGroup]] = []
     n_rows = _PARTITION_ROWS
