@@ -18,7 +18,7 @@ from unshuffle.core.first_pass import look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces
-from unshuffle.files.dask_source import DaskSource, as_dask_source
+from unshuffle.files.dask_source import DaskSource, _pack, _unpack, as_dask_source
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
@@ -170,6 +170,21 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
         assert len(passes[0].groups) == 2
         assert len(passes) > 20 and killed[0] not in client.run(os.getpid).values()
     assert same_fit(in_memory, found)
+
+
+def test_packed_totals_come_out_as_they_went_in():
+    rng = np.random.default_rng(0)
+    for share in (0.0, 0.1, 0.9):
+        total = rng.integers(-9, 9, (300, 3)) * (rng.random((300, 1)) < share)
+        packed = _pack(total)
+        assert (packed is total) == (share > 0.5)
+        assert np.array_equal(_unpack(packed), total) and _unpack(packed).dtype == total.dtype
+
+
+def test_many_groups_are_merged_in_a_tree(first):
+    source = source_of(*columns_of(cut(as_frame(DATA), [504] * 100)))
+    one_each = replace(source, groups=tuple((k,) for k in range(100)))
+    assert same_pass(first, look_at(one_each, 3))
 
 
 # --- what is wrong ------------------------------------------------------------

@@ -74,9 +74,9 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
 
 def test_the_cluster_example_finds_the_weights(capsys):
     pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    # About 0.1 for so few rows; signs exchanged between columns would be 0.5 and more.
-    assert load(ROOT / "examples" / "dask_cluster.py").main(50_001) < 0.3
-    assert "50001 rows in 2 partitions, 2 workers" in capsys.readouterr().out
+    # About 0.01: so few rows are gathered; many are in the laws of Dask.
+    assert load(ROOT / "examples" / "dask_cluster.py").main(3_000) < 0.05
+    assert "3000 rows in 2 partitions, 2 workers" in capsys.readouterr().out
 
 
 def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):
