@@ -74,6 +74,13 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
     assert capsys.readouterr().out.count("\n") < 15
 
 
+def test_the_cluster_example_finds_the_weights(capsys):
+    pytest.importorskip("dask.dataframe", reason="Dask is not installed")
+    # About 0.01: so few rows are gathered; many are in the laws of Dask.
+    assert load(ROOT / "examples" / "dask_cluster.py").main(3_000) < 0.05
+    assert "3000 rows in 2 partitions, 2 workers" in capsys.readouterr().out
+
+
 def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):
     errors = load(ROOT / "examples" / "certified.py").main()
     assert errors[0.01] < 0.01 < 0.3 < errors[0.5]

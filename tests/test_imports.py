@@ -53,7 +53,8 @@ INSIDE = {
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
     "tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
-    "design_matrix reading histograms joining two_tables parquet_source new_rows samples",
+    "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
+    "dask_cluster new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction summary matching fit storing plots report",
@@ -161,7 +162,9 @@ def test_importing_loads_nothing_heavy():
     assert run.stdout.strip() == "[] []"
 
 
-@pytest.mark.parametrize("extra", ["pandas", "polars", "matplotlib", "pooch", "pyarrow", "flowio"])
+@pytest.mark.parametrize(
+    "extra", ["pandas", "polars", "matplotlib", "pooch", "pyarrow", "flowio", "dask"]
+)
 def test_the_core_fits_without_the_extras(extra):
     code = (
         f"import sys; sys.modules['{extra}'] = None\n"

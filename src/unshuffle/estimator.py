@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.answers.fit import Fit, fit_table, warn_once
+from unshuffle.answers.fit import Fit, fit_source, fit_table, warn_once
 from unshuffle.answers.matching import Match
 from unshuffle.answers.storing import store_model
 from unshuffle.answers.summary import (
@@ -23,6 +23,8 @@ from unshuffle.core.checks import check_range, check_values
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.products import predict_rows
 from unshuffle.errors import InputError, quote
+from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
+from unshuffle.methods import find_block_settings
 from unshuffle.scoring import sorted_r2
 
 
@@ -142,7 +144,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows; NumPy, pandas and polars are welcome.
+            Rows; NumPy, pandas and polars are welcome, and frames and arrays of Dask, whose
+            partitions stay where they are. `y` and `groups` are then of Dask too.
         y : array-like of shape (n,)
             Labels; their order inside a group carries no information.
         groups : sequence of n hashable labels, optional
@@ -152,7 +155,6 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             numbers of these rows, or for each row the place of its label in `y` (-1 where it is
             not known). A known pair counts as in ordinary regression.
         """
-        X, y = _check_data(self, X, y, reset=True)
         options = FitOptions(
             self.method,
             self.noise,
@@ -165,13 +167,44 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.bag_offsets,
             self.mislinked,
         )
-        names = getattr(self, "feature_names_in_", None)
-        groups = _check_groups(groups, len(y))
-        rng = make_rng(self.random_state)
-        found = fit_table(X, y, groups, options, rng, names, anchors=anchors)
+        is_remote = is_dask(X) or is_dask(y) or is_dask(groups)
+        if is_remote and (anchors is not None or self.mislinked is not None):
+            raise InputError(
+                "data of Dask have no order in which links could be known: gather them with "
+                "compute() to fit with anchors or mislinked"
+            )
+        if is_remote:
+            found = self._fit_dask(X, y, groups, options)
+        else:
+            found = self._fit_arrays(X, y, groups, options, anchors)
         self._take(found)
         warn_once(found, stacklevel=2)
         return self
+
+    def _fit_arrays(
+        self, X: Any, y: Any, groups: Any, options: FitOptions, anchors: Any = None
+    ) -> Fit:
+        X, y = _check_data(self, X, y, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        groups = _check_groups(groups, len(y))
+        rng = make_rng(self.random_state)
+        return fit_table(X, y, groups, options, rng, names, anchors=anchors)
+
+    def _fit_dask(self, X: Any, y: Any, groups: Any, options: FitOptions) -> Fit:
+        """Fit in blocks where the partitions lie; gather what is no matter of blocks."""
+        from unshuffle.files.dask_source import as_dask_source
+
+        pieces, empty = cut_into_pieces(X, y, groups)
+        source = as_dask_source(pieces)
+        settings = find_block_settings(options, source.n)
+        if settings is None:
+            rows, labels, codes = source.gather()
+            has_names = hasattr(empty, "columns")
+            table = type(empty)(rows, columns=empty.columns) if has_names else rows
+            return self._fit_arrays(table, labels, codes, options)
+        validate_data(self, empty, reset=True, skip_check_array=True)
+        names = getattr(self, "feature_names_in_", None)
+        return fit_source(source, options, settings, make_rng(self.random_state), names)
 
     def _take(self, found: Fit) -> None:
         """Set the attributes of a fitted model."""

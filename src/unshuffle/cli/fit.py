@@ -39,7 +39,8 @@ Examples:
   unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
   unshuffle fit 'runs/*.parquet' --label score --bag run
   unshuffle fit cells.csv --label fluorescence --bag pool --anchor barcoded
-  unshuffle fit registers.csv --label income --bag village --mislinked estimate"""
+  unshuffle fit registers.csv --label income --bag village --mislinked estimate
+  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -66,6 +67,12 @@ _NAME_LENGTH = 16
     "their bags; 'estimate' finds it.",
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
+    "'local', processes of this machine; the digits stay the same.",
+)
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
@@ -87,9 +94,17 @@ def fit(**options: Any) -> int:
         check_writable(options["save"])
     stream = load_stream(options)
     if stream is not None:
+        asked = [name for name in ("anchor", "mislinked", "save") if options[name]]
+        if asked:
+            raise click.UsageError(
+                f"--{asked[0]} is not for so many rows, which are read in blocks: leave it out, or "
+                "fit a part of them"
+            )
         return _fit_stream(stream, options)
     data = load_data(options)
-    console.print_messages(data.describe(), options["quiet"])
+    few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"
+    said = [*data.describe(), *([few] if options["dask"] else [])]
+    console.print_messages(said, options["quiet"])
     with console.show_progress("fitting …", options["quiet"]):
         found = fit_data(data, options)
         summary = found.summary(options["level"])

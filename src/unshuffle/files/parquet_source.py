@@ -68,7 +68,7 @@ class ParquetSource(Source):
         stage: str = "",
     ) -> Total:
         return reduce_in_threads(
-            lambda at: self._read(self.groups[at], needs_rows), range(len(self.groups)), start,
+            lambda at: self.read(self.groups[at], needs_rows), range(len(self.groups)), start,
             add, merge, self.n_jobs, report, stage,
         )  # fmt: skip
 
@@ -76,7 +76,8 @@ class ParquetSource(Source):
         numbers = codes if self.numbers is None else codes[self.numbers]
         return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
 
-    def _read(self, group: RowGroup, needs_rows: bool) -> Iterator[Block]:
+    def read(self, group: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
+        """Yield the blocks of a row group."""
         features = self.features if needs_rows else ()
         wanted = [*features, self.label, *([] if self.bag is None else [self.bag])]
         for first_row, batch in read_batches(group, wanted):

@@ -335,15 +335,18 @@ class BlockTarget(Target):
         bases, n_bags = grid.bases, self.n_bags
         width = self.source.d + 3 if wants_slopes else 2
         units = (grid.units,) if wants_slopes else ()
-        fill = kernels.fill_sums if wants_slopes else kernels.fill_counts
+        # What adds up may travel to other processes: it holds nothing but what it needs (not the
+        # target, whose source stays here), and finds its kernel where it is.
+        centre, factor = self.centre, self.factor
 
         def start() -> np.ndarray:
             return np.zeros((int(grid.lengths.sum()), width), np.int64)
 
         def add(total: np.ndarray, block: Block) -> None:
             order, ends = kernels.order_by_bag(block.codes, n_bags)
+            fill = kernels.fill_sums if wants_slopes else kernels.fill_counts
             fill(
-                block.X, order, ends, block.masses, self.centre, self.factor, grid.weights,
+                block.X, order, ends, block.masses, centre, factor, grid.weights,
                 grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails, bases, *units,
                 total,
             )  # fmt: skip

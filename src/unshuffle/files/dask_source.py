@@ -1,0 +1,287 @@
+"""Data of Dask as a source of blocks: partitions stay where they are, and only totals travel.
+
+Partitions become arrays once and are persisted by whatever scheduler is running. A pass is one task
+for each thread of each worker, over the partitions that lie there, and a tree of merges. What is
+added up are whole numbers, so that partitions, workers and lost workers leave the bits as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import numpy as np
+
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.sources import ArraySource, Block, Source
+from unshuffle.errors import InputError, import_extra, shorten
+from unshuffle.files.dask_pieces import Piece, describe_piece, recode_piece
+from unshuffle.files.parquet_source import ParquetSource, RowGroup
+
+Total = TypeVar("Total")
+
+_PURPOSE = "fitting data of Dask"
+# Totals that a merge takes at a time: a tree of few levels, none of whose nodes holds many totals.
+_FAN_IN = 8
+# So few totals are merged here: one of two would travel anyway, and a task more takes 10 ms a pass.
+_LAST = 2
+# Rows of Parquet that are one partition, unless a row group has more: 50 MB with five columns.
+_PARTITION_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """What a pass adds up: see `Source.map_reduce`."""
+
+    start: Callable[[], Any]
+    add: Callable[[Any, Block], None]
+    merge: Callable[[Any, Any], Any]
+    needs_rows: bool
+    n_bags: int
+    numbers: np.ndarray | None
+    # Whether totals go to other processes.
+    travels: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """A table of whole numbers, most of whose rows are zero: the others, and their places."""
+
+    places: np.ndarray
+    rows: np.ndarray
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSource(Source):
+    """Persisted pieces; `groups` are the places of those that one task takes."""
+
+    pieces: tuple[Any, ...]
+    groups: tuple[tuple[int, ...], ...]
+    n: int
+    d: int
+    n_bags: int
+    numbers: np.ndarray | None = None
+
+    def map_reduce(
+        self,
+        start: Callable[[], Total],
+        add: Callable[[Total, Block], None],
+        merge: Callable[[Total, Total], Total],
+        *,
+        needs_rows: bool = True,
+        report: Report = say_nothing,
+        stage: str = "",
+    ) -> Total:
+        delayed = import_extra("dask", "dask", _PURPOSE).delayed
+        # One node of the graph, which every task shares, and not an argument copied into each. Not
+        # scattered either: scattered data are lost together with their worker.
+        travels = find_client() is not None
+        work = _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers, travels)
+        node = delayed(work, name=f"pass-{uuid4().hex}", traverse=False)
+        add_up, join = delayed(_add_up, pure=False), delayed(_join, pure=False)
+        totals = [add_up(node, [self.pieces[k] for k in group]) for group in self.groups]
+        while len(totals) > _LAST:
+            parts = [totals[k : k + _FAN_IN] for k in range(0, len(totals), _FAN_IN)]
+            totals = [join(node, part) if len(part) > 1 else part[0] for part in parts]
+        report(stage, 0.0)
+        found = _compute(totals)
+        report(stage, 1.0)
+        return _unpack(found[0]) if len(found) == 1 else _merge(work, found)
+
+    def renumbered(self, codes: np.ndarray) -> DaskSource:
+        numbers = codes if self.numbers is None else codes[self.numbers]
+        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows, labels and numbers of bags as arrays in memory."""
+        pieces = _compute(self.pieces)
+        X, y, codes = (
+            np.concatenate([getattr(piece, name) for piece in pieces])
+            for name in ("X", "y", "codes")
+        )
+        return X, y, codes
+
+
+def _add_up(work: _Pass, pieces: Sequence[Piece]) -> Any:
+    """Return the total of some pieces."""
+    total = work.start()
+    for piece in pieces:
+        source = ArraySource(piece.X, piece.y, piece.codes, work.n_bags, numbers=work.numbers)
+        for at in range(0, source.n, source.block_rows):
+            work.add(total, source.block(at, work.needs_rows))
+    return _pack(total) if work.travels else total
+
+
+def _join(work: _Pass, totals: Sequence[Any]) -> Any:
+    total = _merge(work, totals)
+    return _pack(total) if work.travels else total
+
+
+def _merge(work: _Pass, totals: Sequence[Any]) -> Any:
+    """Merge totals into a new one: a task that is run again must find its inputs as they were."""
+    result = work.start()
+    for total in totals:
+        result = work.merge(result, _unpack(total))
+    return result
+
+
+def _pack(total: Any) -> Any:
+    """Leave out the empty cells of histograms: five of six, of 100 000 rows in 20 bags."""
+    if not (isinstance(total, np.ndarray) and total.ndim == 2 and total.dtype.kind == "i"):
+        return total
+    places = np.flatnonzero(np.bitwise_or.reduce(total, axis=1))
+    if 2 * len(places) > len(total):
+        return total
+    return _Packed(places.astype(np.int32), total[places], len(total))
+
+
+def _unpack(total: Any) -> Any:
+    if not isinstance(total, _Packed):
+        return total
+    whole = np.zeros((total.n_rows, total.rows.shape[1]), total.rows.dtype)
+    whole[total.places] = total.rows
+    return whole
+
+
+def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
+    """Persist delayed pieces where they are made, and number the bags that they name."""
+    dask = import_extra("dask", "dask", _PURPOSE)
+    held = _run(dask.persist, *pieces)
+    facts = _compute([dask.delayed(describe_piece, pure=False)(piece) for piece in held])
+    for k, fact in enumerate(facts):
+        if isinstance(fact, str):
+            raise InputError(f"partition {k}: {fact}")
+    widths = [fact.d for fact in facts]
+    for k, d in enumerate(widths):
+        if d != widths[0]:
+            raise InputError(
+                f"partition {k}: X has {d} columns, in partition 0 {widths[0]}; give every "
+                "partition the same columns"
+            )
+    n = sum(fact.n for fact in facts)
+    if not n:
+        raise InputError(f"{len(facts)} partitions hold no rows at all; check what they are read")
+    names: dict[Hashable, int] = {}
+    for fact in facts:
+        for key in fact.keys:
+            names.setdefault(key, len(names))
+    # The pieces with numbers for names share their arrays with those without, which are let go.
+    recode = dask.delayed(recode_piece, pure=False)
+    coded = [
+        recode(piece, np.array([names[key] for key in fact.keys], np.int32))
+        for piece, fact in zip(held, facts, strict=True)
+        if fact.n
+    ]
+    held = _run(dask.persist, *coded)
+    _compute([dask.delayed(len, pure=False)(piece) for piece in held])  # made by now, somewhere
+    return DaskSource(tuple(held), _group(held), n, widths[0], len(names))
+
+
+def spread_parquet(source: ParquetSource) -> DaskSource:
+    """Let workers read Parquet files, some row groups for a partition."""
+    delayed = import_extra("dask", "dask", _PURPOSE).delayed
+    # Workers may stand in other folders.
+    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
+    if source.bag is None:
+        names: dict[Hashable, int] = {
+            str(Path(str(path)).absolute()): r for path, r in source.names.items()
+        }
+        source = replace(source, names=names)
+    parts: list[list[RowGroup]] = []
+    n_rows = _PARTITION_ROWS
+    for group in groups:
+        if n_rows + group.n_rows > _PARTITION_ROWS:
+            parts.append([])
+            n_rows = 0
+        parts[-1].append(group)
+        n_rows += group.n_rows
+    what = delayed(replace(source, groups=()), name=f"files-{uuid4().hex}", traverse=False)
+    read = delayed(_read_groups, pure=False)
+    return as_dask_source([read(what, part) for part in parts])
+
+
+def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | str:
+    """Return row groups as a piece, or what is wrong with them."""
+    try:
+        blocks = [block for group in groups for block in source.read(group)]
+    except InputError as exc:
+        return str(exc)
+    return Piece(
+        np.concatenate([block.X for block in blocks]),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate([block.codes for block in blocks]),
+        tuple(range(source.n_bags)),
+    )
+
+
+def _group(pieces: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """Divide pieces among threads: those of a worker among its own.
+
+    Where a worker is lost afterwards the pieces are made again elsewhere, and the tasks follow.
+    """
+    client = find_client()
+    futures = [] if client is None else [_find_future(piece) for piece in pieces]
+    if client is None or None in futures:
+        dask_system = import_extra("dask.system", "dask", _PURPOSE)
+        return _deal(range(len(pieces)), int(dask_system.CPU_COUNT))
+    homes = client.who_has(futures)
+    n_threads = client.nthreads()
+    by_worker: dict[str, list[int]] = {}
+    for k, future in enumerate(futures):
+        where = sorted(homes.get(future.key, ())) or [""]
+        by_worker.setdefault(where[0], []).append(k)
+    return tuple(
+        group
+        for worker, own in sorted(by_worker.items())
+        for group in _deal(own, n_threads.get(worker, 1))
+    )
+
+
+def _deal(places: Sequence[int], n_hands: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(places[k::n_hands]) for k in range(min(n_hands, len(places))))
+
+
+def find_client() -> Any:
+    """Return the client of a running cluster; None where Dask works in this process."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        client = distributed.get_client()
+    except ValueError:  # there is none
+        return None
+    return None if client.asynchronous else client
+
+
+def _find_future(piece: Any) -> Any:
+    """Return the future behind a persisted piece; None where it lies in this process."""
+    found = sys.modules["distributed"].futures_of(piece)
+    return found[0] if found else None
+
+
+def _compute(things: Sequence[Any]) -> list[Any]:
+    dask = import_extra("dask", "dask", _PURPOSE)
+    return list(_run(dask.compute, *things))
+
+
+def _run(action: Callable[..., Any], *things: Any) -> Any:
+    """Let Dask do something; what is wrong with its workers is said in a line."""
+    try:
+        return action(*things)
+    except ImportError as exc:
+        raise InputError(
+            f"a worker of Dask cannot import what it needs ({shorten(exc, 100)}): install the same "
+            "unshuffle there as here"
+        ) from exc
+    except Exception as exc:
+        if type(exc).__name__ not in ("KilledWorker", "FutureCancelledError"):
+            raise
+        raise InputError(
+            f"Dask lost the workers of a task ({shorten(exc, 100)}): give them more memory, or "
+            "make partitions smaller"
+        ) from exc

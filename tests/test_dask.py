@@ -1,0 +1,306 @@
+"""Laws of data of Dask: the bits of the same rows in memory, and errors of one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from command_line import assert_one_line
+from unshuffle import ShuffledLinearRegression, make_shuffled, shuffle_labels
+from unshuffle.cli.app import run
+from unshuffle.core.first_pass import look_at
+from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.errors import InputError
+from unshuffle.files.dask_pieces import cut_into_pieces
+from unshuffle.files.dask_source import DaskSource, _pack, _unpack, as_dask_source
+
+dask = pytest.importorskip("dask", reason="Dask is not installed")
+distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+DATA = make_shuffled(50_400, 2, bags=3, snr_db=15, rng=0)
+
+
+def as_frame(data):
+    return pd.DataFrame(
+        {"a": data.X[:, 0], "b": data.X[:, 1], "score": data.y}
+        | {"run": [f"run {g}" for g in data.groups]}
+    )
+
+
+def cut(frame, sizes):
+    """Return a table of Dask of unknown divisions, in partitions of so many rows."""
+    ends = np.cumsum([0, *sizes])
+    parts = [frame.iloc[i:j] for i, j in pairwise(ends)]
+    return dd.from_delayed([dask.delayed(part) for part in parts], meta=frame.iloc[:0])
+
+
+def columns_of(ddf):
+    return ddf[["a", "b"]], ddf["score"], ddf["run"]
+
+
+def fit(X, y, groups, **how):
+    return ShuffledLinearRegression(random_state=0, **how).fit(X, y, groups)
+
+
+def same_fit(one, other):
+    same = np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
+    return same and np.array_equal(one.conf_int(), other.conf_int())
+
+
+def same_pass(one, other):
+    names = ("sizes", "base", "reach", "first", "second", "third", "label_ends", "label_square")
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    pairs += [(getattr(one.cells, n), getattr(other.cells, n)) for n in ("values", "counts")]
+    pairs += [(getattr(one.sample, n), getattr(other.sample, n)) for n in ("rows", "counts")]
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def source_of(X, y, groups=None):
+    return as_dask_source(cut_into_pieces(X, y, groups)[0])
+
+
+@pytest.fixture(scope="module")
+def first():
+    codes, n_bags = number_bags(DATA.groups, len(DATA.y))
+    return look_at(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return fit(*columns_of(as_frame(DATA)))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two processes of one thread."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as started:
+        yield started
+
+
+# --- the same bits ------------------------------------------------------------
+
+CUTS = {
+    "one partition": [50_400],
+    "many": [5_040] * 10,
+    "uneven, some empty": [0, 1, 30_000, 0, 20_399, 0],
+}
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+@pytest.mark.parametrize("name", CUTS)
+def test_partitions_of_a_frame_give_the_first_pass_of_arrays(first, name, scheduler):
+    with dask.config.set(scheduler=scheduler):
+        assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3))
+
+
+def test_the_order_of_rows_and_labels_in_dask_changes_nothing(first):
+    rng = np.random.default_rng(1)
+    order = rng.permutation(len(DATA.y))
+    y = shuffle_labels(DATA.y, DATA.groups, rng)
+    moved = replace(DATA, X=DATA.X[order], y=y[order], groups=DATA.groups[order])
+    assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(moved), CUTS["many"]))), 3))
+
+
+@pytest.mark.parametrize("chunks", [(50_400, 2), (7_000, 1)])
+def test_arrays_of_dask_give_the_first_pass_of_arrays(first, chunks):
+    X, y, groups = (
+        da.from_array(each, chunks=chunks[: each.ndim]) for each in (DATA.X, DATA.y, DATA.groups)
+    )
+    assert same_pass(first, look_at(source_of(X, y, groups), 3))
+    names = da.from_array(np.array(as_frame(DATA)["run"], dtype=object), chunks=chunks[0])
+    assert same_pass(first, look_at(source_of(X, y, names), 3))
+
+
+def test_arrays_of_unknown_lengths_and_mixed_kinds_are_welcome(first):
+    X, y, groups = columns_of(cut(as_frame(DATA), CUTS["many"]))
+    assert np.isnan(X.values.shape[0])
+    assert same_pass(first, look_at(source_of(X.values, y.values, groups), 3))
+
+
+def test_short_floats_stay_short_and_give_the_bits_of_long_ones():
+    X = DATA.X.astype(np.float32)
+    source = source_of(da.from_array(X, chunks=(9_000, 2)), da.from_array(DATA.y, chunks=9_000))
+    assert source.pieces[0].compute().X.dtype == np.float32
+    codes, n_bags = number_bags(None, len(X))
+    assert same_pass(look_at(ArraySource(X, DATA.y, codes, n_bags), 3), look_at(source, 3))
+
+
+def test_many_rows_in_threads_give_the_fit_of_memory(in_memory):
+    found = fit(*columns_of(cut(as_frame(DATA), CUTS["uneven, some empty"])))
+    assert same_fit(in_memory, found)
+    assert list(found.feature_names_in_) == ["a", "b"] and found.n_features_in_ == 2
+    assert str(found.summary()) == str(in_memory.summary())
+
+
+@pytest.mark.parametrize("method", ["auto", "ls"])
+def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
+    data = make_shuffled(400, 2, bags=4, snr_db=15, rng=1)
+    one = fit(*columns_of(as_frame(data)), method=method)
+    other = fit(*columns_of(cut(as_frame(data), [0, 100, 300])), method=method)
+    assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
+    assert list(other.feature_names_in_) == ["a", "b"]
+    assert str(one.summary()) == str(other.summary())
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
+    plain, passes, killed = DaskSource.map_reduce, [], []
+
+    def kill_once(self, *args, **how):
+        passes.append(self)
+        if len(passes) == 20:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        return plain(self, *args, **how)
+
+    monkeypatch.setattr(DaskSource, "map_reduce", kill_once)
+    with distributed.Client(cluster) as client:
+        found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
+        # Both workers had their share of the partitions.
+        assert len(passes[0].groups) == 2
+        assert len(passes) > 20 and killed[0] not in client.run(os.getpid).values()
+    assert same_fit(in_memory, found)
+
+
+def test_packed_totals_come_out_as_they_went_in():
+    rng = np.random.default_rng(0)
+    for share in (0.0, 0.1, 0.9):
+        total = rng.integers(-9, 9, (300, 3)) * (rng.random((300, 1)) < share)
+        packed = _pack(total)
+        assert (packed is total) == (share > 0.5)
+        assert np.array_equal(_unpack(packed), total) and _unpack(packed).dtype == total.dtype
+
+
+def test_many_groups_are_merged_in_a_tree(first):
+    source = source_of(*columns_of(cut(as_frame(DATA), [504] * 100)))
+    one_each = replace(source, groups=tuple((k,) for k in range(100)))
+    assert same_pass(first, look_at(one_each, 3))
+
+
+# --- what is wrong ------------------------------------------------------------
+
+
+def poke(name, at, value):
+    frame = as_frame(DATA)
+    if isinstance(value, str):
+        frame[name] = frame[name].astype(object)
+    frame.loc[at, name] = value
+    return frame
+
+
+BROKEN = {
+    "a missing value": (poke("a", 5_050, np.nan), "^partition 1: row 10 .*'a' of X.*drop the row"),
+    "an infinity": (poke("score", 50_399, np.inf), "^partition 9: row 5039 .*infinity in y"),
+    "a text": (poke("b", 7, "tall"), "^partition 0: row 7 .*'tall' .*'b' of X.*no number"),
+    "no bag": (poke("run", 5_040, None), "^partition 1: row 0 .*no bag in groups.*drop"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_named_with_partition_and_row(name):
+    frame, words = BROKEN[name]
+    with (
+        dask.config.set({"dataframe.convert-string": False}),
+        pytest.raises(InputError, match=words),
+    ):
+        fit(*columns_of(cut(frame, CUTS["many"])))
+
+
+def test_columns_of_text_and_dates_are_refused_by_name():
+    frame = as_frame(DATA).iloc[:20]
+    with pytest.raises(InputError, match=r"column 'run' of X holds text .*get_dummies"):
+        fit(
+            cut(frame, [20])[["a", "run"]].astype({"run": "string"}),
+            cut(frame, [20])["score"],
+            None,
+        )
+    dated = cut(frame.assign(a=pd.Timestamp("2020-01-01")), [20])
+    with pytest.raises(InputError, match="column 'a' of X holds dates"):
+        fit(*columns_of(dated))
+
+
+def test_partitions_that_do_not_fit_together_are_named():
+    frame = as_frame(DATA)
+    one, other = cut(frame, [50_000, 400]), cut(frame, [50_001, 399])
+    with pytest.raises(InputError, match=r"^partition 0: X has 50000 rows but y has 50001.*alike"):
+        fit(one[["a", "b"]], other["score"], one["run"])
+    with pytest.raises(InputError, match=r"X has 2 partitions but groups has 10.*partition 2"):
+        fit(one[["a", "b"]], one["score"], cut(frame, CUTS["many"])["run"])
+    with pytest.raises(InputError, match="y is Series where X is of Dask: take all from one"):
+        fit(one[["a", "b"]], frame["score"], one["run"])
+    with pytest.raises(InputError, match="X must be a table"):
+        fit(one["a"], one["score"], one["run"])
+    with pytest.raises(InputError, match="2 partitions hold no rows"):
+        fit(*columns_of(cut(frame.iloc[:0], [0, 0])))
+
+
+# --- the command ------------------------------------------------------------
+
+
+def write(folder, frame):
+    for k, part in enumerate((frame.iloc[:30_000], frame.iloc[30_000:])):
+        part.to_parquet(folder / f"part{k}.parquet", index=False, row_group_size=9_000)
+    return ["fit", str(folder / "*.parquet"), "--label", "score", "--bag", "run", "--quiet"]
+
+
+def test_the_command_gives_the_same_digits_on_a_cluster(cluster, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    asked = write(tmp_path, as_frame(DATA))
+    objects = []
+    for more in ([], ["--dask", cluster.scheduler_address]):
+        assert run([*asked, "--json", *more]) == 0
+        objects.append(json.loads(capsys.readouterr().out))
+    one, other = objects
+    assert {name for name in one if one[name] != other[name]} == {"data", "provenance"}
+    assert "by Dask" in other["data"]["notes"][0]
+
+
+def test_the_command_names_file_and_row_of_a_missing_value(cluster, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    asked = write(tmp_path, poke("a", 30_005, np.nan))
+    code = run([*asked, "--dask", cluster.scheduler_address])
+    assert_one_line(code, capsys.readouterr(), ["part1.parquet", "row 5", "'a'", "drop"])
+
+
+WRONG = {
+    "a method in memory": (["--method", "ls"], ["--dask", "--method auto"]),
+    "logarithms": (["--log10"], ["--dask", "--log10", "leave out"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_no_cluster_can_do_is_refused(tmp_path, capsys, name):
+    pytest.importorskip("pyarrow")
+    more, words = WRONG[name]
+    asked = write(tmp_path, as_frame(DATA))
+    assert_one_line(run([*asked, "--dask", "local", *more]), capsys.readouterr(), words)
+
+
+def test_few_rows_are_read_here_and_it_is_said(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    as_frame(DATA).iloc[:300].to_parquet(tmp_path / "few.parquet")
+    asked = ["fit", str(tmp_path / "few.parquet"), "--label", "score", "--bag", "run"]
+    assert run([*asked, "--dask", "local"]) == 0
+    assert "300 rows are few: fitted here, without Dask" in capsys.readouterr().err
+
+
+def test_without_dask_the_command_says_what_to_install(tmp_path):
+    pytest.importorskip("pyarrow")
+    asked = [*write(tmp_path, as_frame(DATA)), "--dask", "local"]
+    code = (
+        "import sys; sys.modules['distributed'] = None\n"
+        f"from unshuffle.cli.app import run; sys.exit(run({asked!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "pip install 'unshuffle[dask]'" in done.stderr
