@@ -286,6 +286,8 @@ def describe_offsets(offsets: OffsetLaw) -> str:
     if offsets.probability == 0.0:
         return "No offsets between bags."
     size = show_number(offsets.sd)
+    if offsets.probability < 0.005:
+        return "Offsets between bags: none seen (probability below 1 %)."
     return f"Offsets between bags: probability {offsets.probability:.0%}, sd {size}."
 
 

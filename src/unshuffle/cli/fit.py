@@ -94,12 +94,6 @@ def fit(**options: Any) -> int:
         check_writable(options["save"])
     stream = load_stream(options)
     if stream is not None:
-        asked = [name for name in ("anchor", "mislinked", "save") if options[name]]
-        if asked:
-            raise click.UsageError(
-                f"--{asked[0]} is not for so many rows, which are read in blocks: leave it out, or "
-                "fit a part of them"
-            )
         return _fit_stream(stream, options)
     data = load_data(options)
     few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"

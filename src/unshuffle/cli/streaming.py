@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from unshuffle.files.parquet_source import ParquetSource
 
 
+# Options that need the whole table.
+_IN_MEMORY = (
+    "rows", "labels", "weight", "categorical", "log10", "separate", "same_individuals", "anchor",
+    "mislinked", "save",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Data that are read in blocks, and where they came from."""
@@ -67,11 +74,10 @@ class Stream:
 def load_stream(options: dict[str, Any]) -> Stream | None:
     """Return Parquet files as a stream where they are many rows for the likelihood, else None.
 
-    What only tables in memory can (weights, categories, logarithms, dropping of rows) keeps them
-    there; where a cluster is asked for, that is refused.
+    What only tables in memory can (weights, categories, logarithms, dropping of rows, known links,
+    keeping the model) keeps them there; where a cluster is asked for, that is refused.
     """
-    names = ("rows", "labels", "weight", "categorical", "log10", "separate", "same_individuals")
-    for name in names:
+    for name in _IN_MEMORY:
         if options[name]:
             return _stay(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
     if options["missing"] != "error":
