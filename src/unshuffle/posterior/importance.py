@@ -16,7 +16,7 @@ from unshuffle.posterior.proposals import Mixture, follow
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
 # Draws so many nats below the best mode have no weight, also at five times the power.
-_OUT_OF_REACH = 50.0
+OUT_OF_REACH = 50.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ def sample_posterior(
     """
     o = target.options
     sample, best = earlier, target.parts(mixture.means)
-    floor = float((target.mix(best[:, 0], best[:, 1]) + best[:, 3]).max()) - _OUT_OF_REACH
+    floor = float((target.mix(best[:, 0], best[:, 1]) + best[:, 3]).max()) - OUT_OF_REACH
     for n_rounds in range(1, o.max_rounds + 1):
         sample = reweigh(target, _add_round(target, mixture, sample, floor, rng), weigh)
         if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:

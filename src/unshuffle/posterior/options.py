@@ -115,7 +115,7 @@ class Settings:
         if log_sigma is None:
             sentences.append(
                 "The estimate (least mean distance to the posterior) leans further towards low "
-                "noise; the intervals do not."
+                "noise; of the draws behind the intervals only a tenth do."
             )
         else:
             sentences.append(

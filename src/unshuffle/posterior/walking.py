@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from unshuffle.posterior.importance import Sample, flatten
+from unshuffle.posterior.importance import OUT_OF_REACH, Sample, flatten
 from unshuffle.posterior.model import Target
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
@@ -23,8 +23,6 @@ _N_WALKERS, _LEAST_SWEEPS, _MOST_SWEEPS, _ASK_EVERY, _ENOUGH = 64, 18, 45, 9, 11
 _STEP, _JITTER = 2.38, 1e-3
 # One step in ten is a whole difference, which leads from mode to mode.
 _WHOLE = 0.1
-# Steps so many nats down are never taken.
-_OUT_OF_REACH = 50.0
 
 
 def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
@@ -42,7 +40,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
             length = np.where(rng.random(len(mine)) < _WHOLE, 1.0, _STEP / sqrt(2.0 * d))
             trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
             trial += jitter * rng.standard_normal(trial.shape)
-            trial_parts = target.parts(trial, float(value.min()) - _OUT_OF_REACH)
+            trial_parts = target.parts(trial, float(value.min()) - OUT_OF_REACH)
             trial_value = _log_posterior(target, trial_parts)
             is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
             moved = mine[is_taken]
