@@ -33,6 +33,7 @@ ORDER = [
     "auditing",
     "simulate",
     "scoring",
+    "handed_over",
     "estimator",
     "loading",
     "comparison",
