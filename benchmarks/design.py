@@ -1,63 +1,119 @@
 """Designed against random bags on the thirteen tables of the paper: the error of "auto".
 
-    python benchmarks/design.py [--trials 10] [--jobs 2] [--bags 2,4,8] [--seed 0]
+    python benchmarks/design.py run [--designs random,plan] [--offsets auto,none] [--trials 3]
+                                    [--bags 2,4,8] [--tables lsat,yacht] [--jobs 2] [--seed 0]
+    python benchmarks/design.py table [--seed 0]
 
 The labels of each table are shuffled inside bags that were filled at random (the splits of
-accuracy.py) or assigned as `unshuffle plan` does, which sees the features only. Every cell
-is printed with its ratio, and the geometric means of all ratios below; results/design.md keeps it.
-Splits of seed 0 are for reporting; anything that is tuned must use seeds from 1000.
+accuracy.py), or assigned as `unshuffle plan` does, which sees the features only ("plan"), or with a
+`spread` of one's own (a number; 0: only means differ). `run` adds one line per fit to
+results/design.csv and skips what is there; `table` prints every cell, by what the fit was told of
+offsets between bags, with the ratio to random bags told nothing (the default), and the geometric
+means; it writes results/design.md. Splits of seed 0 are for reporting; anything that is tuned must
+use seeds from 1000.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import warnings
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 from accuracy import NAMES, split
-from rows import head_commit, run_jobs
+from rows import head_commit, run_jobs, write_rows
 
 from unshuffle import ShuffledLinearRegression, shuffle_labels
 from unshuffle.design import assign_runs, choose_spread
 
-RESULTS = Path(__file__).parent / "results"
+ROWS = Path(__file__).parent / "results" / "design.csv"
+FIELDS = ("seed", "data", "bags", "trial", "design", "offsets", "error", "commit")
+Job = tuple[int, str, int, int, str, str]
 
 
-def run_one(job: tuple[str, int, int, str, int]) -> dict:
-    """Fit one trial and return its error."""
-    name, n_bags, trial, kind, seed = job
+def run_one(job: Job) -> dict:
+    """Fit one trial and return its row."""
+    seed, name, n_bags, trial, design, offsets = job
     X, linked, y, groups = split(name, n_bags, trial, seed)
-    if kind == "designed":
-        spread = choose_spread(X, n_bags)
+    if design != "random":
+        spread = choose_spread(X, n_bags) if design == "plan" else float(design)
         groups = assign_runs(X, n_bags, spread=spread, rng=[seed, trial]).runs
         y = shuffle_labels(linked, groups, rng=[seed, trial])
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), linked, rcond=None)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = ShuffledLinearRegression(random_state=trial).fit(X, y, groups)
+        model = ShuffledLinearRegression(bag_offsets=offsets, random_state=trial)
+        model.fit(X, y, groups)
     gap = np.append(model.coef_, model.intercept_) - truth
-    return {"job": job, "error": float(np.linalg.norm(gap) / np.linalg.norm(truth))}
+    error = float(np.linalg.norm(gap) / np.linalg.norm(truth))
+    row = dict(zip(FIELDS, job, strict=False))
+    return {**row, "error": f"{error:.6g}"}
 
 
-def table(errors: dict[tuple[str, int, str], list[float]], bags: list[int]) -> str:
-    """Return every cell, and the geometric means of the ratios."""
-    lines = ["| data | R | random | designed | ratio |", "|---" * 5 + "|"]
-    logs: dict[int, list[float]] = {}
+def read_rows() -> list[dict]:
+    """Return the rows that are there."""
+    return list(csv.DictReader(ROWS.read_text().splitlines())) if ROWS.exists() else []
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Compute the rows that are missing."""
+    rows, commit = read_rows(), head_commit()
+    done = {tuple(str(row[field]) for field in FIELDS[:6]) for row in rows}
+    jobs: list[Job] = [
+        (asked.seed, name, int(n_bags), trial, design, offsets)
+        for trial in range(asked.trials)
+        for n_bags in asked.bags.split(",")
+        for name in (asked.tables.split(",") if asked.tables else NAMES)
+        for design in asked.designs.split(",")
+        for offsets in asked.offsets.split(",")
+    ]
+    missing = [job for job in jobs if tuple(map(str, job)) not in done]
+    for row in run_jobs(run_one, missing, asked.jobs, "fits"):
+        rows.append({**row, "commit": commit})
+        write_rows(ROWS, FIELDS, rows)
+
+
+def make_table(rows: list[dict]) -> str:
+    """Return every cell with its ratios, and their geometric means."""
+    errors: dict[tuple[str, str], dict[tuple[str, int], list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in rows:
+        cell = row["data"], int(row["bags"])
+        errors[row["design"], row["offsets"]][cell].append(float(row["error"]))
+    base = errors.pop(("random", "auto"))
+    kinds = sorted(errors)
+    head = ["data", "R", "trials", "random", *(f"{a}, {b} (ratio)" for a, b in kinds)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    logs: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name in NAMES:
-        for n_bags in bags:
-            random, designed = (
-                float(np.mean(errors[name, n_bags, kind])) for kind in ("random", "designed")
-            )
-            logs.setdefault(n_bags, []).append(np.log(designed / random))
-            lines.append(
-                f"| {name} | {n_bags} | {random:.3f} | {designed:.3f} | {designed / random:.2f} |"
-            )
+        for n_bags in sorted({bags for _, bags in base}):
+            start = base[name, n_bags]
+            if not start:
+                continue
+            cells = [name, str(n_bags), str(len(start)), f"{np.mean(start):.3f}"]
+            for kind in kinds:
+                found = errors[kind][name, n_bags]
+                # The same trials only: the splits of a table differ more than the designs do.
+                if len(found) != len(start):
+                    cells.append("–")
+                    continue
+                ratio = np.mean(found) / np.mean(start)
+                logs[kind][n_bags].append(float(np.log(ratio)))
+                cells.append(f"{np.mean(found):.3f} ({ratio:.2f})")
+            lines.append("| " + " | ".join(cells) + " |")
     lines.append("")
-    lines += [f"R = {r}: geometric mean {np.exp(np.mean(found)):.3f}" for r, found in logs.items()]
-    everything = [value for found in logs.values() for value in found]
-    lines.append(f"all {len(everything)} cells: geometric mean {np.exp(np.mean(everything)):.3f}")
+    for kind in kinds:
+        parts = [f"R = {r} {np.exp(np.mean(v)):.3f}" for r, v in sorted(logs[kind].items())]
+        each = [value for found in logs[kind].values() for value in found]
+        if each:
+            lines.append(
+                f"{kind[0]} bags, offsets {kind[1]}: geometric mean {np.exp(np.mean(each)):.3f} "
+                f"of {len(each)} cells ({', '.join(parts)})"
+            )
     return "\n".join([*lines, ""])
 
 
@@ -65,28 +121,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("task", choices=("run", "table"))
+    parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--bags", default="2,4,8")
+    parser.add_argument("--designs", default="random,plan")
+    parser.add_argument("--offsets", default="auto,none")
+    parser.add_argument("--tables", default="")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    bags = [int(each) for each in args.bags.split(",")]
-    jobs = [
-        (name, n_bags, trial, kind, args.seed)
-        for name in NAMES
-        for n_bags in bags
-        for kind in ("random", "designed")
-        for trial in range(args.trials)
-    ]
-    errors: dict[tuple[str, int, str], list[float]] = {}
-    for row in run_jobs(run_one, jobs, args.jobs, "fits"):
-        name, n_bags, _, kind, _ = row["job"]
-        errors.setdefault((name, n_bags, kind), []).append(row["error"])
+    asked = parser.parse_args()
+    if asked.task == "run":
+        run(asked)
+    rows = [row for row in read_rows() if int(row["seed"]) == asked.seed]
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
     text = (
-        f"Mean relative error of auto, {args.trials} trials a cell, splits of seed {args.seed}, "
-        f"commit {head_commit()}.\n\n" + table(errors, bags)
+        f"Mean relative error of auto, splits of seed {asked.seed}, commit {commits}.\n\n"
+        + make_table(rows)
     )
-    (RESULTS / "design.md").write_text(text)
+    if asked.seed == 0:
+        ROWS.with_suffix(".md").write_text(text)
     sys.stdout.write(text)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from unshuffle.cli.options import (
     json_option,
     method_option,
     provenance,
+    read_offsets,
     reading_options,
     seed_option,
     split_names,
@@ -98,10 +100,28 @@ def split_numbers(
     help="Sd of offsets between runs, over that of the labels, for the second simulation.",
 )
 @click.option(
-    "--trials", type=int, default=20, show_default=True, metavar="N", help="Experiments simulated."
+    "--trials",
+    type=int,
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Most experiments simulated for each kind of bags; fewer where the error is soon known.",
 )
 @method_option
-@click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same.")
+@click.option(
+    "--bag-offsets",
+    callback=lambda ctx, param, value: value and read_offsets(ctx, param, value),
+    metavar="B",
+    help="What fits are told of offsets: auto, none, estimate, or their sd. Without it fits of "
+    "runs without offsets are told so, and the others must find out.",
+)
+@click.option(
+    "--jobs",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="Threads, all cores without it; the result stays the same.",
+)
 @seed_option
 @click.option("--out", metavar="FILE", help="Write the run of every sample to a CSV file.")
 @click.option("--figure", metavar="FILE", help="Draw the expected errors: .svg, .png or .pdf.")
@@ -113,8 +133,7 @@ def plan(**options: Any) -> None:
     DATA is a table of the samples' features, known before the experiment. For every number of runs
     the samples are shared out so that the means of the runs differ in every direction; then
     experiments with random and with designed bags are simulated on these very samples and fitted,
-    with and without offsets between the runs. With --bag the bags of the table are judged instead.
-    Without --label-sd, --weights or --label the signal is drawn from the prior.
+    with and without offsets between the runs. With --bag the bags of the table are judged instead. Without --label-sd, --weights or --label the signal is drawn from the prior.
     """
     from unshuffle.files import choose_samples, read_table
     from unshuffle.files.writing import check_writable, write_whole
@@ -136,7 +155,7 @@ def plan(**options: Any) -> None:
     )
     console.print_messages(_describe(samples, table), options["quiet"])
     with console.show_progress("designing …", options["quiet"]) as status:
-        found = _make_plan(samples, options, console.reporter(status))
+        found = _make_plan(samples, options, _reporter(status))
     if options["out"]:
         write_whole(options["out"], as_csv(found, samples))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
@@ -150,6 +169,21 @@ def plan(**options: Any) -> None:
     if not options["out"]:
         text = "which sample goes into which run: give --out plan.csv to keep it"
         console.print_messages([text], options["quiet"])
+
+
+def _reporter(status: Any) -> Callable[[str, float], None]:
+    """Return what shows how far the work is and, once that can be told, the time left."""
+    started: dict[str, float] = {}
+
+    def report(stage: str, share: float) -> None:
+        if status is None:
+            return
+        now = monotonic()
+        gone = now - started.setdefault(stage, now)
+        left = f", at most {gone / share * (1.0 - share):.0f} s left" if share > 0 < gone else ""
+        status.update(f"{stage} … {share:.0%}{left}")
+
+    return report
 
 
 def _check_calls(options: dict[str, Any]) -> None:
@@ -197,6 +231,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
         "names": samples.names,
         "trials": options["trials"],
         "method": options["method"],
+        "bag_offsets": options["bag_offsets"],
         "rng": options["seed"],
         "n_jobs": options["jobs"],
         "report": report,

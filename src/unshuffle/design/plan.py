@@ -17,7 +17,13 @@ from unshuffle.design.assignment import (
     choose_spread,
     judge_runs,
 )
-from unshuffle.design.simulation import Cell, Expectation, Scenario, simulate_cells
+from unshuffle.design.simulation import (
+    PRECISION,
+    Cell,
+    Expectation,
+    Scenario,
+    simulate_cells,
+)
 from unshuffle.design.words import compare_runs, judge_design
 from unshuffle.errors import InputError
 
@@ -83,6 +89,7 @@ class Plan:
             "offsets": found.has_offsets,
             "error": found.error,
             "error_mc": found.error_mc,
+            "trials": found.trials,
             "weights": named,
         }
 
@@ -109,6 +116,7 @@ def plan_runs(
     together: Any = None,
     spread: float | None = None,
     names: Sequence[str] | None = None,
+    bag_offsets: Any = None,
     trials: int = TRIALS,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
@@ -130,8 +138,11 @@ def plan_runs(
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.
     sizes, capacities, together, spread : optional
         As in `assign_runs`; without a `spread` it is that of `choose_spread`.
+    bag_offsets : optional
+        What the fits are told of offsets, as in `ShuffledLinearRegression`. None: of runs without
+        offsets they know that there are none, with offsets they must find out.
     trials : int
-        Experiments simulated for each kind of bags.
+        Most experiments simulated for each kind of bags; fewer where its error is known to 15 %.
     **options
         How they are fitted, as in `ShuffledLinearRegression`.
 
@@ -153,12 +164,12 @@ def plan_runs(
     order, note = _thin_rows(rows, assignments[max(numbers)].runs, rng)
     cells = _list_cells(assignments, order, offset > 0)
     found = simulate_cells(
-        rows[order], cells, scenario, trials=trials, options=FitOptions(**options), rng=rng,
-        n_jobs=n_jobs, report=report,
+        rows[order], cells, scenario, trials=trials, rng=rng, n_jobs=n_jobs, report=report,
+        options=FitOptions(**options, bag_offsets=bag_offsets),
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
     verdict = compare_runs(found, shown, scenario.offset)
-    notes = (*_describe(scenario, trials), *note)
+    notes = (*_describe(scenario, found, bag_offsets), *note)
     return Plan(shown, assignments, tuple(found), verdict, notes, trials)
 
 
@@ -171,6 +182,7 @@ def judge_bags(
     weights: Sequence[float] | None = None,
     offset: float = 0.1,
     names: Sequence[str] | None = None,
+    bag_offsets: Any = None,
     trials: int = TRIALS,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
@@ -203,12 +215,12 @@ def judge_bags(
         if kind == GIVEN or given.n_runs > 1
     ]
     found = simulate_cells(
-        rows[order], cells, scenario, trials=trials, options=FitOptions(**options), rng=rng,
-        n_jobs=n_jobs, report=report,
+        rows[order], cells, scenario, trials=trials, rng=rng, n_jobs=n_jobs, report=report,
+        options=FitOptions(**options, bag_offsets=bag_offsets),
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
     verdict = judge_design(found, shown, scenario.offset)
-    notes = (*_describe(scenario, trials), *note)
+    notes = (*_describe(scenario, found, bag_offsets), *note)
     return Plan(shown, {given.n_runs: designed}, tuple(found), verdict, notes, trials)
 
 
@@ -308,8 +320,19 @@ def _close_ranks(runs: np.ndarray) -> np.ndarray:
     return np.unique(runs, return_inverse=True)[1]
 
 
-def _describe(scenario: Scenario, trials: int) -> tuple[str, ...]:
+def _describe(
+    scenario: Scenario, found: Sequence[Expectation], bag_offsets: Any
+) -> tuple[str, ...]:
+    """Say what was assumed, how often it was simulated, and what the fits knew of offsets."""
+    numbers = sorted({each.trials for each in found})
+    shown = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    told = (
+        "Fits of runs without offsets were told that there are none, as yours must be (bag offsets "
+        "'none'); with offsets they had to find out."
+    )
     return (
         scenario.describe(),
-        f"{trials} experiments were simulated for each kind of bags; ± is the Monte-Carlo error.",
+        f"{shown} experiments were simulated for each kind of bags, until its error was known to "
+        f"{PRECISION:.0%} or there were enough; ± is the Monte-Carlo error.",
+        *([told] if bag_offsets is None and found[-1].n_runs > 1 else []),
     )
