@@ -139,9 +139,9 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """What fits of one kind of bags gave, means over `trials` with their Monte-Carlo errors.
+    """What fits of one kind of bags gave, means over trials with their Monte-Carlo errors.
 
-    `error` is |ŵ − w|/|w| with weights in units of w_j sd(x_j). Of every weight, `width` is that
+    `errors` are those of every trial, which kinds of bags share. `error` is |ŵ − w|/|w| with weights in units of w_j sd(x_j). Of every weight, `width` is that
     of its 95 % interval, `sign_known` the chance that its sign is known, and `covered` that the
     interval holds the truth; None where the method has no intervals.
     """
@@ -149,14 +149,27 @@ class Expectation:
     n_runs: int
     kind: str
     has_offsets: bool
-    error: float
-    error_mc: float
-    trials: int
+    errors: np.ndarray
     width: np.ndarray | None = None
     width_mc: np.ndarray | None = None
     sign_known: np.ndarray | None = None
     sign_known_mc: np.ndarray | None = None
     covered: np.ndarray | None = None
+
+    @property
+    def trials(self) -> int:
+        """Number of trials."""
+        return len(self.errors)
+
+    @property
+    def error(self) -> float:
+        """Mean error."""
+        return float(self.errors.mean())
+
+    @property
+    def error_mc(self) -> float:
+        """Standard error of the mean."""
+        return float(self.errors.std(ddof=1) / np.sqrt(self.trials))
 
 
 def simulate_cells(
@@ -265,15 +278,13 @@ def _summarise(cell: Cell, found: list[tuple[float, np.ndarray | None]]) -> Expe
     errors = np.array([error for error, _ in found])
     root = np.sqrt(len(errors))
     facts = [fact for _, fact in found if fact is not None]
-    head = (cell.n_runs, cell.kind, cell.has_offsets)
-    tail = (float(errors.mean()), float(errors.std(ddof=1) / root), len(errors))
+    head = (cell.n_runs, cell.kind, cell.has_offsets, errors)
     if len(facts) < len(found):
-        return Expectation(*head, *tail)
+        return Expectation(*head)
     widths, known, covered = np.stack(facts, axis=1)
     chance = known.mean(axis=0)
     return Expectation(
         *head,
-        *tail,
         width=widths.mean(axis=0),
         width_mc=widths.std(axis=0, ddof=1) / root,
         sign_known=chance,

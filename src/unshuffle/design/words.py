@@ -9,8 +9,10 @@ import numpy as np
 from unshuffle.design.simulation import Expectation
 from unshuffle.wording import list_names
 
-# A difference of two means counts from twice its Monte-Carlo error on.
+# A difference counts from twice its Monte-Carlo error on.
 _CLEAR = 2.0
+# Errors below this are none, and have a logarithm.
+_LEAST_ERROR = 1e-12
 # The radius of the verdict "identified": an answer further off is another answer.
 _GOOD_ERROR = 0.3
 # Chances from which a sign is said to become known, or to stay unknown.
@@ -43,12 +45,12 @@ def compare_runs(
 def _compare_one(designed: Expectation, random: Sequence[Expectation]) -> str:
     """Say what a number of designed runs is worth, in so many words as the errors allow."""
     same = next(each for each in random if each.n_runs == designed.n_runs)
-    gap, doubt = designed.error - same.error, np.hypot(designed.error_mc, same.error_mc)
     runs = f"{designed.n_runs} designed runs"
     errors = f"(error {designed.error:.2g} against {same.error:.2g})"
-    if gap > _CLEAR * doubt:
+    order = compare_errors(designed, same)
+    if order > 0:
         return f"{runs} do worse than {same.n_runs} random runs {errors}"
-    if gap > -_CLEAR * doubt:
+    if order == 0:
         return f"{runs} do about what {same.n_runs} random runs do {errors}"
     worth = equivalent_runs(
         [each.n_runs for each in random], [each.error for each in random], designed.error
@@ -56,6 +58,20 @@ def _compare_one(designed: Expectation, random: Sequence[Expectation]) -> str:
     if worth is None:
         return f"{runs} do more than {random[-1].n_runs} random runs do {errors}"
     return f"{runs} do what {max(round(worth), same.n_runs)} random runs do {errors}"
+
+
+def compare_errors(one: Expectation, other: Expectation) -> int:
+    """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
+
+    Trial by trial and by logarithms, since a few errors of a long tail decide a mean; but the mean
+    must say the same.
+    """
+    ratios = np.log(np.maximum(one.errors, _LEAST_ERROR) / np.maximum(other.errors, _LEAST_ERROR))
+    doubt = float(ratios.std(ddof=1)) / np.sqrt(len(ratios))
+    gap = float(ratios.mean())
+    if abs(gap) <= _CLEAR * doubt or gap * (one.error - other.error) < 0:
+        return 0
+    return 1 if gap > 0 else -1
 
 
 def equivalent_runs(runs: Sequence[int], errors: Sequence[float], target: float) -> float | None:
