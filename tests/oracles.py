@@ -230,17 +230,25 @@ def share_prior(covariance, weight_scale, share_low, share_high, w, log_sigma):
     return value + 2 * share_low * log_sigma - (share_low + share_high) * np.log(total)
 
 
-def enumerate_model(X, y, offsets, dof, log_sigmas, scales=(1.0, 0.5, 1.0), n_nodes=60):
+def enumerate_model(
+    X, y, offsets, dof, log_sigmas, scales=(1.0, 0.5, 1.0), n_nodes=60, beside=None, cost=0.0
+):
     """Return the exact posterior of the shuffled model by every matching, in standard units.
 
     Given a matching and the noise, exp(−|y − Xw|²/2σ²) is Gaussian in w; with a wide Gaussian prior
     for reference, Gauss and Hermite's rule integrates the rest. The answer is mean and sd of the
-    weights, log evidence (matchings equally likely a priori) and the probability of each match,
-    rows × labels, label l being y[l].
+    weights, log evidence and the probability of each match, rows × labels, label l being y[l].
+    Matchings are equally likely a priori, or lose `cost` nats for every label l that another row
+    than `beside[l]` holds.
     """
     n, p = X.shape
     places = [permutations(range(start, stop)) for start, stop in pairwise(offsets)]
     orders = [sum(parts, ()) for parts in product(*places)]
+    prior_of_orders = np.zeros(len(orders))
+    if beside is not None:
+        moved = [sum(beside[label] != row for row, label in enumerate(order)) for order in orders]
+        prior_of_orders = -cost * np.array(moved)
+    prior_of_orders = prior_of_orders - np.log(np.exp(prior_of_orders).sum())
     points, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     nodes = np.array(list(product(points, repeat=p)))
     node_weights = np.log([prod(part) for part in product(weights, repeat=p)])
@@ -255,7 +263,8 @@ def enumerate_model(X, y, offsets, dof, log_sigmas, scales=(1.0, 0.5, 1.0), n_no
         value = -((labels[:, None] - w @ X.T) ** 2).sum(axis=2) / (2 * variance)
         prior = share_prior(covariance, *scales, w.reshape(-1, p), log_sigma)
         value += prior.reshape(value.shape) + node_weights + 0.5 * (nodes**2).sum(axis=1)
-        value += np.linalg.slogdet(root)[1] + np.log(step) - dof * log_sigma - np.log(len(orders))
+        value += np.linalg.slogdet(root)[1] + np.log(step) - dof * log_sigma
+        value += prior_of_orders[:, None]
         mass = np.exp(value - value.max())
         first, second = (np.einsum("om,omp->p", mass, w**k) for k in (1, 2))
         terms.append((value.max(), mass.sum(axis=1), first, second))
@@ -272,17 +281,26 @@ def enumerate_model(X, y, offsets, dof, log_sigmas, scales=(1.0, 0.5, 1.0), n_no
     return mean, np.sqrt(second / total - mean**2), np.log(total) + highest, table
 
 
-def swap_pass(rows, labels, offsets, holder, gains, spans, order_of_steps, uniforms):
-    """Return the holders after one pass of swaps, each judged by the whole density."""
+def swap_pass(
+    rows, labels, offsets, holder, gains, spans, order_of_steps, uniforms, beside=None, cost=0.0
+):
+    """Return the holders after one pass of swaps, each judged by the whole density.
+
+    Where labels stood beside rows, half of the proposals are anywhere in the bag.
+    """
     holder = list(holder)
 
     def density():
         pull = sum(label * rows[row] for label, row in zip(labels, holder, strict=True))
-        return 0.5 * sum(gains * pull**2)
+        moved = 0 if beside is None else sum(a != b for a, b in zip(holder, beside, strict=True))
+        return 0.5 * sum(gains * pull**2) - cost * moved
 
     for start, stop, span in zip(offsets[:-1], offsets[1:], spans, strict=True):
         for at in order_of_steps(start, stop):
-            other = min(at + 1 + int(uniforms[at, 0] * span), stop - 1)
+            far, width = uniforms[at, 0], span
+            if beside is not None:
+                far, width = (2 * far, stop - start - 1) if far < 0.5 else (2 * far - 1, span)
+            other = min(at + 1 + int(far * width), stop - 1)
             before = density()
             holder[at], holder[other] = holder[other], holder[at]
             if uniforms[at, 1] >= np.exp(min(density() - before, 0.0)):

@@ -168,10 +168,15 @@ def _resolve_links(bags: Bags, options: FitOptions) -> Strategy | None:
     # All links wrong is what every method assumes.
     if share is None or (share != ESTIMATE and float(share) == 1.0):
         return None
-    if options.method != "auto":
+    method = METHODS["sampler"].strategy if options.method == "sampler" else options.method
+    if isinstance(method, Strategy) and method.name == "sampler":
+        from unshuffle.posterior.linked_sampler import LinkedSampler
+
+        return LinkedSampler(share, method)
+    if method != "auto":
         raise InputError(
-            f"mislinked={share!r} has a method of its own, the mixture: leave method at 'auto', or "
-            f"leave mislinked out to use {options.method!r}"
+            f"mislinked={share!r} has a method of its own, the mixture: leave method at 'auto', "
+            f"take 'sampler' for few rows, or leave mislinked out to use {options.method!r}"
         )
     from unshuffle.posterior.linkage import Linkage  # heavy, and seldom needed
 

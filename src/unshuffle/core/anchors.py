@@ -80,6 +80,19 @@ def split_pairs(codes: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.nd
     return row_codes, np.searchsorted(used, label_codes), homes[used]
 
 
+def find_beside(row_order: np.ndarray, label_order: np.ndarray) -> np.ndarray:
+    """Return for each label the row that it stood beside, both in canonical order.
+
+    The orders say where each stood in the data as given.
+
+    >>> find_beside(np.array([2, 0, 1]), np.array([0, 1, 2])).tolist()
+    [1, 2, 0]
+    """
+    place = np.empty(len(row_order), dtype=np.int64)
+    place[row_order] = np.arange(len(row_order))
+    return place[label_order]
+
+
 def _as_array(anchors: Any) -> np.ndarray:
     """Return booleans or whole numbers, in one row."""
     frame = nw.from_native(anchors, allow_series=True, pass_through=True)

@@ -33,7 +33,8 @@ class Model(NamedTuple):
 
     ``rows`` (n, p); ``labels`` sorted in each bag; ``gram`` and ``spreads`` the diagonals of XᵀX
     and XᵀX/n; ``reach`` how many labels of each bag lie within one unit; ``prior`` the numbers s,
-    b, k, f; ``squares`` yᵀy.
+    b, k, f; ``squares`` yᵀy. ``beside[l]`` is the row that label l stood beside, and ``cost`` what
+    the log prior of a matching loses for every label that is held by another row; 0: nothing.
     """
 
     rows: np.ndarray
@@ -44,6 +45,8 @@ class Model(NamedTuple):
     reach: np.ndarray
     prior: np.ndarray
     squares: float
+    beside: np.ndarray
+    cost: float
 
 
 class State(NamedTuple):
@@ -87,7 +90,8 @@ def swap_labels(model, holder, pull, gains, noise, is_forward, uniforms):
 
     The log density of a matching is ½ Σ gains·pull². Labels a, b of rows i, j move the pull by
     (a − b)(x_j − x_i). Which labels are tried does not depend on who holds them, so that proposals
-    are symmetric; they are up to 2 ``noise`` apart.
+    are symmetric; they are up to 2 ``noise`` apart. Where labels have a row they stood beside, half
+    of the proposals are anywhere in the bag: those that were mixed up lie far apart.
     """
     p = pull.size
     for r in range(model.offsets.size - 1):
@@ -95,10 +99,18 @@ def swap_labels(model, holder, pull, gains, noise, is_forward, uniforms):
         span = max(1.0, min(2.0 * noise * model.reach[r], hi - lo - 1.0))
         for step in range(lo, hi - 1):
             at = step if is_forward else hi - 2 - (step - lo)
-            other = min(at + 1 + int(uniforms[at, 0] * span), hi - 1)
+            far, width = uniforms[at, 0], span
+            if model.cost > 0.0:
+                width = hi - lo - 1.0 if far < 0.5 else span
+                far = 2.0 * far if far < 0.5 else 2.0 * far - 1.0
+            other = min(at + 1 + int(far * width), hi - 1)
             i, j = holder[at], holder[other]
             gap = model.labels[at] - model.labels[other]
             gain = 0.0
+            if model.cost > 0.0:
+                own, own_other = model.beside[at], model.beside[other]
+                kept = (i == own) + (j == own_other)
+                gain = model.cost * ((j == own) + (i == own_other) - kept)
             for k in range(p):
                 move = gap * (model.rows[j, k] - model.rows[i, k])
                 gain += gains[k] * move * (pull[k] + 0.5 * move)

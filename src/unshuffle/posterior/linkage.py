@@ -147,6 +147,11 @@ def solve(problem: Problem, share: Any, rng: np.random.Generator, effort: Effort
     )
 
 
+def estimate_share(problem: Problem, rng: np.random.Generator, effort: Effort) -> float:
+    """Return the share of wrong links that the mixture finds."""
+    return float(solve(problem, ESTIMATE, rng, effort).stats["mislinked"])
+
+
 def _weigh(links: Links, top: Top) -> float:
     """Return the log evidence of a top, by Laplace: weights are known to σ/√mass of a prior's sd.
 

@@ -29,7 +29,7 @@ from unshuffle.posterior.chains import effective_draws, split_rhat
 from unshuffle.posterior.columns import Columns, nothing_to_learn
 from unshuffle.posterior.model import Target, pose
 from unshuffle.posterior.options import Settings
-from unshuffle.posterior.tempering import Run, run_ladder
+from unshuffle.posterior.tempering import Beside, Run, run_ladder
 
 __all__ = ["MAX_ROWS", "Sampler", "solve"]
 
@@ -128,8 +128,14 @@ class Sampler(Strategy):
         )
 
 
-def solve(problem: Problem, options: Sampler, rng: np.random.Generator, effort: Effort) -> Solution:
-    """Sample the posterior of a problem in standard units."""
+def solve(
+    problem: Problem,
+    options: Sampler,
+    rng: np.random.Generator,
+    effort: Effort,
+    beside: Beside | None = None,
+) -> Solution:
+    """Sample the posterior of a problem in standard units; labels may stand beside their rows."""
     bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
     # The sampler's law is straight: its curve and its bags' offsets are closed.
     posed = pose(bags, has_intercept, noise, replace(options.prior, curve_scale=0.0))
@@ -140,7 +146,7 @@ def solve(problem: Problem, options: Sampler, rng: np.random.Generator, effort: 
     n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
 
     def run(seed: np.random.Generator, stop: Event) -> Run:
-        return run_ladder(target, n_levels, options.n_sweeps, seed, stop)
+        return run_ladder(target, n_levels, options.n_sweeps, seed, stop, beside)
 
     runs = run_all(run, rng.spawn(n_runs), effort.n_jobs)
     return _assemble(target, runs, options, columns, rng)

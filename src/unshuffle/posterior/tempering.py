@@ -141,7 +141,20 @@ class Run:
         return np.interp(-log_sigma, -nodes[n_hot:], np.arange(n_hot, len(nodes)))
 
 
-def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The row that each label stood beside (rows and labels in canonical order), and what the log
+    prior of a matching loses for every label that another row holds."""
+
+    rows: np.ndarray
+    cost: float
+
+
+# Nothing stands beside anything: every matching is as likely.
+_NOTHING = Beside(np.empty(0, dtype=np.int64), 0.0)
+
+
+def make_model(target: Target, beside: Beside = _NOTHING) -> tuple[kernels.Model, np.ndarray]:
     """Turn the target's data to the axes in which XᵀX is diagonal; return them and the axes."""
     o = target.options
     features, labels = target.rows.T, target.label_items()[0]
@@ -159,6 +172,8 @@ def make_model(target: Target) -> tuple[kernels.Model, np.ndarray]:
         reach=np.array(reach),
         prior=np.array([o.weight_scale, o.share_low + o.share_high, excess, SIGNAL_FLOOR]),
         squares=dot(labels, labels),
+        beside=beside.rows,
+        cost=beside.cost,
     )
     return model, axes
 
@@ -181,10 +196,15 @@ def _least_noise(target: Target) -> float:
 
 
 def run_ladder(
-    target: Target, n_levels: int, n_sweeps: int, rng: np.random.Generator, stop: Event
+    target: Target,
+    n_levels: int,
+    n_sweeps: int,
+    rng: np.random.Generator,
+    stop: Event,
+    beside: Beside | None = None,
 ) -> Run:
     """Tune a ladder from the bag means and random starts, then run and record it."""
-    model, axes = make_model(target)
+    model, axes = make_model(target, beside or _NOTHING)
     state = _first_state(model, multiply(draw_starts(target, n_levels, rng), axes))
 
     def sweep(levels: np.ndarray, n: int) -> kernels.Record:
@@ -314,12 +334,14 @@ def _level_densities(
 
 
 def _first_state(model: kernels.Model, weights: np.ndarray) -> kernels.State:
-    """Start every replica at its weights and their rank matching."""
+    """Start every replica at its weights and their rank matching, or with each label where it was."""
     n_levels, n = len(weights), len(model.labels)
     holder = np.empty((n_levels, n), dtype=np.int64)
     for r, z in enumerate(multiply(weights, model.rows.T)):
         for start, stop in zip(model.offsets[:-1], model.offsets[1:], strict=True):
             holder[r, start:stop] = start + np.argsort(z[start:stop], kind="stable")
+    if model.cost > 0.0:
+        holder[:] = model.beside
     pull = np.stack([(model.labels[:, None] * model.rows[held]).sum(axis=0) for held in holder])
     return kernels.State(holder, pull, weights.copy(), np.arange(n_levels))
 
