@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unshuffle import Bag, InputError, ShuffledLinearRegression, fit, make_bags, make_shuffled
-from unshuffle.answers.matching import _find_kinds, _match_bag, add_equal, fingerprint, match_labels
+from unshuffle.answers.matching import _match_bag, add_equal, find_kinds, fingerprint, match_labels
 from unshuffle.core.bags import join_bags
 from unshuffle.core.uncertainty import Posterior
 
@@ -56,7 +56,7 @@ def test_equal_labels_are_one_label(case):
     if case == "all equal":
         assert_array_equal(match.probability, 1.0)
     bags = make_bags(X, y)
-    kind, _ = _find_kinds(bags.y)
+    kind, _ = find_kinds(bags.y)
     how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
     table, _ = _match_bag(bags.X, bags.y, kind, np.argsort(bags.X[:, 0]), *how)
     assert table.shape == (6, len(set(LABELS[case])))
@@ -76,7 +76,7 @@ def test_splitting_equal_labels_by_a_hair_splits_their_probability():
     bags = make_bags(X, y)
     tables = []
     for labels in (bags.y, bags.y + 1e-9 * (np.arange(8) % 2)):
-        kind, _ = _find_kinds(labels)
+        kind, _ = find_kinds(labels)
         how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
         tables.append(_match_bag(bags.X, labels, kind, np.argsort(bags.X[:, 0]), *how)[0])
     # The same swaps, counted in other columns.

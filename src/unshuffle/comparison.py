@@ -12,11 +12,16 @@ import numpy as np
 
 from unshuffle.answers.fit import fit_bags
 from unshuffle.core.bags import Bags
-from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.options import FitOptions, check_mislinked, make_rng
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
 from unshuffle.scoring import measure_gap, sorted_error
+
+
+# What chooses the mixture where there are links, and the methods that know of links.
+_MIXTURE = "auto"
+_LINKED = (_MIXTURE, "sampler")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +57,8 @@ def compare_methods(
     """Fit every method that stands on its own, or those named, one after the other.
 
     Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
-    rows for them. The other options are those of `ShuffledLinearRegression`.
+    rows for them. The other options are those of `ShuffledLinearRegression`; with `mislinked` the
+    mixture comes first, and methods that do not know of links are fitted without.
 
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)
@@ -61,8 +67,12 @@ def compare_methods(
     >>> [(row.method, round(row.error, 3)) for row in rows]
     [('ls', 0.0), ('means', 0.0)]
     """
-    for name in methods or _suitable(len(y)):
-        yield _compare_one(name, X, y, groups, linked_y, anchors, options)
+    check_mislinked(options.get("mislinked"))
+    has_links = options.get("mislinked") is not None
+    first = [_MIXTURE] if has_links else []
+    for name in methods or [*first, *_suitable(len(y))]:
+        known = {**options, "mislinked": options["mislinked"] if name in _LINKED else None}
+        yield _compare_one(name, X, y, groups, linked_y, anchors, known if has_links else options)
 
 
 def compare_bags(
@@ -120,6 +130,8 @@ def _compare_one(
     z: Any = model.predict(X)
     gap = float(np.sqrt(sorted_error(y, z, groups)))
     error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
+    if model.mislinked is not None:
+        name = model.method_
     return Comparison(name, seconds, model.coef_, model.intercept_, gap, error, r2)
 
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.linked_matching import match_links
 from unshuffle.answers.matching import Match, fingerprint, match_labels
 from unshuffle.answers.prediction import predict_ends, predict_sds
 from unshuffle.answers.summary import Summary, summarise
@@ -199,10 +200,14 @@ class Fit:
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""
         posterior, tables = self.posterior, None
-        if self.fingerprint is not None and fingerprint(bags) == self.fingerprint:
+        has_links = self.options.mislinked is not None
+        if self.fingerprint is not None and fingerprint(bags, has_links) == self.fingerprint:
             tables = self.stats.get("match_probabilities")
         if posterior is not None and posterior.is_thin:
             tables = None  # runs that disagree are no exact answer; the wider draws are kept
+        wrong, unsure = self.stats.get("mislinked"), self.solution.uncertainty
+        if wrong is not None and unsure is not None and self.method != "likelihood":
+            return match_links(bags, self.coef, self.intercept, unsure, wrong, tables=tables)
         return match_labels(
             bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
         )
@@ -282,7 +287,8 @@ def fit_bags(
         constants=_find_constants(bags),
     )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
-    mark = fingerprint(bags) if facts.n <= _REMEMBERED_ROWS else None
+    has_links = options.mislinked is not None
+    mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     solution, method = solve_bags(data.pop(), options, rng, names, report)

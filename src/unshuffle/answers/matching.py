@@ -11,6 +11,7 @@ from math import fsum
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.core.anchors import find_beside
 from unshuffle.core.bags import Bags
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.uncertainty import Posterior
@@ -62,9 +63,11 @@ class Match:
         return "\n".join([*self.verdict, "", *lines, *more])
 
 
-def fingerprint(bags: Bags) -> str:
-    """Return a digest of rows, labels and bags in their canonical order."""
-    parts = (bags.X, bags.rows.masses, bags.y, bags.labels.masses, bags.offsets)
+def fingerprint(bags: Bags, has_links: bool = False) -> str:
+    """Return a digest of rows, labels and bags in their canonical order, and of links if any."""
+    parts = [bags.X, bags.rows.masses, bags.y, bags.labels.masses, bags.offsets]
+    if has_links:
+        parts.append(find_beside(bags.rows.order, bags.labels.order))
     digest = sha256()
     for part in parts:
         digest.update(f"{part.shape}".encode())
@@ -100,19 +103,19 @@ def match_labels(
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         by_rank = np.argsort(z[start:stop], kind="stable")
         rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
-        kind, counts = _find_kinds(y)
+        kind, counts = find_kinds(y)
         order[rows], labels[rows] = bags.labels.order[start:stop], y
         n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
         if table_of is not None:
             table, first = table_of(r, slice(start, stop), kind, by_rank)
-            probability[rows] = _look_up(table[by_rank], kind - first[by_rank])
+            probability[rows] = look_up(table[by_rank], kind - first[by_rank])
     if posterior is None:
         return Match(order, None, labels, n_equal, _describe_ranks(n_equal, method))
-    verdict = _describe(probability, guess, n_equal, tables is not None, posterior.is_thin)
+    verdict = describe_matches(probability, guess, n_equal, tables is not None, posterior.is_thin)
     return Match(order, probability, labels, n_equal, verdict)
 
 
-def _look_up(table: np.ndarray, place: np.ndarray) -> np.ndarray:
+def look_up(table: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Return one entry of each row of a table, 0 outside of it."""
     is_seen = (place >= 0) & (place < table.shape[1])
     seen = table[np.arange(len(table)), np.where(is_seen, place, 0)]
@@ -132,18 +135,27 @@ def _choose_tables(
             np.zeros(len(kind), np.int64),
         )
     rng = np.random.default_rng(_SEED)
-    n_draws = int(np.clip(_DRAWN_ROWS // bags.n, _MIN_DRAWS, _MAX_DRAWS))
-    pick = rng.choice(len(posterior.shares), n_draws, p=posterior.shares)
+    pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
     draws, sigma = posterior.draws[pick], posterior.sigma[pick]
     return lambda r, place, kind, by_rank: _match_bag(
         bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
     )
 
 
-def _find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def choose_n_draws(n: int) -> int:
+    """Return how many draws of weights and noise are averaged over."""
+    return int(np.clip(_DRAWN_ROWS // n, _MIN_DRAWS, _MAX_DRAWS))
+
+
+def swap_reach(scaled: np.ndarray) -> float:
+    """Return the natural length of a swap: labels within one sigma of a prediction, on average."""
+    return max(1.0, len(scaled) / max(float(np.ptp(scaled)), 1.0))
+
+
+def find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of each sorted label among the different ones, and how often each stands.
 
-    >>> kind, counts = _find_kinds(np.array([1.0, 2.0, 2.0]))
+    >>> kind, counts = find_kinds(np.array([1.0, 2.0, 2.0]))
     >>> kind.tolist(), counts.tolist()
     ([0, 1, 1], [1, 2])
     """
@@ -171,7 +183,7 @@ def _describe_ranks(n_equal: np.ndarray, method: str) -> tuple[str, ...]:
     )
 
 
-def _describe(
+def describe_matches(
     probability: np.ndarray, guess: np.ndarray, n_equal: np.ndarray, is_exact: bool, is_thin: bool
 ) -> tuple[str, ...]:
     """Say how many matches are right, what rests on what, and what was taken as one label."""
@@ -234,11 +246,9 @@ def _match_bag(
         order = np.argsort(predictions, kind="stable")
         # In units of the noise, whose square could overflow.
         scaled = predictions / sd
-        spread = scaled[order[-1]] - scaled[order[0]]
-        # Labels within one sigma of a prediction, on average: the natural length of a swap.
-        reach = max(1.0, n / max(spread, 1.0))
         uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
         kernels.swap_counts(
-            scaled, y / sd, kind, order, first, 1.0, reach, uniforms, _N_BURNT, counts, totals
-        )
+            scaled, y / sd, kind, order, first, 1.0, swap_reach(scaled), uniforms, _N_BURNT,
+            counts, totals,
+        )  # fmt: skip
     return counts / np.maximum(totals, 1e-300)[:, None], first

@@ -25,6 +25,7 @@ from unshuffle.answers import plots
 from unshuffle.answers.fit import Fit, as_fit
 from unshuffle.answers.limits import LIMITS
 from unshuffle.core.bags import Bags
+from unshuffle.core.options import ESTIMATE
 from unshuffle.errors import import_extra, shorten
 from unshuffle.files.writing import check_writable, write_whole
 from unshuffle.registry import METHODS
@@ -197,6 +198,19 @@ def _describe_method(found: Fit) -> list[tuple[str, str]]:
     if found.noise is None:
         noise = "not part of this method" if found.posterior is None else "not seen in the labels"
     lines.append(("Noise", noise))
+    return lines + _describe_proofs(found)
+
+
+def _describe_proofs(found: Fit) -> list[tuple[str, str]]:
+    """Say what of the links was known, and what was proved."""
+    summary, lines = found.summary(), []
+    if summary.n_anchors:
+        lines.append(("Known pairs", f"{summary.n_anchors} of {summary.n} rows"))
+    if summary.mislinked is not None:
+        how = "estimated" if found.options.mislinked == ESTIMATE else "given"
+        lines.append(("Wrong links", f"{summary.mislinked:.1%} of the labels, {how}"))
+    if summary.certificate is not None:
+        lines.append(("Certificate", summary.certificate.describe(found.value)))
     return lines
 
 

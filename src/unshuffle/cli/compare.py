@@ -12,6 +12,7 @@ from unshuffle.cli.fitting import choose_noise
 from unshuffle.cli.options import (
     data_options,
     json_option,
+    links_option,
     provenance,
     seed_option,
     split_names,
@@ -34,6 +35,7 @@ Examples:
 @click.command(epilog=_EPILOG)
 @data_options
 @tuning_options
+@links_option
 @click.option("--truth", metavar="COL", help="Column of linked labels, to measure the error.")
 @click.option(
     "--methods", multiple=True, callback=split_names, metavar="M,M", help="Only these methods."
@@ -45,7 +47,8 @@ def compare(**options: Any) -> None:
 
     Shown are the time, the gap of sorted labels and predictions, and the error where the truth is
     known. With --truth alone the linked labels serve as shuffled ones too: their order is never
-    used.
+    used. With --mislinked the mixture stands beside the methods that do not know of links; of
+    these, the sampler uses them too.
     """
     data = load_data(options, options["truth"])
     if data.truth is not None and options["separate"]:
@@ -85,7 +88,10 @@ def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
     }
     bags = join_design(data.design)
     if not (bags.pairing.is_usual and bags.labels.is_raw):
+        if options["mislinked"] is not None:
+            raise click.UsageError("--mislinked needs one label beside each row; leave it out")
         return compare_bags(bags, **how)
+    how["mislinked"] = options["mislinked"]
     design, truth = write_out(data.design, "compare"), data.truth
     if truth is not None and data.design.counts is not None:
         truth = truth.repeat(data.design.counts.astype(int))

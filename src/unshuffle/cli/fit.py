@@ -14,9 +14,9 @@ from unshuffle.cli.options import (
     data_options,
     json_option,
     level_option,
+    links_option,
     model_options,
     provenance,
-    read_share,
     seed_option,
 )
 from unshuffle.cli.streaming import Stream, fit_stream, load_stream
@@ -59,13 +59,7 @@ _NAME_LENGTH = 16
 @click.option(
     "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
 )
-@click.option(
-    "--mislinked",
-    metavar="SHARE",
-    callback=read_share,
-    help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
-    "their bags; 'estimate' finds it.",
-)
+@links_option
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option(
     "--dask",

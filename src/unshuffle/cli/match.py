@@ -16,6 +16,7 @@ from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import (
     data_options,
     json_option,
+    links_option,
     model_options,
     provenance,
     seed_option,
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from unshuffle.files import Design
 
 _EPILOG = """\b
-Example:
-  unshuffle match cells.csv --label fluorescence --bag pool --out matches.csv"""
+Examples:
+  unshuffle match cells.csv --label fluorescence --bag pool --out matches.csv
+  unshuffle match registers.csv --label income --bag village --mislinked estimate"""
 
 
 @click.command(epilog=_EPILOG)
 @data_options
 @model_options
+@links_option
 @seed_option
 @click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
 @json_option
@@ -44,7 +47,8 @@ def match(**options: Any) -> None:
     The model is fitted first, and what it knows is said on stderr; the probability is that the row
     has a label of this value: equal labels of a bag are one label. Methods without a posterior
     leave the probability empty. Rows are counted from 1 below the header, as in the file; without
-    bags there is no such column. On a terminal the same is a table.
+    bags there is no such column. On a terminal the same is a table. With --mislinked a row keeps
+    the label beside it where that is more likely than not.
     """
     from unshuffle.files import join_design, write_out
     from unshuffle.files.writing import check_writable, write_whole

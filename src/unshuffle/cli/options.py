@@ -185,6 +185,17 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _add(_READING, command)
 
 
+def links_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--mislinked``."""
+    return click.option(
+        "--mislinked",
+        metavar="SHARE",
+        callback=read_share,
+        help="Labels stand beside their rows, but for this share of them, which were mixed up "
+        "inside their bags; 'estimate' finds it.",
+    )(command)
+
+
 def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--level``."""
     return click.option(

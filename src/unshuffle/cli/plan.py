@@ -133,7 +133,8 @@ def plan(**options: Any) -> None:
     DATA is a table of the samples' features, known before the experiment. For every number of runs
     the samples are shared out so that the means of the runs differ in every direction; then
     experiments with random and with designed bags are simulated on these very samples and fitted,
-    with and without offsets between the runs. With --bag the bags of the table are judged instead. Without --label-sd, --weights or --label the signal is drawn from the prior.
+    with and without offsets between the runs. With --bag the bags of the table are judged instead.
+    Without --label-sd, --weights or --label the signal is drawn from the prior.
     """
     from unshuffle.files import choose_samples, read_table
     from unshuffle.files.writing import check_writable, write_whole

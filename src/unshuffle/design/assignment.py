@@ -34,10 +34,10 @@ _CLOSE = 1e-3
 _CLOSE_SPLIT = 1e-2
 # Columns of squares and products are made as long as there are at most so many columns in all.
 _MOST_COLUMNS = 80
-# What `choose_spread` gives, by the error beside random bags on splits of the tuning seed (fits that
-# know of no offsets): two runs have 1.2, .8, .8 and .55 of it at weights of 0, 2, 8 and 40 (one mean
-# more or less is little, and spreads that differ tell of every weight), four runs .85, .78, .92 and
-# .85 (and 1.5 at 0 where offsets are thought of), eight runs .52 at 0 and .51 at 0.5.
+# What `choose_spread` gives, by the error beside random bags on splits of the tuning seed (fits
+# that know of no offsets): two runs have 1.2, .8, .8 and .55 of it at weights of 0, 2, 8 and 40
+# (one mean more or less is little, and spreads that differ tell of every weight), four runs .85,
+# .78, .92 and .85 (and 1.5 at 0 where offsets are thought of), eight runs .52 at 0 and .51 at 0.5.
 _SPREAD_OF_TWO, _SPREAD, _FEW_RUNS = 40.0, 2.0, 4
 # From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
 _MANY = 200

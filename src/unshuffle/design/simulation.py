@@ -141,9 +141,10 @@ class Cell:
 class Expectation:
     """What fits of one kind of bags gave, means over trials with their Monte-Carlo errors.
 
-    `errors` are those of every trial, which kinds of bags share. `error` is |ŵ − w|/|w| with weights in units of w_j sd(x_j). Of every weight, `width` is that
-    of its 95 % interval, `sign_known` the chance that its sign is known, and `covered` that the
-    interval holds the truth; None where the method has no intervals.
+    `errors` are those of every trial, which kinds of bags share: |ŵ − w|/|w| with weights in units
+    of w_j sd(x_j). Of every weight, `width` is that of its 95 % interval, `sign_known` the chance
+    that its sign is known, and `covered` that the interval holds the truth; None where the method
+    has no intervals.
     """
 
     n_runs: int

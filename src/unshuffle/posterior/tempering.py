@@ -334,7 +334,7 @@ def _level_densities(
 
 
 def _first_state(model: kernels.Model, weights: np.ndarray) -> kernels.State:
-    """Start every replica at its weights and their rank matching, or with each label where it was."""
+    """Start every replica at its weights and their rank matching, or where labels stood."""
     n_levels, n = len(weights), len(model.labels)
     holder = np.empty((n_levels, n), dtype=np.int64)
     for r, z in enumerate(multiply(weights, model.rows.T)):
