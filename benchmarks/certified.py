@@ -88,7 +88,11 @@ def main() -> None:
         "| answer | mean error | median | largest |",
         "|---|---|---|---|",
     ]
-    shown = {"certified": "certified", "truth": "LS climbed from the truth", "ls": "LS, many starts"}
+    shown = {
+        "certified": "certified",
+        "truth": "LS climbed from the truth",
+        "ls": "LS, many starts",
+    }
     lines += [
         f"| {shown[name]} | {found.mean():.5f} | {np.median(found):.5f} | {found.max():.5f} |"
         for name, found in errors.items()

@@ -9,7 +9,7 @@ accuracy.py), or assigned as `unshuffle plan` does, which sees the features only
 `spread` of one's own (a number; 0: only means differ). `run` adds one line per fit to
 results/design.csv and skips what is there; `table` prints every cell, by what the fit was told of
 offsets between bags, with the ratio to random bags told nothing (the default), and the geometric
-means; it writes results/design.md. Splits of seed 0 are for reporting; anything that is tuned must
+means of the ratios to these and to random bags told the same; it writes results/design.md. Splits of seed 0 are for reporting; anything that is tuned must
 use seeds from 1000.
 """
 
@@ -31,6 +31,8 @@ from unshuffle.design import assign_runs, choose_spread
 
 ROWS = Path(__file__).parent / "results" / "design.csv"
 FIELDS = ("seed", "data", "bags", "trial", "design", "offsets", "error", "commit")
+# Random bags, and fits that are told nothing of offsets: the default.
+BASE = ("random", "auto")
 Job = tuple[int, str, int, int, str, str]
 
 
@@ -84,37 +86,44 @@ def make_table(rows: list[dict]) -> str:
     for row in rows:
         cell = row["data"], int(row["bags"])
         errors[row["design"], row["offsets"]][cell].append(float(row["error"]))
-    base = errors.pop(("random", "auto"))
-    kinds = sorted(errors)
+    base = errors[BASE]
+    kinds = sorted(set(errors) - {BASE})
     head = ["data", "R", "trials", "random", *(f"{a}, {b} (ratio)" for a, b in kinds)]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    logs: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name in NAMES:
         for n_bags in sorted({bags for _, bags in base}):
             start = base[name, n_bags]
-            if not start:
-                continue
             cells = [name, str(n_bags), str(len(start)), f"{np.mean(start):.3f}"]
             for kind in kinds:
                 found = errors[kind][name, n_bags]
-                # The same trials only: the splits of a table differ more than the designs do.
-                if len(found) != len(start):
-                    cells.append("–")
-                    continue
-                ratio = np.mean(found) / np.mean(start)
-                logs[kind][n_bags].append(float(np.log(ratio)))
-                cells.append(f"{np.mean(found):.3f} ({ratio:.2f})")
+                shown = f"{np.mean(found):.3f} ({np.mean(found) / np.mean(start):.2f})"
+                cells.append(shown if len(found) == len(start) else "–")
             lines.append("| " + " | ".join(cells) + " |")
     lines.append("")
-    for kind in kinds:
-        parts = [f"R = {r} {np.exp(np.mean(v)):.3f}" for r, v in sorted(logs[kind].items())]
-        each = [value for found in logs[kind].values() for value in found]
-        if each:
-            lines.append(
-                f"{kind[0]} bags, offsets {kind[1]}: geometric mean {np.exp(np.mean(each)):.3f} "
-                f"of {len(each)} cells ({', '.join(parts)})"
-            )
+    for design, offsets in kinds:
+        for other in sorted({BASE, ("random", offsets)} - {(design, offsets)}):
+            lines.append(compare(errors, (design, offsets), other))
     return "\n".join([*lines, ""])
+
+
+def compare(errors: dict, one: tuple[str, str], other: tuple[str, str]) -> str:
+    """Return the geometric mean of the ratios of two kinds, over cells of the same trials.
+
+    Its error is that of the mean logarithm over cells, times the ratio.
+    """
+    logs: dict[int, list[float]] = defaultdict(list)
+    for cell, found in errors[one].items():
+        start = errors[other].get(cell, [])
+        if len(start) == len(found):
+            logs[cell[1]].append(float(np.log(np.mean(found) / np.mean(start))))
+    each = [value for values in logs.values() for value in values]
+    mean = np.exp(np.mean(each))
+    doubt = mean * np.std(each, ddof=1) / np.sqrt(len(each))
+    parts = [f"R = {r} {np.exp(np.mean(values)):.3f}" for r, values in sorted(logs.items())]
+    return (
+        f"{one[0]} bags (offsets {one[1]}) to {other[0]} bags (offsets {other[1]}): geometric mean "
+        f"{mean:.3f} ± {doubt:.3f} of {len(each)} cells ({', '.join(parts)})"
+    )
 
 
 def main() -> None:

@@ -66,7 +66,9 @@ def main() -> None:
         shape, snr = setting.split("@")
         cells = [*shape.split("x"), snr, str(len(own))]
         cells += [f"{np.mean([row[name] for row in own]):.1%}" for name in ("prediction", "label")]
-        widths = (np.median([row[f"{name} width"] for row in own]) for name in ("prediction", "label"))
+        widths = (
+            np.median([row[f"{name} width"] for row in own]) for name in ("prediction", "label")
+        )
         cells.append(" and ".join(f"{width:.2g}" for width in widths))
         lines.append("| " + " | ".join(cells) + " |")
     text = "\n".join([*lines, ""])

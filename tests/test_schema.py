@@ -11,10 +11,16 @@ from command_line import FIT
 from unshuffle import Bag, Histogram, ShuffledLinearRegression, fit, make_shuffled
 from unshuffle.cli.app import run
 
-SCHEMA = json.loads(
-    (resources.files("unshuffle") / "schema" / "fit.schema.json").read_text(encoding="utf-8")
-)
+
+def read_schema(command):
+    path = resources.files("unshuffle") / "schema" / f"{command}.schema.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+SCHEMA = read_schema("fit")
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
+# The parts of each schema that list keys.
+PARTS = {"fit": 7, "plan": 5, "audit": 8, "predict": 3}
 
 
 def walk_objects(schema):
@@ -26,10 +32,12 @@ def walk_objects(schema):
             yield from walk_objects(part)
 
 
-def test_the_schema_is_one_and_describes_every_key_in_one_line():
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    parts = list(walk_objects(SCHEMA))
-    assert len(parts) == 7
+@pytest.mark.parametrize("command", PARTS)
+def test_the_schema_is_one_and_describes_every_key_in_one_line(command):
+    schema = read_schema(command)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    parts = list(walk_objects(schema))
+    assert len(parts) == PARTS[command]
     for part in parts:
         assert part["additionalProperties"] is False
         for key, entry in part["properties"].items():
@@ -76,3 +84,50 @@ def test_the_schema_refuses_an_object_that_lacks_a_key(key):
     found = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y).summary().to_dict()
     del found[key]
     assert not CHECK.is_valid(found)
+
+
+def print_object(capsys, *command):
+    assert run([*command, "--json", "-q"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+OTHERS = {
+    "plan": ("plan", "data.csv", "--noise", "0.1", "--runs", "4,6", "--trials", "2", "--features",
+             "x1,x2", "--label-sd", "1", "--method"),
+    "plan --bag": ("plan", "data.csv", "--noise", "0.1", "--bag", "bag", "--trials", "2",
+                   "--features", "x1,x2", "--method"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["ls", "means"])
+@pytest.mark.parametrize("command", OTHERS.values(), ids=OTHERS)
+def test_plan_prints_what_its_schema_says(command, method, folder, capsys):
+    found = print_object(capsys, *command, method)
+    jsonschema.Draft202012Validator(read_schema("plan")).validate(found)
+    del found["expectations"][0]["error_mc"]
+    assert not jsonschema.Draft202012Validator(read_schema("plan")).is_valid(found)
+
+
+@pytest.mark.parametrize("method", ["ls", "likelihood"])
+def test_audit_prints_what_its_schema_says(method, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = make_shuffled(40, 1, noise=0.1, bags=4, rng=0)
+    rows = zip(data.X[:, 0].tolist(), data.linked_y.tolist(), data.groups.tolist(), strict=True)
+    lines = [f"{x!r},{y!r},{bag}" for x, y, bag in rows]
+    (tmp_path / "linked.csv").write_text("\n".join(["x,y,bag", *lines]) + "\n")
+    how = ("audit", "linked.csv", "--label", "y", "--bag", "bag", "--method", method)
+    found = print_object(capsys, *how)
+    jsonschema.Draft202012Validator(read_schema("audit")).validate(found)
+    del found["not_shown"]
+    assert not jsonschema.Draft202012Validator(read_schema("audit")).is_valid(found)
+
+
+@pytest.mark.parametrize("method", ["ls", "means"])
+def test_predict_prints_what_its_schema_says(method, folder, capsys):
+    assert run([*FIT, "--method", method, "--save", "m.json", "-q"]) == 0
+    capsys.readouterr()
+    found = print_object(capsys, "predict", "m.json", "data.csv")
+    jsonschema.Draft202012Validator(read_schema("predict")).validate(found)
+    assert (found["predictions"][0]["low"] is None) == (method == "ls")
+    del found["predictions"][0]["row"]
+    assert not jsonschema.Draft202012Validator(read_schema("predict")).is_valid(found)

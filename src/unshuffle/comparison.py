@@ -18,7 +18,6 @@ from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
 from unshuffle.scoring import measure_gap, sorted_error
 
-
 # What chooses the mixture where there are links, and the methods that know of links.
 _MIXTURE = "auto"
 _LINKED = (_MIXTURE, "sampler")
