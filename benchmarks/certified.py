@@ -82,8 +82,8 @@ def main() -> None:
     errors = {name: np.array([row[name] for row in rows]) for name in ("certified", "truth", "ls")}
     seconds = np.array([row["seconds"] for row in rows])
     lines = [
-        f"X, w ~ N(0, 1), n = {asked.n}, d = {asked.d}, no intercept, noise sd {asked.noise:g}, one "
-        f"bag, {len(rows)} trials, commit {head_commit()}.",
+        f"X, w ~ N(0, 1), n = {asked.n}, d = {asked.d}, no intercept, noise sd {asked.noise:g}, "
+        f"one bag, {len(rows)} trials, commit {head_commit()}.",
         "",
         "| answer | mean error | median | largest |",
         "|---|---|---|---|",
@@ -100,8 +100,8 @@ def main() -> None:
     ratio = errors["certified"].mean() / errors["truth"].mean()
     lines += [
         "",
-        f"Certified to climbed from the truth: {ratio:.3f}. Value no higher than the climbed one in "
-        f"{sum(row['is_lower'] for row in rows)} of {len(rows)} trials, proof complete in "
+        f"Certified to climbed from the truth: {ratio:.3f}. Value no higher than the climbed one "
+        f"in {sum(row['is_lower'] for row in rows)} of {len(rows)} trials, proof complete in "
         f"{sum(row['is_complete'] for row in rows)}, largest gap "
         f"{max(row['gap'] for row in rows):.1e}.",
         f"Seconds: mean {seconds.mean():.3f}, largest {seconds.max():.3f}; over 1 s in "

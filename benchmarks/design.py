@@ -9,8 +9,8 @@ accuracy.py), or assigned as `unshuffle plan` does, which sees the features only
 `spread` of one's own (a number; 0: only means differ). `run` adds one line per fit to
 results/design.csv and skips what is there; `table` prints every cell, by what the fit was told of
 offsets between bags, with the ratio to random bags told nothing (the default), and the geometric
-means of the ratios to these and to random bags told the same; it writes results/design.md. Splits of seed 0 are for reporting; anything that is tuned must
-use seeds from 1000.
+means of the ratios to these and to random bags told the same; it writes results/design.md.
+Splits of seed 0 are for reporting; anything that is tuned must use seeds from 1000.
 """
 
 from __future__ import annotations

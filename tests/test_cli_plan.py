@@ -18,8 +18,8 @@ PLAN = ["plan", "samples.csv", "--noise", "0.1", "--trials", "2", "--method", "l
 def samples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).exponential(size=(24, 2))
-    lines = [f"{a:.4f},{b:.4f},donor {i // 2},{i % 3}" for i, (a, b) in enumerate(X.tolist())]
-    Path("samples.csv").write_text("\n".join(["dose,age,donor,pool", *lines]) + "\n")
+    lines = [f"{a:.4f},{b:.4f},donor {i // 2},{i % 3},7" for i, (a, b) in enumerate(X.tolist())]
+    Path("samples.csv").write_text("\n".join(["dose,age,donor,pool,flat", *lines]) + "\n")
     Path("weights.csv").write_text("feature,weight\nage,-1\ndose,2\n")
     return tmp_path
 
@@ -74,6 +74,14 @@ def test_signs_are_shown_for_each_weight(samples, capsys):
     assert "offsets between runs" not in out
 
 
+def test_what_fits_are_told_of_offsets_is_said(samples, capsys):
+    how = [*PLAN, *FEATURES, "--runs", "2", "--label-sd", "1"]
+    assert run(how) == 0
+    assert "told that there are none" in capsys.readouterr().out
+    assert run([*how, "--bag-offsets", "auto"]) == 0
+    assert "told that there are none" not in capsys.readouterr().out
+
+
 def test_without_a_signal_the_prior_is_said(samples, capsys):
     assert run([*PLAN, *FEATURES, "--runs", "2"]) == 0
     assert "drawn from the prior" in capsys.readouterr().out
@@ -125,6 +133,12 @@ BAD = {
     "no picture": ([*PLAN, "--figure", "p.doc"], ["p.doc", ".svg"]),
     "trials": ([*PLAN[:-3], "1", *FEATURES], ["trials", "at least 2"]),
     "text": ([*PLAN, "--features", "dose,age,donor", "--bag", "donor"], ["'donor'", "bag column"]),
+    "no threads": ([*PLAN, *FEATURES, "--runs", "2", "--jobs", "0"], ["n_jobs", "other than 0"]),
+    "offset": ([*PLAN, *FEATURES, "--offset", "-1"], ["-1", "give 0 to leave offsets out"]),
+    "told offsets": ([*PLAN, "--bag-offsets", "some"], ["'some'", "auto, none nor estimate"]),
+    "flat label": (
+        [*PLAN, *FEATURES, "--label", "flat"], ["'flat' is constant", "--label-sd or --weights"]
+    ),
     "method": ([*PLAN[:-1], "lz", *FEATURES, "--runs", "2"], ["unknown method 'lz'"]),
 }  # fmt: skip
 

@@ -6,9 +6,9 @@ import pytest
 import oracles
 from unshuffle import design, kernels
 from unshuffle.design import assign_runs, choose_spread, judge_bags, judge_runs, plan_runs
-from unshuffle.design.simulation import Scenario
+from unshuffle.design.simulation import Expectation, Scenario
 from unshuffle.design.sizes import make_limits
-from unshuffle.design.words import equivalent_runs
+from unshuffle.design.words import compare_errors, equivalent_runs
 from unshuffle.errors import InputError
 
 
@@ -213,6 +213,31 @@ def test_progress_ends_with_everything_done():
     told = []
     plan_small(report=lambda stage, share: told.append((stage, share)))
     assert told[0][0] == "designing" and told[-1] == ("simulating", 1.0)
+
+
+def test_kinds_of_bags_are_compared_over_the_same_trials_until_errors_are_known():
+    rows = np.random.default_rng(3).exponential(size=(40, 2))
+    found = plan_runs(
+        rows, [2, 8], noise=0.02, label_sd=1.0, trials=40, method="ls", rng=0, offset=0.0
+    )
+    for n_runs in (2, 8):
+        random, designed = (found.find(n_runs, kind) for kind in ("random", "designed"))
+        assert random.trials == designed.trials == len(random.errors)
+        assert random.trials >= 8
+    ended = [each for each in found.expectations if each.trials < 40]
+    assert ended and all(each.error_mc <= 0.15 * each.error for each in ended)
+    assert f"{min(each.trials for each in found.expectations)} to" in found.notes[1]
+
+
+def test_errors_are_compared_trial_by_trial():
+    def expect(errors):
+        return Expectation(2, "random", False, np.array(errors))
+
+    steady = expect([0.1, 0.11, 0.1, 0.12])
+    # One error of a long tail doubles the mean and says nothing.
+    assert compare_errors(expect([0.1, 0.1, 0.11, 0.9]), steady) == 0
+    assert compare_errors(expect([0.2, 0.23, 0.19, 0.25]), steady) == 1
+    assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25])) == -1
 
 
 def test_without_a_signal_the_prior_is_used_and_said():

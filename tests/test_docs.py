@@ -88,6 +88,22 @@ def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_
     assert printed.count("Certified: ") == 2 and printed.count("\n") < 15
 
 
+def test_a_picture_shows_how_a_bound_rises_with_time(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    example = load(ROOT / "examples" / "certified.py")
+    values, bounds = example.draw_bounds(tmp_path / "bounds.svg", limits=(0.05, 0.2))
+    assert all(0.0 <= bound <= value for value, bound in zip(values, bounds, strict=True))
+    assert b"<svg" in (tmp_path / "bounds.svg").read_bytes()
+
+
+def test_the_known_links_example_shows_that_pairs_and_the_rest_are_worth_more(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    errors = load(ROOT / "examples" / "known_links.py").main(2, tmp_path / "known.svg")
+    assert errors[1.0][0] == pytest.approx(errors[1.0][2], rel=0.01)
+    assert errors[0.2][0] < errors[0.0][0] and errors[0.1][0] < errors[0.1][1]
+    assert b"<svg" in (tmp_path / "known.svg").read_bytes()
+
+
 def test_the_predict_example_keeps_a_model_whose_intervals_hold(capsys, tmp_path):
     shares = load(ROOT / "examples" / "predict.py").main(tmp_path)
     # One fit: the mean is held everywhere or nearly nowhere, readings by their own noise as well

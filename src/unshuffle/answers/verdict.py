@@ -254,7 +254,12 @@ def _describe_links(
         if wrong == 0.0:
             first = _describe_linked(unsure).replace("Every pair is known", "Every link is right")
         return (first, *_describe_known(solution, facts))
-    if facts.method == "likelihood":
+    if facts.method == "sampler":
+        first = (
+            f"Matchings were weighed by how many labels they move: {share} were expected to have "
+            "moved."
+        )
+    elif facts.method == "likelihood":
         first = "That labels stand beside their rows says nothing: they are taken without order."
     else:
         first = f"About {share} of the links are wrong: those labels were matched anew."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Event, Lock
 from typing import Any
@@ -15,7 +15,7 @@ from unshuffle.auditing.exposure import LEVELS, Exposure, attack, link
 from unshuffle.auditing.releases import MERGED, NOISY, ROUNDED, Release, list_releases, number_bags
 from unshuffle.auditing.words import describe_exposure, describe_releases
 from unshuffle.core.checks import check_values
-from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.options import FitOptions, check_options, make_rng
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.threads import run_all
 from unshuffle.errors import InputError
@@ -189,6 +189,7 @@ def audit(
     releases = list_releases(X, y, codes, rng)
     seed = int(rng.integers(2**63))
     asked = FitOptions(**options)
+    check_options(replace(asked, n_jobs=n_jobs))
     done, lock = count(1), Lock()
 
     def run(release: Release, stop: Event) -> Exposure | None:

@@ -223,7 +223,10 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
     if samples.label is not None:
         label_sd = float(samples.label.std())
         if label_sd == 0:
-            raise InputError(f"the label column {quote(options['label'])} is constant")
+            raise InputError(
+                f"the label column {quote(options['label'])} is constant, which says nothing of "
+                "the signal; give --label-sd or --weights"
+            )
     shared: dict[str, Any] = {
         "noise": options["noise"],
         "label_sd": label_sd,

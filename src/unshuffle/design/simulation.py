@@ -16,7 +16,7 @@ import numpy as np
 from unshuffle.answers.fit import fit_bags
 from unshuffle.answers.known import NOTHING
 from unshuffle.core.bags import make_bags
-from unshuffle.core.options import FitOptions
+from unshuffle.core.options import FitOptions, check_options
 from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.threads import run_all
@@ -73,7 +73,10 @@ class Scenario:
                 f"noise, {self.noise:g}: labels hold both signal and noise"
             )
         if not (np.isfinite(self.offset) and self.offset >= 0):
-            raise InputError(f"the offset must be a share of at least 0, got {self.offset:g}")
+            raise InputError(
+                f"the offset must be a share of the labels' sd, at least 0, got {self.offset:g}; "
+                "give 0 to leave offsets out"
+            )
 
     def describe(self) -> str:
         """Say what was assumed about the labels."""
@@ -190,6 +193,7 @@ def simulate_cells(
     early once their errors are known to `PRECISION`. What is reported as done assumes that no more
     of them will.
     """
+    check_options(replace(options, n_jobs=n_jobs))
     if trials < 2:
         raise InputError(f"trials must be at least 2, got {trials}: errors need a spread")
     seeds = rng.integers(2**63, size=trials).tolist()
