@@ -18,6 +18,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from unshuffle import kernels
+from unshuffle.core.histogram_source import HistogramSource
 from unshuffle.core.products import multiply
 from unshuffle.core.sources import Block, Source
 from unshuffle.core.threads import map_all
@@ -254,6 +255,8 @@ class BlockTarget(Target):
         grid, found = self._lay_out(points), []
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
+        if isinstance(self.source, HistogramSource):
+            room = self.source.room / width
         start = 0
         while start < len(grid):
             fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
@@ -332,6 +335,8 @@ class BlockTarget(Target):
 
     def _fill(self, grid: _Grid, wants_slopes: bool) -> np.ndarray:
         """Take one pass over the rows; return the cells of all histograms."""
+        if isinstance(self.source, HistogramSource):
+            return self.source.fill(grid, self.centre, self.factor, wants_slopes)
         bases, n_bags = grid.bases, self.n_bags
         width = self.source.d + 3 if wants_slopes else 2
         units = (grid.units,) if wants_slopes else ()
