@@ -19,6 +19,7 @@ COMPILER = next((each for each in map(shutil.which, ("g++", "clang++", "c++")) i
 
 SHIM = """
 #include <cmath>
+#include <cstring>
 #define __device__
 #define __global__
 #define __shared__
@@ -29,6 +30,13 @@ struct Dimension { long long x; };
 static Dimension blockIdx = {0}, gridDim = {1}, threadIdx = {0}, blockDim = {1};
 double shared[1 << 16];
 template <typename T> static T atomicAdd(T *at, T value) { T old = *at; *at += value; return old; }
+template <typename T> static void atomicMin(T *at, T value) { if (value < *at) *at = value; }
+template <typename T> static void atomicMax(T *at, T value) { if (value > *at) *at = value; }
+static long long __double_as_longlong(double value) {
+    long long bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 static long long __double2ll_rn(double value) { return std::llrint(value); }
 using std::log1p;
 extern "C" void go_to(long long block, long long n_blocks) {
@@ -44,11 +52,9 @@ def compile_kernels(d):
     folder = Path(mkdtemp(prefix="unshuffle-kernels-"))
     (folder / "kernels.cpp").write_text(SHIM + read_source(), encoding="utf-8")
     constants = [f"-D{name}={value}" for name, value in list_constants(d).items()]
-    subprocess.run(
-        [COMPILER, "-O2", "-std=c++17", "-ffp-contract=off", "-Wno-unknown-pragmas", "-shared"]
-        + ["-fPIC", *constants, "-o", str(folder / "kernels.so"), str(folder / "kernels.cpp")],
-        check=True,
-    )
+    plain = ["-O2", "-std=c++17", "-ffp-contract=off", "-Wno-unknown-pragmas", "-shared", "-fPIC"]
+    files = ["-o", str(folder / "kernels.so"), str(folder / "kernels.cpp")]
+    subprocess.run([COMPILER, *plain, *constants, *files], check=True)
     library = ctypes.CDLL(str(folder / "kernels.so"))
     shutil.rmtree(folder)
     return library
@@ -79,7 +85,9 @@ class SimulatedDevice(Device):
         self.log.append((name, n_blocks, shared))
         library = compile_kernels(d)
         values = [
-            ctypes.c_longlong(each) if isinstance(each, int) else each.ctypes.data_as(ctypes.c_void_p)
+            ctypes.c_longlong(each)
+            if isinstance(each, int)
+            else each.ctypes.data_as(ctypes.c_void_p)
             for each in arguments
         ]
         for block in range(n_blocks):

@@ -1,4 +1,4 @@
-"""Sources that fill histograms of predictions themselves, where their rows lie."""
+"""Sources that look at their rows and fill histograms themselves, where the rows lie."""
 
 from __future__ import annotations
 
@@ -48,3 +48,36 @@ class HistogramSource(Source):
     ) -> np.ndarray:
         """Return the cells that `kernels.fill_sums` or `kernels.fill_counts` would fill, bit for
         bit, of rows standardised by `centre` and `factor`."""
+
+
+class ScanningSource(Source):
+    """Rows that are looked at by other means than a loop over blocks, with the same whole numbers.
+
+    See `kernels.scanning` for what is added up.
+    """
+
+    @abstractmethod
+    def find_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the sizes of bags (R), the extremes of columns (d, 2), and of labels (R, 2)."""
+
+    @abstractmethod
+    def find_rows(
+        self, seed: int, limit: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return hashes, bags and rows of a hash up to the limit; None where more than most are."""
+
+    @abstractmethod
+    def add_moments(
+        self, base: np.ndarray, factor: np.ndarray, unit: float, cubes: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `kernels.add_moments` adds up, the third moments where they are wanted."""
+
+    @abstractmethod
+    def add_label_squares(self, base: float, factor: float, unit: float) -> int:
+        """Return what `kernels.add_label_squares` returns."""
+
+    @abstractmethod
+    def add_to_cells(
+        self, offsets: np.ndarray, edges: np.ndarray, widths: np.ndarray, unit: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `kernels.add_to_cells` adds up: numbers, sums, least and largest labels."""

@@ -17,11 +17,12 @@ from unshuffle.kernels.filling import PLACES, TAIL
 LINES = 512
 # More shared memory than this must be asked for.
 _PLAIN_SHARED = 48 * 1024
+_FILES = ("filling.cu", "scanning.cu")
 _WAY_OUT = "leave device out to fit on the processor"
 
 
 class Device(ABC):
-    """A card: arrays on it, and kernels of `filling.cu` run over them in the order asked for."""
+    """A card: arrays on it, and kernels run over them in the order asked for."""
 
     # Its processors, and the shared memory in bytes that a block of threads may have.
     n_processors: int
@@ -44,7 +45,9 @@ class Device(ABC):
         """Return a copy here, once all that was asked for before is done."""
 
     @abstractmethod
-    def run(self, name: str, d: int, n_blocks: int, shared: int, arguments: tuple[Any, ...]) -> None:
+    def run(
+        self, name: str, d: int, n_blocks: int, shared: int, arguments: tuple[Any, ...]
+    ) -> None:
         """Run the kernel of this name, made for d columns, in so many blocks of threads.
 
         Arguments are arrays on the card and integers; blocks have `shared` bytes of memory.
@@ -53,7 +56,8 @@ class Device(ABC):
 
 def read_source() -> str:
     """Return the kernels as text."""
-    return (files("unshuffle.kernels") / "filling.cu").read_text(encoding="utf-8")
+    folder = files("unshuffle.kernels")
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in _FILES)
 
 
 def list_constants(d: int) -> dict[str, str]:
@@ -91,7 +95,9 @@ class CudaDevice(Device):
         with self._card:
             return np.asarray(self._cupy.asnumpy(array))
 
-    def run(self, name: str, d: int, n_blocks: int, shared: int, arguments: tuple[Any, ...]) -> None:
+    def run(
+        self, name: str, d: int, n_blocks: int, shared: int, arguments: tuple[Any, ...]
+    ) -> None:
         with self._card:
             kernel = self._module(d).get_function(name)
             if shared > _PLAIN_SHARED:
@@ -145,7 +151,9 @@ def find_device(name: str | None) -> Device | None:
         ) from exc
     if number >= n_cards:
         shown = "no NVIDIA GPU" if not n_cards else f"only {n_cards}, counted from cuda:0"
-        raise InputError(f"device='{name}': there is {shown}: name one that is there, or {_WAY_OUT}")
+        raise InputError(
+            f"device='{name}': there is {shown}: name one that is there, or {_WAY_OUT}"
+        )
     return CudaDevice(cupy, number)
 
 

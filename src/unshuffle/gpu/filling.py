@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unshuffle.core.histogram_source import Grid
-from unshuffle.gpu.devices import LINES, Device
+from unshuffle.gpu.devices import Device
+from unshuffle.gpu.rows import DeviceRows
 from unshuffle.kernels.filling import tail_node
 
 # Shared memory of a block where points have room to spare: three blocks fit a processor of any
@@ -21,24 +22,6 @@ _MOST_POINTS = 8
 _MOST_ROWS, _LEAST_ROWS = 1 << 16, 1 << 12
 # Blocks for each processor of the card, so that the last ones end together.
 _BLOCKS = 16
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceRows:
-    """Rows on a card, by columns (d, stride); those of bag r are ``ends[r]:ends[r + 1]``."""
-
-    columns: Any
-    stride: int
-    ends: np.ndarray
-
-    def cut(self, n_rows: int) -> np.ndarray:
-        """Return bag, first row and end of pieces of so many rows."""
-        pieces = [
-            (r, first, min(first + n_rows, end))
-            for r, (start, end) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True))
-            for first in range(int(start), int(end), n_rows)
-        ]
-        return np.array(pieces, dtype=np.int64).reshape(-1, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +72,20 @@ class Filling:
         n_own = int(np.clip(min(_SHARED, device.shared_bytes) // each, 1, _MOST_POINTS))
         n_own = min(n_own, len(chosen))
         n_groups = -(-len(chosen) // n_own)
-        n_rows = int(rows.ends[-1]) * n_groups // (_BLOCKS * device.n_processors)
-        tiles = rows.cut(int(np.clip(n_rows, _LEAST_ROWS, _MOST_ROWS)))
-        if not len(tiles):
-            return
+        n_rows = rows.n * n_groups // (_BLOCKS * device.n_processors)
+        # Powers of two, so that rows are cut in few ways.
+        n_rows = 1 << int(np.clip(n_rows, _LEAST_ROWS, _MOST_ROWS)).bit_length() - 1
+        tiles, n_tiles = rows.cut(device, n_rows)
         # Around the mean, but inside the histogram where that is wide enough.
         lows = self.means - window // 2
         lows = np.maximum(np.minimum(lows, self.lengths - window), 0)
         device.run(
             self.name,
             self.d,
-            len(tiles) * n_groups,
+            n_tiles * n_groups,
             n_own * each,
             (
-                rows.columns, rows.stride, device.send(tiles), centre, factor, self.n_bags,
+                rows.columns, rows.n, tiles, centre, factor, self.n_bags,
                 device.send(chosen.astype(np.int64)), len(chosen), n_own, *self.laws,
                 device.send(lows), window, self.nodes, self.cells,
             ),
@@ -135,10 +118,3 @@ def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Fil
         wanted=grid.sizes.max(axis=1) // 2 + 2,
         cells=device.make((int(lengths.sum()), width), np.int64, is_zero=True),
     )
-
-
-def place(device: Device, X: np.ndarray, targets: np.ndarray, columns: Any, stride: int) -> None:
-    """Write rows (m, d) to their places in columns on a card."""
-    m, d = X.shape
-    arguments = (device.send(X), device.send(targets), m, stride, columns)
-    device.run("place_rows", d, max(1, -(-m // LINES)), 0, arguments)

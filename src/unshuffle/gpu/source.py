@@ -1,37 +1,33 @@
-"""Any source, with its rows on a card: looked at here once, and filled into histograms there."""
+"""Any source, with its rows on a card: looked at and filled into histograms there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from unshuffle import kernels
-from unshuffle.core.histogram_source import Grid, HistogramSource
+from unshuffle.core.histogram_source import Grid, HistogramSource, ScanningSource
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
-from unshuffle.gpu.devices import Device
-from unshuffle.gpu.filling import DeviceRows, Filling, place, start_filling
+from unshuffle.gpu import scanning
+from unshuffle.gpu.devices import Device, find_device
+from unshuffle.gpu.filling import start_filling
+from unshuffle.gpu.rows import DeviceRows, merge_nothing, send_block, send_source, start_nothing
 
 Total = TypeVar("Total")
 
-# Numbers of the histograms of a call: 256 MB, of which the first point takes about one.
+# Numbers of the histograms of a call: 256 MB, of which a point takes about one.
 _ROOM = 1 << 25
 # Bytes of the card that rows leave to histograms and to what is on its way.
 _SPARE = 2 * 8 * _ROOM
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceSource(HistogramSource):
-    """Rows of another source on a card.
-
-    They are sent once where they fit its memory, and block by block in every pass where they do
-    not; the histograms are the same to the bit.
-    """
+class StreamedSource(HistogramSource):
+    """Rows that do not fit a card: looked at here, and sent there block by block in every pass."""
 
     inner: Source
     device: Device
@@ -66,78 +62,78 @@ class DeviceSource(HistogramSource):
             start, add, merge, needs_rows=needs_rows, report=report, stage=stage
         )
 
-    def renumbered(self, codes: np.ndarray) -> DeviceSource:
+    def renumbered(self, codes: np.ndarray) -> StreamedSource:
         return replace(self, inner=self.inner.renumbered(codes))
 
-    @cached_property
-    def fits(self) -> bool:
-        """Whether all rows fit the memory of the card."""
-        return 8 * self.n * self.d + _SPARE <= self.device.free_bytes()
+    def fill(
+        self, grid: Grid, centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
+    ) -> np.ndarray:
+        device, lock = self.device, Lock()
+        filling = start_filling(device, grid, self.d, wants_slopes)
+        units = device.send(centre), device.send(factor)
+
+        def add(_: None, block: Block) -> None:
+            with lock:
+                filling.add(send_block(device, block, self.n_bags), *units)
+
+        self.inner.map_reduce(start_nothing, add, merge_nothing)
+        return device.fetch(filling.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSource(StreamedSource, ScanningSource):
+    """Rows that lie on a card; `inner` has the same ones here."""
+
+    rows: DeviceRows | None = None
+
+    @property
+    def held(self) -> DeviceRows:
+        """The rows on the card."""
+        assert self.rows is not None  # dataclasses want a default behind that of their base
+        return self.rows
+
+    def renumbered(self, codes: np.ndarray) -> HeldSource:
+        return replace(self, inner=self.inner.renumbered(codes), rows=self.held.renumbered(codes))
 
     def fill(
         self, grid: Grid, centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
     ) -> np.ndarray:
         filling = start_filling(self.device, grid, self.d, wants_slopes)
-        units = self.device.send(centre), self.device.send(factor)
-        if self.fits:
-            filling.add(self._held, *units)
-        else:
-            self._stream(filling, *units)
+        filling.add(self.held, self.device.send(centre), self.device.send(factor))
         return self.device.fetch(filling.cells)
 
-    @cached_property
-    def _held(self) -> DeviceRows:
-        """All rows on the card, bag by bag."""
-        device, lock = self.device, Lock()
-        ends = np.concatenate([[0], np.cumsum(self._count_rows())])
-        columns = device.make((self.d, self.n), np.float64)
-        free = ends[:-1].copy()
+    def find_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        sizes = np.zeros(self.n_bags, np.int64)
+        sizes[self.held.bags] = np.diff(self.held.ends)
+        return sizes, *scanning.scan_ends(self.device, self.held, self.d)
 
-        def add(_: None, block: Block) -> None:
-            order, parts = kernels.order_by_bag(block.codes, self.n_bags)
-            lengths = np.diff(parts)
-            targets = np.empty(len(order), np.int64)
-            with lock:
-                # Where in a bag a row lies is nothing to what is added up.
-                targets[order] = np.arange(len(order)) + np.repeat(free - parts[:-1], lengths)
-                free[:] += lengths
-                place(device, block.X, targets, columns, self.n)
+    def find_rows(
+        self, seed: int, limit: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        return scanning.find_rows(self.device, self.held, self.d, seed, limit, most)
 
-        self.inner.map_reduce(_start_nothing, add, _merge_nothing)
-        return DeviceRows(columns, self.n, ends)
+    def add_moments(
+        self, base: np.ndarray, factor: np.ndarray, unit: float, cubes: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return scanning.scan_moments(self.device, self.held, base, factor, unit, cubes)
 
-    def _count_rows(self) -> np.ndarray:
-        def start() -> np.ndarray:
-            return np.zeros(self.n_bags, np.int64)
+    def add_label_squares(self, base: float, factor: float, unit: float) -> int:
+        return scanning.scan_squares(self.device, self.held, self.d, base, factor, unit)
 
-        def add(total: np.ndarray, block: Block) -> None:
-            total += np.bincount(block.codes, minlength=self.n_bags)
-
-        def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
-            return total + other
-
-        return self.inner.map_reduce(start, add, merge, needs_rows=False)
-
-    def _stream(self, filling: Filling, centre: Any, factor: Any) -> None:
-        """Send every block, fill, and let it go."""
-        device, lock = self.device, Lock()
-
-        def add(_: None, block: Block) -> None:
-            order, ends = kernels.order_by_bag(block.codes, self.n_bags)
-            m = len(order)
-            targets = np.empty(m, np.int64)
-            targets[order] = np.arange(m)
-            with lock:
-                columns = device.make((self.d, m), np.float64)
-                place(device, block.X, targets, columns, m)
-                filling.add(DeviceRows(columns, m, ends), centre, factor)
-
-        self.inner.map_reduce(_start_nothing, add, _merge_nothing)
+    def add_to_cells(
+        self, offsets: np.ndarray, edges: np.ndarray, widths: np.ndarray, unit: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return scanning.scan_labels(self.device, self.held, self.d, offsets, edges, widths, unit)
 
 
-def _start_nothing() -> None:
-    """Start a total of nothing: what is added up lies on the card."""
+def move_source(source: Source, name: str | None) -> Source:
+    """Return a source on the card of this name; the source itself where none is asked for."""
+    device = find_device(name)
+    return source if device is None else place_source(source, device)
 
 
-def _merge_nothing(total: None, other: None) -> None:
-    """Merge nothing."""
+def place_source(source: Source, device: Device) -> StreamedSource:
+    """Send the rows of a source to a card where they fit it, or block by block in every pass."""
+    if 8 * source.n * (source.d + 1) + _SPARE > device.free_bytes():
+        return StreamedSource(source, device)
+    return HeldSource(source, device, rows=send_source(device, source))

@@ -165,11 +165,14 @@ static __device__ __forceinline__ void fill(
 extern "C" __global__ void __launch_bounds__(LINES) fill_counts(ARGUMENTS) { fill<false>(PASSED); }
 extern "C" __global__ void __launch_bounds__(LINES) fill_sums(ARGUMENTS) { fill<true>(PASSED); }
 
-// Writes rows (m, D) into columns (D, stride), row i to the place targets[i].
-extern "C" __global__ void __launch_bounds__(LINES) place_rows(const double *rows,
-                                                               const whole *targets, whole m,
-                                                               whole stride, double *columns) {
+// Writes rows (m, D) into columns (D, stride), row i to the place targets[i], and, where there are
+// any, labels as well.
+extern "C" __global__ void __launch_bounds__(LINES)
+    place_rows(const double *rows, const double *values, whole has_labels, const whole *targets,
+               whole m, whole stride, double *columns, double *labels) {
     for (whole i = (whole)blockIdx.x * blockDim.x + threadIdx.x; i < m;
-         i += (whole)gridDim.x * blockDim.x)
+         i += (whole)gridDim.x * blockDim.x) {
         for (int j = 0; j < D; ++j) columns[j * stride + targets[i]] = rows[i * D + j];
+        if (has_labels) labels[targets[i]] = values[i];
+    }
 }
