@@ -76,6 +76,11 @@ class CudaDevice(Device):
         self.shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[int, Any] = {}
 
+    def describe(self) -> str:
+        """Return the name of the card."""
+        about = self._cupy.cuda.runtime.getDeviceProperties(self._card.id)
+        return str(about["name"].decode())
+
     def free_bytes(self) -> int:
         with self._card:
             # What CuPy holds and does not use is as good as free.
