@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from unshuffle import ShuffledLinearRegression
 from unshuffle.answers.fit import fit_source
@@ -136,9 +137,10 @@ def fit_both(device: Device, n: int, n_jobs: int) -> list[str]:
     del source, rows
     few = slice(None, None, max(1, n // 60_000))
     found, said = {}, []
+    plain = ShuffledLinearRegression(random_state=0, n_jobs=n_jobs)
+    plain.fit(X[few], y[few], groups[few])  # compiles what there is to compile
     for name, where in (("card", "cuda"), ("card again", "cuda"), ("processor", None)):
-        model = ShuffledLinearRegression(random_state=0, n_jobs=n_jobs, device=where)
-        model.fit(X[few], y[few], groups[few])  # compiles what there is to compile
+        model = clone(plain).set_params(device=where)
         begin = time.perf_counter()
         found[name] = model.fit(X, y, groups)
         said.append(f"fit of n = {n:.0e} on the {name}: {time.perf_counter() - begin:.1f} s")
@@ -152,7 +154,7 @@ def fit_both(device: Device, n: int, n_jobs: int) -> list[str]:
     return [
         *said,
         f"twice on the card: {'the same bits' if again else 'DIFFERENT BITS'}; card and processor: "
-        f"{'the same bits' if same else 'different bits'} (weights at most {gap.max():.2g} sds apart)",
+        f"{'the same' if same else 'different'} bits (weights at most {gap.max():.2g} sds apart)",
         describe(one.coef_, sd),
     ]
 
@@ -198,8 +200,8 @@ def fit_most(device: Device, n: int, n_jobs: int) -> list[str]:
     sd = np.ptp(found.conf_int(0.68), axis=1) / 2.0
     looked = stages.get("looking for modes", float("nan"))
     return [
-        f"fit of n = {n:.0e} drawn on the card (in {drawn:.1f} s, not counted): {seconds:.1f} s, of "
-        f"which the first pass {looked:.1f} s and filling {Clock.seconds:.1f} s ({Clock.n_points} "
+        f"fit of n = {n:.0e} drawn on the card (in {drawn:.1f} s, not counted): {seconds:.1f} s, "
+        f"of which the first pass {looked:.1f} s and filling {Clock.seconds:.1f} s ({Clock.n_points} "
         f"points in {Clock.n_calls} passes)",
         "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items()),
         describe(found.coef, sd),
