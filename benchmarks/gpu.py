@@ -201,10 +201,11 @@ def fit_most(device: Device, n: int, n_jobs: int) -> list[str]:
     looked = stages.get("looking for modes", float("nan"))
     return [
         f"fit of n = {n:.0e} drawn on the card (in {drawn:.1f} s, not counted): {seconds:.1f} s, "
-        f"of which the first pass {looked:.1f} s and filling {Clock.seconds:.1f} s ({Clock.n_points} "
-        f"points in {Clock.n_calls} passes)",
+        f"of which the first pass {looked:.1f} s and filling {Clock.seconds:.1f} s "
+        f"({Clock.n_points} points in {Clock.n_calls} passes)",
         "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items()),
         describe(found.coef, sd),
+        f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}",
     ]
 
 
