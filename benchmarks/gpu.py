@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,8 @@ def draw_rows(device: Device, n: int) -> HeldSource:
     return HeldSource(CopiedSource(device, rows, n), device, rows=rows)
 
 
-def time_filling(device: Device, n: int) -> list[str]:
-    """Return what a pass costs per row and point."""
+def time_filling(device: Device, n: int) -> Iterator[str]:
+    """Yield what a pass costs per row and point."""
     import cupy
 
     first = look_at(draw_rows(device, n), 0)
@@ -106,7 +107,6 @@ def time_filling(device: Device, n: int) -> list[str]:
     points = [(w + step[:D], level + step[D], 0.1 * step[-1]) for step in near]
     grid = target._lay_out(points)
     units = device.send(target.centre), device.send(target.factor)
-    said = []
     for wants_slopes in (False, True):
         times, totals = [], []
         for _ in range(6):
@@ -121,29 +121,28 @@ def time_filling(device: Device, n: int) -> list[str]:
         cost = float(np.median(times[1:])) * 1e6 / n / N_POINTS
         same = all(np.array_equal(totals[0], each) for each in totals[1:])
         what = "numbers, places and slopes" if wants_slopes else "numbers and places"
-        said.append(
+        yield (
             f"filling {what}, n = {n:.0e}, {N_POINTS} points: {cost:.4f} ns per row and point; "
             f"six runs {'the same bits' if same else 'DIFFERENT BITS'}"
         )
-    return said
 
 
-def fit_both(device: Device, n: int, n_jobs: int) -> list[str]:
-    """Return how the same fit goes on the card and on the processor."""
+def fit_both(device: Device, n: int, n_jobs: int) -> Iterator[str]:
+    """Yield how the same fit goes on the card and on the processor."""
     source = draw_rows(device, n)
     rows = source.held
     X = np.ascontiguousarray(device.fetch(rows.columns).T)
     y, groups = device.fetch(rows.labels), np.repeat(np.arange(N_BAGS), np.diff(rows.ends))
     del source, rows
     few = slice(None, None, max(1, n // 60_000))
-    found, said = {}, []
+    found = {}
     plain = ShuffledLinearRegression(random_state=0, n_jobs=n_jobs)
     plain.fit(X[few], y[few], groups[few])  # compiles what there is to compile
     for name, where in (("card", "cuda"), ("card again", "cuda"), ("processor", None)):
         model = clone(plain).set_params(device=where)
         begin = time.perf_counter()
         found[name] = model.fit(X, y, groups)
-        said.append(f"fit of n = {n:.0e} on the {name}: {time.perf_counter() - begin:.1f} s")
+        yield f"fit of n = {n:.0e} on the {name}: {time.perf_counter() - begin:.1f} s"
     one, other = found["card"], found["processor"]
     sd = np.ptp(other.conf_int(0.68), axis=1) / 2.0
     gap = np.abs(one.coef_ - other.coef_) / sd
@@ -151,12 +150,11 @@ def fit_both(device: Device, n: int, n_jobs: int) -> list[str]:
     same = np.array_equal(one.coef_, other.coef_) and np.array_equal(
         one.conf_int(), other.conf_int()
     )
-    return [
-        *said,
+    yield (
         f"twice on the card: {'the same bits' if again else 'DIFFERENT BITS'}; card and processor: "
-        f"{'the same' if same else 'different'} bits (weights at most {gap.max():.2g} sds apart)",
-        describe(one.coef_, sd),
-    ]
+        f"{'the same' if same else 'different'} bits (weights at most {gap.max():.2g} sds apart)"
+    )
+    yield describe(one.coef_, sd)
 
 
 def describe(found: np.ndarray, sd: np.ndarray) -> str:
@@ -180,8 +178,8 @@ class Clock(HeldSource):
         return cells
 
 
-def fit_most(device: Device, n: int, n_jobs: int) -> list[str]:
-    """Return how a fit of rows that never leave the card goes."""
+def fit_most(device: Device, n: int, n_jobs: int) -> Iterator[str]:
+    """Yield how a fit of rows that never leave the card goes."""
     options = FitOptions(n_jobs=n_jobs)
     settings = find_block_settings(options, n)
     begin = time.perf_counter()
@@ -199,14 +197,14 @@ def fit_most(device: Device, n: int, n_jobs: int) -> list[str]:
     seconds = time.perf_counter() - begin
     sd = np.ptp(found.conf_int(0.68), axis=1) / 2.0
     looked = stages.get("looking for modes", float("nan"))
-    return [
+    yield (
         f"fit of n = {n:.0e} drawn on the card (in {drawn:.1f} s, not counted): {seconds:.1f} s, "
         f"of which the first pass {looked:.1f} s and filling {Clock.seconds:.1f} s "
-        f"({Clock.n_points} points in {Clock.n_calls} passes)",
-        "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items()),
-        describe(found.coef, sd),
-        f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}",
-    ]
+        f"({Clock.n_points} points in {Clock.n_calls} passes)"
+    )
+    yield "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items())
+    yield describe(found.coef, sd)
+    yield f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}"
 
 
 def main() -> None:
@@ -224,9 +222,9 @@ def main() -> None:
     parts = [(asked.fill, time_filling, ()), (asked.both, fit_both, (asked.jobs,))]
     for n, part, how in [*parts, (asked.most, fit_most, (asked.jobs,))]:
         if n:
-            said = part(device, int(n), *how)
-            print(*said, sep="\n", flush=True)
-            lines += said
+            for line in part(device, int(n), *how):
+                print(line, flush=True)
+                lines.append(line)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "gpu.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -244,6 +244,12 @@ def test_what_no_card_does_is_refused(monkeypatch, what, how, match):
         model.fit(DATA.X, DATA.y, DATA.groups, **how)
 
 
+def test_more_columns_than_a_card_has_room_for_are_refused():
+    source = ArraySource(np.zeros((2, 300)), np.zeros(2), np.zeros(2, int), 1)
+    with pytest.raises(InputError, match="300 columns are more than the card's shared memory"):
+        place_source(source, SimulatedDevice(shared_bytes=1 << 12))
+
+
 # --- a card that is not there ------------------------------------------------------------
 
 

@@ -53,11 +53,6 @@ class Filling:
         """Shared memory of a cell: its number, and two words for each sum."""
         return 4 * (2 * self.d + 5 if self.wants_slopes else 3)
 
-    @property
-    def point_bytes(self) -> int:
-        """Shared memory of what a block knows of a point (`Point` of the kernels)."""
-        return 8 * (self.d + 7)
-
     def add(self, rows: DeviceRows, centre: Any, factor: Any) -> None:
         """Add rows to the cells; points whose windows are about as wide share blocks."""
         classes = np.ceil(np.log2(self.wanted))
@@ -66,9 +61,9 @@ class Filling:
 
     def _add_to(self, chosen: np.ndarray, rows: DeviceRows, centre: Any, factor: Any) -> None:
         device = self.device
-        limit = (device.shared_bytes - self.point_bytes) // self.cell_bytes
+        limit = (device.shared_bytes - point_bytes(self.d)) // self.cell_bytes
         window = int(min(self.wanted[chosen].max(), limit))
-        each = self.point_bytes + window * self.cell_bytes
+        each = point_bytes(self.d) + window * self.cell_bytes
         n_own = int(np.clip(min(_SHARED, device.shared_bytes) // each, 1, _MOST_POINTS))
         n_own = min(n_own, len(chosen))
         n_groups = -(-len(chosen) // n_own)
@@ -90,6 +85,11 @@ class Filling:
                 device.send(lows), window, self.nodes, self.cells,
             ),
         )  # fmt: skip
+
+
+def point_bytes(d: int) -> int:
+    """Return the shared memory of what a block knows of a point (`Point` of the kernels)."""
+    return 8 * (d + 7)
 
 
 def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Filling:

@@ -12,9 +12,10 @@ import numpy as np
 from unshuffle.core.histogram_source import Grid, HistogramSource, ScanningSource
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
+from unshuffle.errors import InputError
 from unshuffle.gpu import scanning
 from unshuffle.gpu.devices import Device, find_device
-from unshuffle.gpu.filling import start_filling
+from unshuffle.gpu.filling import point_bytes, start_filling
 from unshuffle.gpu.rows import DeviceRows, merge_nothing, send_block, send_source, start_nothing
 
 Total = TypeVar("Total")
@@ -134,6 +135,11 @@ def move_source(source: Source, name: str | None) -> Source:
 
 def place_source(source: Source, device: Device) -> StreamedSource:
     """Send the rows of a source to a card where they fit it, or block by block in every pass."""
+    if point_bytes(source.d) > device.shared_bytes // 2:
+        raise InputError(
+            f"{source.d} columns are more than the card's shared memory has room for: leave device "
+            "out to fit on the processor, or use fewer features"
+        )
     if 8 * source.n * (source.d + 1) + _SPARE > device.free_bytes():
         return StreamedSource(source, device)
     return HeldSource(source, device, rows=send_source(device, source))

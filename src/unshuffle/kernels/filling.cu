@@ -13,6 +13,11 @@ typedef unsigned long long total;
 
 // Rows of more columns are read again for every point, since they do not fit the registers.
 #define HELD 32
+#if D <= HELD
+#define EVERY_COLUMN _Pragma("unroll")
+#else
+#define EVERY_COLUMN _Pragma("unroll 1")
+#endif
 
 // What a block knows of a point: see `fill_sums` in kernels/filling.py.
 struct Point {
@@ -95,7 +100,7 @@ static __device__ __forceinline__ void fill(
     for (whole i = tile[1] + threadIdx.x; i < tile[2]; i += blockDim.x) {
 #if D <= HELD
         double x[D];
-#pragma unroll
+        EVERY_COLUMN
         for (int j = 0; j < D; ++j) x[j] = (columns[j * stride + i] - centre[j]) * factor[j];
 #define COLUMN(j) x[j]
 #else
@@ -104,7 +109,7 @@ static __device__ __forceinline__ void fill(
         for (int q = 0; q < n_here; ++q) {
             const Point *point = points + q;
             double z = 0.0, share;
-#pragma unroll
+            EVERY_COLUMN
             for (int j = 0; j < D; ++j) z += point->weights[j] * COLUMN(j);
             double place = (z + point->curve * z * z) * point->per_cell - point->start;
             int k = find_cell(place, point->size, point->n_tail, nodes, &share);
@@ -116,7 +121,7 @@ static __device__ __forceinline__ void fill(
                 atomicAdd(own, 1u);
                 add_word(own + span, own + 2 * span, passed);
                 if (SUMS) {
-#pragma unroll
+                    EVERY_COLUMN
                     for (int j = 0; j < D; ++j)
                         add_word(own + (3 + 2 * j) * span, own + (4 + 2 * j) * span,
                                  (total)__double2ll_rn(COLUMN(j) * slope));
@@ -128,7 +133,7 @@ static __device__ __forceinline__ void fill(
                 atomicAdd(out, (total)1);
                 atomicAdd(out + 1, (total)passed);
                 if (SUMS) {
-#pragma unroll
+                    EVERY_COLUMN
                     for (int j = 0; j < D; ++j)
                         atomicAdd(out + 2 + j, (total)__double2ll_rn(COLUMN(j) * slope));
                     atomicAdd(out + 2 + D, (total)__double2ll_rn(z * z * point->unit));
