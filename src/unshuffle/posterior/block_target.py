@@ -36,14 +36,14 @@ _MEMORY = 12e6
 # Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
 # 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
 _MOST_CELLS = 200_000
+# Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
+# hand out, a bag at least 100 to match.
+_PIECES = 4
 # Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
 # left of the error of binning is of fourth order in a node's width and grows with the labels, while
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
-# Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
-# hand out, a bag at least 100 to match.
-_PIECES = 4
 
 
 @dataclass(frozen=True, eq=False)
