@@ -204,7 +204,10 @@ def fit_most(device: Device, n: int, n_jobs: int) -> Iterator[str]:
     )
     yield "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items())
     yield describe(found.coef, sd)
-    yield f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}"
+    yield (
+        f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}, shapes "
+        f"count with power {found.stats['likelihood_power']:.2g}, misfits {found.misfits}"
+    )
 
 
 def main() -> None:

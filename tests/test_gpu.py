@@ -20,6 +20,7 @@ from unshuffle.core.bags import Bag
 from unshuffle.core.first_pass import SAMPLE_ROWS, look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
+from unshuffle.files.parquet_source import open_parquet
 from unshuffle.gpu import devices
 from unshuffle.gpu.devices import CudaDevice, find_device, list_constants, read_source
 from unshuffle.gpu.rows import DeviceRows, cut_rows
@@ -205,6 +206,19 @@ def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))
+
+
+@needs_compiler
+def test_files_go_to_the_card_with_the_bits_of_arrays(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = [f"x{j}" for j in range(DATA.X.shape[1])]
+    columns = dict(zip(names, DATA.X.T, strict=True)) | {"y": DATA.y, "bag": DATA.groups}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=8000)
+    files = open_parquet([str(tmp_path / "a.parquet")]).as_source("y", names, "bag", 2)
+    told = []
+    source = place_source(files, SimulatedDevice(), lambda stage, share: told.append(stage))
+    assert same_pass(look_at(as_source(), 1), look_at(source, 1))
+    assert "sending rows" in told
 
 
 # --- fits ------------------------------------------------------------

@@ -274,7 +274,7 @@ def solve_source(
     check_options(options)
     noise = as_noise(options.noise)
     settings.check_penalties(options)
-    source = move_source(source, options.device)
+    source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report)
     settings.check_offsets(len(first.sizes), options)
     check_sizes(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
 from unshuffle.gpu.devices import LINES, Device
 
@@ -66,7 +67,7 @@ def send_block(device: Device, block: Block, n_bags: int) -> DeviceRows:
     return DeviceRows(columns, None, ends, np.arange(n_bags))
 
 
-def send_source(device: Device, source: Source) -> DeviceRows:
+def send_source(device: Device, source: Source, report: Report = say_nothing) -> DeviceRows:
     """Send all rows and labels of a source: a look at the bags of rows, and one at all."""
     lock, n_bags = Lock(), source.n_bags
     ends = np.concatenate([[0], np.cumsum(_count_rows(source))])
@@ -84,7 +85,7 @@ def send_source(device: Device, source: Source) -> DeviceRows:
             free[:] += lengths
             _place(device, block, targets, columns, labels)
 
-    source.map_reduce(start_nothing, add, merge_nothing)
+    source.map_reduce(start_nothing, add, merge_nothing, report=report, stage="sending rows")
     return DeviceRows(columns, labels, ends, np.arange(n_bags))
 
 

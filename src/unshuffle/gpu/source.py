@@ -127,13 +127,13 @@ class HeldSource(StreamedSource, ScanningSource):
         return scanning.scan_labels(self.device, self.held, self.d, offsets, edges, widths, unit)
 
 
-def move_source(source: Source, name: str | None) -> Source:
+def move_source(source: Source, name: str | None, report: Report = say_nothing) -> Source:
     """Return a source on the card of this name; the source itself where none is asked for."""
     device = find_device(name)
-    return source if device is None else place_source(source, device)
+    return source if device is None else place_source(source, device, report)
 
 
-def place_source(source: Source, device: Device) -> StreamedSource:
+def place_source(source: Source, device: Device, report: Report = say_nothing) -> StreamedSource:
     """Send the rows of a source to a card where they fit it, or block by block in every pass."""
     if point_bytes(source.d) > device.shared_bytes // 2:
         raise InputError(
@@ -142,4 +142,4 @@ def place_source(source: Source, device: Device) -> StreamedSource:
         )
     if 8 * source.n * (source.d + 1) + _SPARE > device.free_bytes():
         return StreamedSource(source, device)
-    return HeldSource(source, device, rows=send_source(device, source))
+    return HeldSource(source, device, rows=send_source(device, source, report))

@@ -38,7 +38,7 @@ _MEMORY = 12e6
 _MOST_CELLS = 200_000
 # Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
 # hand out, a bag at least 100 to match.
-_PIECES = 4
+_PIECES = 2
 # Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
 # left of the error of binning is of fourth order in a node's width and grows with the labels, while
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
