@@ -26,6 +26,7 @@ from unshuffle.kernels.filling import TAIL
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.histograms import FINE_PER_SIGMA
 from unshuffle.posterior.model import Result, Steps, Target
+from unshuffle.posterior.point_grid import PointGrid, bend_range
 from unshuffle.posterior.shapes import Shapes
 
 # The even cells of a bag's predictions reach so many of their sds to either side; further out they
@@ -78,42 +79,6 @@ class HistogramShapes(Shapes):
         self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
     ) -> np.ndarray:
         raise NotImplementedError("shapes of blocks are evaluated by their target")
-
-
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Where the histograms of some points lie: see `kernels.fill_sums`."""
-
-    weights: np.ndarray
-    curves: np.ndarray
-    log_sigmas: np.ndarray
-    per_cell: np.ndarray
-    means: np.ndarray
-    squares: np.ndarray
-    lows: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-    tails: np.ndarray
-    units: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Cells of every point."""
-        return np.asarray((self.sizes + 2 * self.tails).sum(axis=1))
-
-    def part(self, points: slice) -> _Grid:
-        """Return some of the points."""
-        return _Grid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
-
-    @property
-    def bases(self) -> np.ndarray:
-        """Where each bag of each point begins."""
-        lengths = self.sizes + 2 * self.tails
-        ends = np.cumsum(lengths.ravel())
-        return (ends - lengths.ravel()).reshape(lengths.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -269,7 +234,7 @@ class BlockTarget(Target):
         return found
 
     def _match_all(
-        self, grid: _Grid, cells: np.ndarray, wants_slopes: bool
+        self, grid: PointGrid, cells: np.ndarray, wants_slopes: bool
     ) -> list[tuple[float, np.ndarray, float]]:
         """Return value and slopes of the shapes at every point from its histograms.
 
@@ -295,7 +260,7 @@ class BlockTarget(Target):
 
     def _match(
         self,
-        grid: _Grid,
+        grid: PointGrid,
         cells: np.ndarray,
         bases: np.ndarray,
         wants_slopes: bool,
@@ -317,7 +282,7 @@ class BlockTarget(Target):
 
     def _unite(
         self,
-        grid: _Grid,
+        grid: PointGrid,
         p: int,
         value: float,
         stretch: float,
@@ -341,7 +306,7 @@ class BlockTarget(Target):
         values = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
         return value, gradient, stretch - float(values.sum()) / sigma - inner
 
-    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> _Grid:
+    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> PointGrid:
         """Choose the cells of every bag's predictions at every point."""
         shapes, sizes = self.shapes, np.maximum(self.shapes.sizes, 1.0)
         w = np.array([point[0] for point in points])
@@ -351,7 +316,7 @@ class BlockTarget(Target):
         sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
         means = straight + curves[:, None] * squares
         reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
-        low, high = _bend_range(straight, reach, curves[:, None])
+        low, high = bend_range(straight, reach, curves[:, None])
         most = max(_MOST_CELLS / self.n_bags, 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
         per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
         lows = np.floor((low - means) * per_cell[:, None]) - 1.0
@@ -366,7 +331,7 @@ class BlockTarget(Target):
         units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
         full = np.zeros((len(w), self.source.d))
         full[:, self.kept] = w
-        return _Grid(
+        return PointGrid(
             weights=full,
             curves=curves,
             log_sigmas=log_sigmas,
@@ -380,7 +345,7 @@ class BlockTarget(Target):
             units=units,
         )
 
-    def _fill(self, grid: _Grid, wants_slopes: bool) -> np.ndarray:
+    def _fill(self, grid: PointGrid, wants_slopes: bool) -> np.ndarray:
         """Take one pass over the rows; return the cells of all histograms."""
         if isinstance(self.source, HistogramSource):
             return self.source.fill(grid, self.centre, self.factor, wants_slopes)
@@ -408,15 +373,3 @@ class BlockTarget(Target):
             return total
 
         return self.source.map_reduce(start, add, merge)
-
-
-def _bend_range(
-    middle: np.ndarray, reach: np.ndarray, curve: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return least and largest z + c z² for z within reach of a middle."""
-    ends = [middle - reach, middle + reach]
-    with np.errstate(divide="ignore"):
-        turn = np.where(curve != 0.0, -0.5 / np.where(curve != 0.0, curve, 1.0), np.inf)
-    ends.append(np.clip(turn, ends[0], ends[1]))
-    values = np.stack([z + curve * z * z for z in ends])
-    return values.min(axis=0), values.max(axis=0)
