@@ -28,7 +28,7 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.sources import Source
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
-from unshuffle.gpu.devices import find_device
+from unshuffle.gpu.devices import find_device, read_number
 from unshuffle.gpu.source import move_source
 from unshuffle.posterior.block_posing import standardise_pass
 from unshuffle.posterior.blocks import solve_blocks
@@ -229,11 +229,7 @@ def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[
     """Refuse a GPU for what no GPU does; say so where there is too little for one to do."""
     if find_device(options.device) is None:
         return ()
-    if not isinstance(strategy, Likelihood):
-        raise InputError(
-            f"device={options.device!r}: method '{strategy.name}' runs on the processor only: "
-            "leave device out, or use method 'likelihood'"
-        )
+    _check_kernels(strategy, options)
     if bags.n > BLOCKS_ABOVE:
         raise InputError(
             f"device={options.device!r} is for one label for each row and no known pairs: leave "
@@ -243,6 +239,15 @@ def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[
         f"{bags.n} rows were fitted on the processor, as up to {BLOCKS_ABOVE} always are: device="
         f"{options.device!r} is for more.",
     )
+
+
+def _check_kernels(strategy: Strategy, options: FitOptions) -> None:
+    """Refuse a method that has no kernels for a GPU, where one is asked for."""
+    if read_number(options.device) is not None and not isinstance(strategy, Likelihood):
+        raise InputError(
+            f"device={options.device!r}: method '{strategy.name}' runs on the processor only: "
+            "leave device out, or use method 'likelihood'"
+        )
 
 
 def find_block_settings(options: FitOptions, n: int) -> Likelihood | None:
@@ -274,6 +279,7 @@ def solve_source(
     check_options(options)
     noise = as_noise(options.noise)
     settings.check_penalties(options)
+    _check_kernels(settings, options)
     source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report)
     settings.check_offsets(len(first.sizes), options)
