@@ -163,13 +163,14 @@ def plan_runs(
         assignments[n_runs] = assign_runs(rows, n_runs, **limits, spread=width, rng=rng)
     order, note = _thin_rows(rows, assignments[max(numbers)].runs, rng)
     cells = _list_cells(assignments, order, offset > 0)
+    asked = FitOptions(**options, bag_offsets=bag_offsets)
     found = simulate_cells(
         rows[order], cells, scenario, trials=trials, rng=rng, n_jobs=n_jobs, report=report,
-        options=FitOptions(**options, bag_offsets=bag_offsets),
+        options=asked,
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
     verdict = compare_runs(found, shown, scenario.offset)
-    notes = (*_describe(scenario, found, bag_offsets), *note)
+    notes = (*_describe(scenario, found, asked), *note)
     return Plan(shown, assignments, tuple(found), verdict, notes, trials)
 
 
@@ -214,13 +215,14 @@ def judge_bags(
         for has in has_offsets
         if kind == GIVEN or given.n_runs > 1
     ]
+    asked = FitOptions(**options, bag_offsets=bag_offsets)
     found = simulate_cells(
         rows[order], cells, scenario, trials=trials, rng=rng, n_jobs=n_jobs, report=report,
-        options=FitOptions(**options, bag_offsets=bag_offsets),
+        options=asked,
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
     verdict = judge_design(found, shown, scenario.offset)
-    notes = (*_describe(scenario, found, bag_offsets), *note)
+    notes = (*_describe(scenario, found, asked), *note)
     return Plan(shown, {given.n_runs: designed}, tuple(found), verdict, notes, trials)
 
 
@@ -321,7 +323,7 @@ def _close_ranks(runs: np.ndarray) -> np.ndarray:
 
 
 def _describe(
-    scenario: Scenario, found: Sequence[Expectation], bag_offsets: Any
+    scenario: Scenario, found: Sequence[Expectation], options: FitOptions
 ) -> tuple[str, ...]:
     """Say what was assumed, how often it was simulated, and what the fits knew of offsets."""
     numbers = sorted({each.trials for each in found})
@@ -330,9 +332,11 @@ def _describe(
         "Fits of runs without offsets were told that there are none, as yours must be (bag offsets "
         "'none'); with offsets they had to find out."
     )
+    # Other methods know of no offsets.
+    is_told = options.bag_offsets is None and options.method in ("auto", "likelihood")
     return (
         scenario.describe(),
         f"{shown} experiments were simulated for each kind of bags, until its error was known to "
         f"{PRECISION:.0%} or there were enough; ± is the Monte-Carlo error.",
-        *([told] if bag_offsets is None and found[-1].n_runs > 1 else []),
+        *([told] if is_told and found[-1].n_runs > 1 else []),
     )
