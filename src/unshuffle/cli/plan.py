@@ -102,7 +102,7 @@ def split_numbers(
 @click.option(
     "--trials",
     type=int,
-    default=20,
+    default=12,
     show_default=True,
     metavar="N",
     help="Most experiments simulated for each kind of bags; fewer where the error is soon known.",

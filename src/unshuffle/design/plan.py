@@ -28,7 +28,8 @@ from unshuffle.design.words import compare_runs, judge_design
 from unshuffle.errors import InputError
 
 DESIGNED, RANDOM, GIVEN = "designed", "random", "given"
-TRIALS = 20
+# Errors of one and two runs are then known to a quarter, of more runs to an eighth.
+TRIALS = 12
 # A fit of so many rows takes about a second. More rows are thinned for the simulation, each run by
 # the same share, and the plan says so: with all of them errors will be smaller.
 SIMULATED_ROWS = 1000
