@@ -21,7 +21,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     from unshuffle.core.options import make_rng
     from unshuffle.files import join_design
 
-    asked = make_options(options)
+    asked = make_options(options, len(data.design.y))
     # Not kept here: the solver lets go of what it no longer needs.
     rng, design = make_rng(options["seed"]), data.design
     names, sources = design.feature_names, design.sources
@@ -33,9 +33,12 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     return fit_bags(join_design(design), asked, rng, names, sources=sources)
 
 
-def make_options(options: dict[str, Any]) -> FitOptions:
-    """Return what the fit is asked for."""
+def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
+    """Return what the fit is asked for; many rows go to all processors unless something is said."""
     from unshuffle.core.options import FitOptions
+    from unshuffle.methods import BLOCKS_ABOVE
+
+    n_jobs = options["jobs"]
 
     return FitOptions(
         method=choose_method(options),
@@ -44,7 +47,7 @@ def make_options(options: dict[str, Any]) -> FitOptions:
         l2=options["l2"],
         fit_intercept=not options["no_intercept"],
         n_starts=options["starts"],
-        n_jobs=options["jobs"],
+        n_jobs=-1 if n_jobs is None and n > BLOCKS_ABOVE else n_jobs,
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
     )

@@ -103,7 +103,8 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
         return _stay(options, f"column {quote(text[0])} holds text", "leave it out by --features")
-    source = table.as_source(options["label"], features, bag, options["jobs"])
+    n_jobs = make_options(options, table.n).n_jobs
+    source = table.as_source(options["label"], features, bag, n_jobs)
     files = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
     return Stream(source, files, table.sha256, options["dask"])
 
@@ -124,7 +125,7 @@ def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
     from unshuffle.core.options import make_rng
     from unshuffle.methods import find_block_settings
 
-    asked = make_options(options)
+    asked = make_options(options, stream.source.n)
     settings = find_block_settings(asked, stream.source.n)
     assert settings is not None  # or it would not be a stream
     rng, names = make_rng(options["seed"]), stream.source.features

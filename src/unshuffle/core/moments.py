@@ -74,9 +74,13 @@ def make_tensors(bags: Bags, monomials: Monomials) -> np.ndarray:
     tensors = np.empty((bags.n_bags, len(monomials.parents)))
     if bags.rows.has_masses:
         return _weigh_tensors(bags, monomials, tensors)
+    # The intercept's column stands last, and is half of all monomials.
+    n_varying = bags.d - bool((bags.columns[-1] == 1.0).all())
     for r in range(bags.n_bags):
         start, stop = bags.offsets[r], bags.offsets[r + 1]
-        kernels.accumulate_tensors(bags.columns, start, stop, monomials.parents, tensors[r])
+        kernels.accumulate_tensors(
+            bags.columns, start, stop, monomials.parents, n_varying, tensors[r]
+        )
     return tensors
 
 
@@ -105,11 +109,14 @@ def mix_noise(n_moments: int, noise: Noise | None) -> np.ndarray:
 
 def label_moments(bags: Bags, n_moments: int) -> np.ndarray:
     """Return the moments of the labels of each bag, shape (R, K)."""
-    powers = bags.y[:, None] ** np.arange(1, n_moments + 1)
-    if bags.labels.has_masses:
-        powers = powers * bags.labels.masses[:, None]
-    sums = np.add.reduceat(powers, bags.labels.offsets[:-1], axis=0)
-    return sums / bags.statistics.m[:, None]
+    found = np.empty((bags.n_bags, n_moments))
+    # One power after another: all at once would take K times the memory of the labels, and powers
+    # of any exponent ten times as long as products.
+    power = np.array(bags.labels.masses, dtype=float)
+    for k in range(n_moments):
+        power *= bags.y
+        found[:, k] = np.add.reduceat(power, bags.labels.offsets[:-1])
+    return found / bags.statistics.m[:, None]
 
 
 @dataclass(frozen=True, eq=False)

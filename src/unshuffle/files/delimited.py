@@ -56,6 +56,8 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
     # So is an odd number of quotation marks: pyarrow reads one left open to the end of the file.
     if len(dialect.names) < 2 or not body or body.isspace() or body.count(b'"') % 2:
         return None
+    if b'"' in body and _find_loose_quotes(dialect.delimiter).search(body):
+        return None
     try:
         pa = importlib.import_module("pyarrow")
     except ImportError:
@@ -72,6 +74,17 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
     except (pa.ArrowException, ValueError):
         return None
     return [_convert_arrow(column, dialect.decimal) for column in columns]
+
+
+def _find_loose_quotes(delimiter: str) -> re.Pattern[bytes]:
+    """Return what finds quotation marks that neither begin nor end a cell, as in ``"2"x``.
+
+    pyarrow takes such cells as they come, where the csv module says what is wrong with them. Marks
+    are doubled inside cells, so that an odd number of them begins or ends one.
+    """
+    mark = re.escape(delimiter.encode())
+    other = rb'[^"\n' + mark + rb"]"
+    return re.compile(other + rb'"(?:"")*' + other + rb"|(?:^|[\n" + mark + rb'])(?:"")+' + other)
 
 
 def _read_arrow(body: bytes, dialect: Dialect, kind: Any) -> list[Any]:

@@ -106,8 +106,11 @@ def evaluate_tensors(
 
 
 @njit(**OPTIONS)
-def accumulate_tensors(columns, start, stop, parents, out):
-    """Fill the mean of every monomial over rows start … stop (a block at a time)."""
+def accumulate_tensors(columns, start, stop, parents, n_varying, out):
+    """Fill the mean of every monomial over rows start … stop (a block at a time).
+
+    Columns from `n_varying` on are ones: a monomial times one of them is what it was.
+    """
     block = 256
     n_monomials = parents.shape[0]
     products = np.empty((n_monomials, block))
@@ -117,10 +120,15 @@ def accumulate_tensors(columns, start, stop, parents, out):
         products[0, :m] = 1.0
         for b in range(1, n_monomials):
             parent, j = parents[b, 0], parents[b, 1]
+            if j >= n_varying:
+                continue
             total = 0.0
             for i in range(m):
                 products[b, i] = products[parent, i] * columns[j, first + i]
                 total += products[b, i]
             out[b] += total
         out[0] += m
+    for b in range(1, n_monomials):
+        if parents[b, 1] >= n_varying:
+            out[b] = out[parents[b, 0]]
     out /= stop - start

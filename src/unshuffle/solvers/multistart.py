@@ -227,7 +227,8 @@ def refine(
 ) -> Solution:
     """Carry the best candidates of a sample, and other answers, over to more rows.
 
-    All are judged on the new rows, and the lowest descends, until the lowest has descended.
+    All are judged on the new rows; the `least` lowest descend side by side, and then the lowest
+    one by one, until the lowest has descended.
     """
     top = rough.candidates[:N_CARRIED]
     weights = np.stack([c.weights for c in top])
@@ -236,15 +237,15 @@ def refine(
     values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
     is_done = np.zeros(len(weights), dtype=bool)
     n_evaluations = len(weights)
-    while is_done.sum() < min(least, len(weights)) or (
-        not is_done[int(np.argmin(values))] and is_done.sum() < most
-    ):
-        best = int(np.argmin(np.where(is_done, np.inf, values)))
+    chosen = np.argsort(values, kind="stable")[:least]
+    while len(chosen):
         found = descend(
-            space.evaluate, weights[[best]], space.inverse, space.l1, effort.tol, effort.n_jobs
+            space.evaluate, weights[chosen], space.inverse, space.l1, effort.tol, effort.n_jobs
         )
-        weights[best], values[best], is_done[best] = found.weights[0], found.values[0], True
+        weights[chosen], values[chosen], is_done[chosen] = found.weights, found.values, True
         n_evaluations += found.n_evaluations
+        best = int(np.argmin(values))
+        chosen = np.array([] if is_done[best] or is_done.sum() >= most else [best], dtype=int)
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
     counts = [c.n_starts for c in top] + [1] * (len(weights) - len(top))
