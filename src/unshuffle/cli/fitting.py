@@ -11,8 +11,11 @@ from unshuffle.cli import console
 from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from unshuffle.answers.fit import Fit
     from unshuffle.core.options import FitOptions
+    from unshuffle.files import Coding
 
 
 def fit_data(data: Data, options: dict[str, Any]) -> Fit:
@@ -53,21 +56,28 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
     )
 
 
-def save_fit(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
+def save_fit(
+    found: Fit,
+    label: str,
+    coding: Sequence[Coding],
+    options: dict[str, Any],
+    origin: dict[str, Any],
+    names: Sequence[str],
+) -> None:
     """Keep a fit, with how its columns came from the file, where the options say."""
     from unshuffle.answers.storing import store_model
 
     asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
     columns = {
-        "label": data.label,
+        "label": label,
         "log10": bool(options["log10"]),
-        "coding": [asdict(each) for each in data.design.coding],
+        "coding": [asdict(each) for each in coding],
     }
     store_model(
         options["save"],
         found,
         {**asked, "random_state": options["seed"]},
-        data.design.feature_names,
+        names,
         columns,
         origin,
     )

@@ -26,7 +26,7 @@ _ANSWERS: dict[Any, bool] = {
 }
 
 # From here on neighbouring whole numbers are the same float, so bags would melt together.
-_LARGEST_WHOLE = 2.0**53
+LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     column = table.columns[bag][rows]
     if column.dtype == object:
         return column
-    is_whole = (column == np.floor(column)) & (np.abs(column) < _LARGEST_WHOLE)
+    is_whole = (column == np.floor(column)) & (np.abs(column) < LARGEST_WHOLE)
     if not is_whole.all():
         place = int(np.argmin(is_whole))
         raise InputError(
