@@ -53,7 +53,7 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
     "tempering sampler",
-    "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",

@@ -21,6 +21,7 @@ from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.products import predict_rows
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
+from unshuffle.files.room import check_room
 from unshuffle.handed_over import check_data, check_groups
 from unshuffle.methods import find_block_settings
 from unshuffle.scoring import sorted_r2
@@ -196,6 +197,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         source = as_dask_source(pieces)
         settings = find_block_settings(options, source.n)
         if settings is None:
+            check_room(source.n, source.d + 1, "data of Dask", str(options.method))
             rows, labels, codes = source.gather()
             has_names = hasattr(empty, "columns")
             table = type(empty)(rows, columns=empty.columns) if has_names else rows

@@ -95,6 +95,12 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
     if not is_parquet and not _are_large(paths):
         return None
     if find_block_settings(make_options(options), BLOCKS_ABOVE + 1) is None:
+        if is_parquet and not options["dask"]:
+            from unshuffle.files.parquet_source import open_parquet
+            from unshuffle.files.room import check_room
+
+            table = open_parquet(paths)
+            check_room(table.n, len(table.columns), _name(paths), options["method"])
         return _stay(options, "the method works in memory", "take --method auto and no penalty")
     return _open_parquet(paths, options) if is_parquet else _lay_down(paths, options)
 
