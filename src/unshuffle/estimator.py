@@ -231,7 +231,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if is_dask(X):
-            z = map_rows(X, self.predict)
+            z = map_rows(X, lambda part: np.asarray(self.predict(part)))
             return (z, map_rows(X, self._predict_sd)) if return_std else z
         X = validate_data(self, X, reset=False, dtype=float)
         z = predict_rows(X, self.coef_) + self.intercept_
