@@ -29,13 +29,13 @@ class Costs:
     """Seconds of one thread, measured by ``measure`` (d = 5, 20 bags, 15 dB)."""
 
     # Of a row in all passes together: reading and adding up, label cells, histograms.
-    row: float = 10.3e-6
+    row: float = 11.0e-6
     # Of a row that is made or read again, and of the host beside the passes.
     remake: float = 0.2e-6
-    host: float = 9.0
-    n_passes: int = 153
+    host: float = 12.0
+    n_passes: int = 185
     # Bytes of a total, and seconds to merge two.
-    total_bytes: float = 5.9e6
+    total_bytes: float = 6.3e6
     merge: float = 4e-3
 
 

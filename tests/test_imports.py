@@ -48,7 +48,7 @@ INSIDE = {
     "dual pairings swapping tempering cones designing",
     "core": "options progress threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
-    "problem solution strategy",
+    "problem block_moments solution strategy",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "

@@ -33,10 +33,10 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
 from unshuffle.core.sources import ArraySource, Source, number_bags
+from unshuffle.core.strategy import Strategy
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError, ModelMisfitWarning
 from unshuffle.methods import find_block_settings, solve_bags, solve_source
-from unshuffle.posterior.likelihood import Likelihood
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
@@ -314,13 +314,13 @@ def fit_table(
 def fit_source(
     source: Source,
     options: FitOptions,
-    settings: Likelihood,
+    settings: Strategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    """Fit data in blocks: see `methods.find_block_settings`."""
     solution, first = solve_source(source, options, settings, rng, names, report)
     scales = first.spreads(first.mean)
     if not options.fit_intercept:

@@ -17,6 +17,8 @@ from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
+    add_label_powers,
+    add_monomials,
     evaluate_moments,
     evaluate_tensors,
 )
@@ -50,8 +52,10 @@ __all__ = [
     "SMALL_D",
     "SQUARED",
     "accumulate_tensors",
+    "add_label_powers",
     "add_label_squares",
     "add_moments",
+    "add_monomials",
     "add_to_cells",
     "advance_descent",
     "advance_replicas",
