@@ -43,12 +43,12 @@ ORDER = [
     "__main__",
 ]
 INSIDE = {
-    "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
-    "dual pairings swapping tempering cones designing",
+    "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
+    "moment_losses coupling correction grid permanent likelihood filling histograms scanning "
+    "mixture densities dual pairings swapping tempering cones designing",
     "core": "options progress threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
-    "problem block_moments solution strategy",
+    "problem block_moments block_sorted solution strategy",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,23 +87,15 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
     from unshuffle.files.parquet_source import are_parquet, expand_paths
-    from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
+    from unshuffle.methods import find_block_settings
 
     paths = ["-"] if "-" in options["data"] else expand_paths(options["data"])
-    is_parquet = are_parquet(paths)
-    if options["dask"] and not is_parquet:
+    if are_parquet(paths):
+        return _open_parquet(paths, options)
+    if options["dask"]:
         _stay(options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet")
-    if not is_parquet and not _are_large(paths):
-        return None
-    if find_block_settings(make_options(options), BLOCKS_ABOVE + 1) is None:
-        if is_parquet and not options["dask"]:
-            from unshuffle.files.parquet_source import open_parquet
-            from unshuffle.files.room import check_room
-
-            table = open_parquet(paths)
-            check_room(table.n, len(table.columns), _name(paths), options["method"])
-        return _stay(options, "the method works in memory", "take --method auto and no penalty")
-    return _open_parquet(paths, options) if is_parquet else _lay_down(paths, options)
+    has_blocks = find_block_settings(make_options(options), sys.maxsize) is not None
+    return _lay_down(paths, options) if has_blocks and _are_large(paths) else None
 
 
 def _are_large(paths: list[str]) -> bool:
@@ -115,7 +108,8 @@ def _are_large(paths: list[str]) -> bool:
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
     from unshuffle.files.parquet_source import open_parquet
-    from unshuffle.methods import find_block_settings
+    from unshuffle.files.room import check_room
+    from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     if options["log10"]:
         return _stay(options, "--log10 is given", "write logarithms to the files")
@@ -123,7 +117,11 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
         return _stay(options, "--missing drop is given", "drop rows beforehand")
     table = open_parquet(paths)
     if find_block_settings(make_options(options), table.n) is None:
-        return None  # as few rows as these are one block
+        if table.n <= BLOCKS_ABOVE:
+            return None  # as few rows as these are one block
+        if not options["dask"]:
+            check_room(table.n, len(table.columns), _name(paths), options["method"])
+        return _stay(options, "the method works in memory", "take --method auto and no penalty")
     features = choose_columns(options)
     bag = options["bag"] if options["bag"] in table.columns or len(paths) == 1 else None
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
@@ -161,10 +159,8 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
             laid = lay_down(paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given)
         except UnusualError:
             return None
-    if laid.source.n <= BLOCKS_ABOVE:
-        return None  # few rows of many columns
     size = laid.source.scratch.size / 2**20
-    note = f"read once, and passed over in blocks from a scratch file of {size:.0f} MB"
+    note = f"read in pieces into a scratch file of {size:.0f} MB"
     hint = [] if laid.forgotten is None else [point_out(*laid.forgotten)]
     return Stream(
         laid.source, laid.label, laid.features, laid.bag, _name(paths), len(paths), laid.sha256,
@@ -187,23 +183,29 @@ def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
 
 
 def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
-    """Fit data that are read in blocks, as the options say."""
-    from unshuffle.answers.fit import fit_source
+    """Fit data that are read in blocks, as the options say; few of them in memory."""
+    from unshuffle.answers.fit import fit_source, fit_table
     from unshuffle.core.options import make_rng
+    from unshuffle.files.parquet_source import ParquetSource
+    from unshuffle.files.room import check_room
+    from unshuffle.files.scratch_source import ScratchSource
     from unshuffle.methods import find_block_settings
 
-    asked = make_options(options, stream.source.n)
-    settings = find_block_settings(asked, stream.source.n)
-    assert settings is not None  # or it would not be a stream
+    source = stream.source
+    asked = make_options(options, source.n)
+    settings = find_block_settings(asked, source.n)
     rng, names = make_rng(options["seed"]), stream.features
+    if settings is None:
+        assert isinstance(source, ScratchSource)  # few rows of Parquet are no stream
+        check_room(source.n, source.d + 1, stream.files, options["method"])
+        X, y, codes = source.gather()
+        return fit_table(X, y, codes, asked, rng, names, report)
     if stream.cluster is None:
-        return fit_source(stream.source, asked, settings, rng, names, report)
+        return fit_source(source, asked, settings, rng, names, report)
     from unshuffle.files.dask_cluster import connect
     from unshuffle.files.dask_source import spread_parquet
-    from unshuffle.files.parquet_source import ParquetSource
 
     report("starting Dask", 0.0)
-    assert isinstance(stream.source, ParquetSource)  # or a cluster would be refused
+    assert isinstance(source, ParquetSource)  # or a cluster would be refused
     with connect(stream.cluster, options["jobs"]):
-        source = spread_parquet(stream.source)
-        return fit_source(source, asked, settings, rng, names, report)
+        return fit_source(spread_parquet(source), asked, settings, rng, names, report)

@@ -40,6 +40,8 @@ class MomentBags:
     monomials: moments.Monomials
     tensors: np.ndarray
     label_moments: np.ndarray
+    # The mean square of the labels of each bag.
+    label_squares: np.ndarray
     # Values of label cells, whose weights the statistics know.
     y: np.ndarray
     is_plain: bool = True
@@ -93,7 +95,7 @@ class MomentProblem(Problem):
             return across - 2.0 * target * float(stats.mean @ centre) + target**2
 
         def square_labels(target: float) -> float:
-            square = float(shares @ bags.label_moments[:, 1])
+            square = float(shares @ bags.label_squares)
             return square - 2.0 * target * stats.label_mean + target**2
 
         return moments.find_sphere(stats, self.noise, square_rows, square_labels)
@@ -124,7 +126,7 @@ def take_moments(
         gram=gram,
         label_weights=first.cells.counts / first.n,
     )
-    return MomentBags(statistics, monomials, tensors, powers[:, :degree], cells)
+    return MomentBags(statistics, monomials, tensors, powers[:, :degree], powers[:, 1], cells)
 
 
 def sample_bags(first: FirstPass, scaling: Scaling) -> Bags:

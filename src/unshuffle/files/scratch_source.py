@@ -97,6 +97,16 @@ class ScratchSource(Source):
         numbers = codes if self.numbers is None else codes[self.numbers]
         return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
 
+    def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows, labels and numbers of bags as arrays in memory."""
+        X, y, codes = np.empty((self.n, self.d)), np.empty(self.n), np.empty(self.n, np.int64)
+        row = 0
+        for at, place in enumerate(self.places):
+            block, part = self.block(at), slice(row, row + place.n_rows)
+            X[part], y[part], codes[part] = block.X, block.y, block.codes
+            row += place.n_rows
+        return X, y, codes
+
     def block(self, at: int, needs_rows: bool = True) -> Block:
         """Read a block."""
         place, m = self.places[at], self.places[at].n_rows

@@ -32,6 +32,7 @@ from unshuffle.kernels.scanning import (
     order_by_bag,
     widen_extremes,
 )
+from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_cell, match_sorted_cells
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -70,13 +71,16 @@ __all__ = [
     "evaluate_weighted",
     "exchange_units",
     "fill_counts",
+    "fill_sorted_cells",
     "fill_sums",
+    "find_cell",
     "gram",
     "hash_rows",
     "largest_step_gap",
     "log_likelihood",
     "log_likelihoods",
     "match_histograms",
+    "match_sorted_cells",
     "order_by_bag",
     "place_nodes",
     "share_out",

@@ -88,14 +88,30 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
     """Minimise a problem by descent; very long data compete on a sample first."""
     if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
         return search(make_space(problem, rng), effort, problem.bags.n)
-    thin = problem.with_bags(problem.bags.thin(THIN_TO, rng))
-    rough = search(make_space(thin, rng), effort, thin.bags.n)
-    middle = problem.with_bags(problem.bags.thin(THIN_ABOVE, rng))
-    better = refine(make_space(middle, rng), rough, effort)
+    return solve_thinned(
+        problem, lambda n: problem.with_bags(problem.bags.thin(n, rng)), rng, effort
+    )
+
+
+def solve_thinned(
+    problem: Problem,
+    thin: Callable[[int], Problem],
+    rng: np.random.Generator,
+    effort: Effort,
+    whole: Effort | None = None,
+) -> Solution:
+    """Search on samples of so many rows, and go on from the best on all of them.
+
+    `whole` is the effort on all rows, where it is another.
+    """
+    few = thin(THIN_TO)
+    rough = search(make_space(few, rng), effort, few.bags.n)
+    better = refine(make_space(thin(THIN_ABOVE), rng), rough, effort)
     space = make_space(problem, rng)
     others = _meet_moments(problem, rng, effort)
-    found = refine(space, better, effort, others, LEAST_FINISHED, MOST_FINISHED)
-    return _settle(space, found, effort)
+    whole = whole or effort
+    found = refine(space, better, whole, others, LEAST_FINISHED, MOST_FINISHED)
+    return _settle(space, found, whole)
 
 
 def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
