@@ -88,6 +88,14 @@ def cluster():
         yield started
 
 
+@pytest.mark.parametrize("method", ["sm", "means"])
+def test_moments_of_many_rows_give_the_fit_of_memory(method):
+    frame = as_frame(DATA)
+    one = fit(*columns_of(frame), method=method)
+    other = fit(*columns_of(cut(frame, [20_000, 400, 30_000])), method=method)
+    assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
+
+
 # --- predictions --------------------------------------------------------------
 
 

@@ -278,3 +278,20 @@ def test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model(
     lines[50_000] = lines[50_000].replace("run", "") + ","
     path.write_text("\n".join(["a,b,score,run", *lines]) + "\n")
     assert_one_line(run(asked), capsys.readouterr(), ["data.csv, line 50002", "5 fields", "mend"])
+
+
+@pytest.mark.parametrize("method", ["ls", "sm", "auto"])
+def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
+    method, folder, capsys, monkeypatch
+):
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    asked = ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", method, "--json"]
+    assert run(asked) == 0
+    whole = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    assert run([*asked, "--verbose"]) == 0
+    out, err = capsys.readouterr()
+    pieces = json.loads(out)
+    assert {name for name in whole if whole[name] != pieces[name]} == {"data", "provenance"}
+    assert "read in pieces into a scratch file" in err and "MB of memory" in err
