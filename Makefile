@@ -30,6 +30,7 @@ bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/scale_io.py
 
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
