@@ -9,7 +9,13 @@ import numpy as np
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.block_moments import MomentProblem, as_bags, sample_bags, take_moments
-from unshuffle.core.block_sorted import make_standard, pose_sample, pose_sorted, thin_sample
+from unshuffle.core.block_sorted import (
+    SortedProblem,
+    make_standard,
+    pose_sample,
+    pose_sorted,
+    thin_sample,
+)
 from unshuffle.core.checks import (
     check_noise,
     check_range,
@@ -335,16 +341,8 @@ def _solve_moments(
     penalty = scale_penalty(options, scaling, settings.degree)
     if isinstance(settings, Search | Projection):
         standard = make_standard(first, scaling)
-        problem = pose_sorted(found, standard, loss, penalty, options.fit_intercept)
-        # Points share a pass; its threads are those of the source.
-        alone = replace(effort, n_jobs=None)
-        if isinstance(settings, Projection):
-            return settings.solve(problem, rng, alone)
-
-        def thin(n_rows: int) -> Problem:
-            return pose_sample(problem, thin_sample(first, scaling, n_rows))
-
-        return solve_thinned(problem, thin, rng, effort, alone)
+        posed = pose_sorted(found, standard, loss, penalty, options.fit_intercept)
+        return _solve_sorted(posed, first, scaling, settings, rng, effort)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
     if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2):
@@ -354,6 +352,26 @@ def _solve_moments(
         order = np.argsort(judge.smooth(weights)[0], kind="stable")
         solution = replace(solution, candidates=tuple(solution.candidates[k] for k in order))
     return solution
+
+
+def _solve_sorted(
+    problem: SortedProblem,
+    first: FirstPass,
+    scaling: Scaling,
+    settings: Strategy,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
+    # Points share a pass; its threads are those of the source.
+    alone = replace(effort, n_jobs=None)
+    if isinstance(settings, Projection):
+        return settings.solve(problem, rng, alone)
+
+    def thin(n_rows: int) -> Problem:
+        return pose_sample(problem, thin_sample(first, scaling, n_rows))
+
+    return solve_thinned(problem, thin, rng, effort, alone)
 
 
 def _make_effort(options: FitOptions, report: Report) -> Effort:

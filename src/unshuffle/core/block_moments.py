@@ -162,18 +162,14 @@ def _add_up(
     report: Report,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of monomials and of powers of labels, bag by bag."""
-    scale, n_bags = scaling.scale, len(first.sizes)
-    reach = np.abs(first.column_ends - scaling.centre[:, None]).max(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Slightly less, so that no share exceeds one.
-        factor = np.where((scale > 0) & (reach > 0), (1.0 - 1e-15) / reach, 0.0)
-        largest = np.where(factor > 0, 1.0 / (factor * scale), 0.0)
+    n_bags = len(first.sizes)
+    factor, largest = find_shares(first, scaling)
     label_reach = float(np.abs(first.label_ends - scaling.label_centre).max())
     label_factor = (1.0 - 1e-15) / label_reach if label_reach > 0 else 0.0
     label_largest = 1.0 / (label_factor * scaling.label_scale) if label_factor else 0.0
     unit = float(2 ** (62 - ceil(log2(first.n + 1))))
     centre, label_centre, parents = scaling.centre, scaling.label_centre, monomials.parents
-    n_varying = len(scale)
+    n_varying = len(factor)
 
     def start() -> tuple[np.ndarray, np.ndarray]:
         n_monomials = len(parents)
@@ -194,14 +190,31 @@ def _add_up(
         start, add, merge, report=report, stage="taking moments"
     )
     per = first.sizes[:, None] * unit
-    tensors, powers = sums / per, label_sums / per
+    powers = label_sums / per * label_largest ** np.arange(1, degree + 1)
+    return _grow(sums / per, parents, largest), powers
+
+
+def _grow(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Return means of monomials in standard units from those of shares; columns beyond are ones."""
     tensors[:, 0] = 1.0
     sizes = np.ones(len(parents))
     for b in range(1, len(parents)):
         parent, j = parents[b]
-        sizes[b] = sizes[parent] * (largest[j] if j < n_varying else 1.0)
-        if j >= n_varying:
+        if j >= len(largest):
             tensors[:, b] = tensors[:, parent]
         else:
+            sizes[b] = sizes[parent] * largest[j]
             tensors[:, b] *= sizes[b]
-    return tensors, powers * label_largest ** np.arange(1, degree + 1)
+    return tensors
+
+
+def find_shares(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return factors that make (x − centre) factor at most one, and what one is in standard units.
+
+    Columns without spread have factor zero.
+    """
+    reach = np.abs(first.column_ends - scaling.centre[:, None]).max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Slightly less, so that no share exceeds one.
+        factor = np.where((scaling.scale > 0) & (reach > 0), (1.0 - 1e-15) / reach, 0.0)
+        return factor, np.where(factor > 0, 1.0 / (factor * scaling.scale), 0.0)

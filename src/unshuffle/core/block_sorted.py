@@ -11,7 +11,7 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.core.bags import Bags
-from unshuffle.core.block_moments import MomentBags, MomentProblem, as_bags
+from unshuffle.core.block_moments import MomentBags, MomentProblem, as_bags, find_shares
 from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.labels import Labels, unit_masses
 from unshuffle.core.losses import Loss, Moments, Squared
@@ -47,12 +47,7 @@ class Standard:
 
 def make_standard(first: FirstPass, scaling: Scaling, report: Report = say_nothing) -> Standard:
     """Return what a pass needs to know of the units."""
-    reach = np.abs(first.column_ends - scaling.centre[:, None]).max(axis=1)
-    is_used = (scaling.scale > 0) & (reach > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Slightly less, so that no share exceeds one.
-        factor = np.where(is_used, (1.0 - 1e-15) / reach, 0.0)
-        largest = np.where(is_used, 1.0 / (factor * scaling.scale), 0.0)
+    factor, largest = find_shares(first, scaling)
     cells = first.cells
     return Standard(
         first.source, scaling.centre, factor, largest,
