@@ -17,7 +17,6 @@ from unshuffle.core.labels import Labels, unit_masses
 from unshuffle.core.losses import Loss, Moments, Squared
 from unshuffle.core.penalties import Penalty
 from unshuffle.core.problem import Evaluate, Problem
-from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import Block, Source
@@ -42,10 +41,9 @@ class Standard:
     labels: np.ndarray
     label_masses: np.ndarray
     label_offsets: np.ndarray
-    report: Report
 
 
-def make_standard(first: FirstPass, scaling: Scaling, report: Report = say_nothing) -> Standard:
+def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
     """Return what a pass needs to know of the units."""
     factor, largest = find_shares(first, scaling)
     cells = first.cells
@@ -53,7 +51,7 @@ def make_standard(first: FirstPass, scaling: Scaling, report: Report = say_nothi
         first.source, scaling.centre, factor, largest,
         float(2 ** (62 - ceil(log2(first.n + 1)))),
         cells.moved(scaling.label_centre, scaling.label_scale),
-        cells.counts.astype(float), cells.offsets, report,
+        cells.counts.astype(float), cells.offsets,
     )  # fmt: skip
 
 

@@ -284,8 +284,9 @@ def code_features(
     names: list[str] = []
     coding: list[Coding] = []
     notes: list[str] = []
+    is_whole = len(rows) == table.n_rows
     for name in chosen:
-        column = table.columns[name][rows]
+        column = table.columns[name] if is_whole else table.columns[name][rows]
         if column.dtype != object and name not in categorical:
             blocks.append(column)
             names.append(name)

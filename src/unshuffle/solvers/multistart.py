@@ -110,8 +110,12 @@ def solve_thinned(
     space = make_space(problem, rng)
     others = _meet_moments(problem, rng, effort)
     whole = whole or effort
+    effort.report("descending on all rows", 0.0)
     found = refine(space, better, whole, others, LEAST_FINISHED, MOST_FINISHED)
-    return _settle(space, found, whole)
+    effort.report("descending on all rows", 0.5)
+    settled = _settle(space, found, whole)
+    effort.report("descending on all rows", 1.0)
+    return settled
 
 
 def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
