@@ -51,8 +51,8 @@ INSIDE = {
     "problem block_moments block_sorted solution strategy",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
-    "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
-    "tempering sampler",
+    "trust offsets proposals importance walking estimating exact_answers likelihood blocks "
+    "linkage chains tempering sampler",
     "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
