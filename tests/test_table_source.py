@@ -295,3 +295,27 @@ def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
     pieces = json.loads(out)
     assert {name for name in whole if whole[name] != pieces[name]} == {"data", "provenance"}
     assert "read in pieces into a scratch file" in err and "MB of memory" in err
+
+
+def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, capsys, monkeypatch):
+    path = write("a,kind,y\n" + "".join(f"{k},{'uv'[k % 2]},{2 * k}\n" for k in range(30)))
+    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    asked = ["fit", str(path), "--label", "y", "--method", "ls", "--quiet"]
+    assert run(asked) == 0  # as one table, with a category
+    capsys.readouterr()
+    monkeypatch.setattr("unshuffle.files.room.find_room", lambda: 100)
+    words = ["data.csv", "a column of categories", "--features", "Parquet"]
+    assert_one_line(run(asked), capsys.readouterr(), words)
+
+
+def test_a_file_that_may_not_be_opened_is_named_as_ever(write, capsys, monkeypatch):
+    path = write("a,y\n1,2\n")
+    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("unshuffle.files.table_source.open", refuse, raising=False)
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    asked = ["fit", str(path), "--label", "y", "--quiet"]
+    assert_one_line(run(asked), capsys.readouterr(), ["data.csv", "may not be read"])

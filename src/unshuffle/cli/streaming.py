@@ -142,6 +142,7 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
 
 def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
+    from unshuffle.files.room import check_table_room
     from unshuffle.files.table_source import Asked, lay_down
     from unshuffle.files.text_pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE
@@ -157,7 +158,10 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
     with console.show_progress("reading …", options["quiet"]) as status:
         try:
             laid = lay_down(paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given)
-        except UnusualError:
+        except UnusualError as exc:
+            check_table_room(
+                sum(Path(path).stat().st_size for path in paths), _name(paths), str(exc)
+            )
             return None
     size = laid.source.scratch.size / 2**20
     note = f"read in pieces into a scratch file of {size:.0f} MB"

@@ -24,6 +24,18 @@ def check_room(n: int, n_columns: int, what: str, method: str) -> None:
     )
 
 
+def check_table_room(n_bytes: int, what: str, reason: str) -> None:
+    """Refuse to read files as one table where there is no room for it."""
+    room, needed = find_room(), _COPIES * n_bytes
+    if room is None or needed <= room:
+        return
+    raise InputError(
+        f"{what}: cannot be read in pieces ({reason}), and as one table takes about "
+        f"{needed / 2**30:.1f} GB where {room / 2**30:.1f} GB are free: choose columns of numbers "
+        "by --features, or write the data to Parquet"
+    )
+
+
 def find_room() -> int | None:
     """Return the bytes of memory that are free for this process; None where nothing tells."""
     found = [_free_memory(), _left_in_group()]

@@ -267,10 +267,12 @@ class _Laying:
 def _open(path: str, given: Mapping[str, Any]) -> TextFile | Table:
     """Open a text file, or read any other as a whole."""
     how = {name: value for name, value in given.items() if name != "allow_offset_error"}
-    with open(path, "rb") as file:
-        if file.read(3) == b"FCS":
-            return read_table(path, **given)
-    return open_text(path, **how)
+    try:
+        with open(path, "rb") as file:
+            is_fcs = file.read(3) == b"FCS"
+    except OSError as exc:  # named in the words of whole files
+        raise UnusualError("it cannot be opened") from exc
+    return read_table(path, **given) if is_fcs else open_text(path, **how)
 
 
 def _make_head(file: TextFile) -> Table:
