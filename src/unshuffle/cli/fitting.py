@@ -53,6 +53,7 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
         n_jobs=-1 if n_jobs is None and n > BLOCKS_ABOVE else n_jobs,
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
+        device=options.get("device"),
     )
 
 
