@@ -221,7 +221,8 @@ class _Laying:
         if len(self.digests) > 1:
             digest = hashlib.sha256("".join(self.digests).encode()).hexdigest()
         source = self.writer.finish(max(numbers) + 1, numbers, n_jobs)
-        notes = (*self.notes, *self._describe(head.source))
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        notes = (*self.notes, *self._describe(head.source + more))
         return Laid(
             source, chosen.label, chosen.features, chosen.bag, notes, digest, self.n_read,
             self.forgotten,
