@@ -63,7 +63,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     mislinked : None, float or "estimate", default=None
         None: the order of labels inside a group says nothing. A share from 0 to 1, or "estimate":
         each label stands beside its row, but for this share of them, which were mixed up inside
-        their groups (record linkage). Needs method "auto".
+        their groups (record linkage). Needs method "auto", or "sampler" for few rows.
     device : None, "cpu" or "cuda", default=None
         Where more than 50 000 rows are passed over: on the processor, or on an NVIDIA GPU ("cuda:1"
         for the second of several; needs ``pip install 'unshuffle[gpu]'``). The result is the same
