@@ -42,9 +42,12 @@ corpus: $(STAMP) ## error, coverage and verdicts on real tables (those of UNSHUF
 inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
 	$(BIN)/python benchmarks/inference.py run
 
-docs: $(STAMP) ## the generated page of the commands and the README's picture
+docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/run_pages.py --write
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:
 	rm -rf .venv
@@ -54,6 +57,10 @@ clean:
 
 .venv/.core: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install -q -e '.[report]'
+	touch $@
+
+.venv/.docs: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[docs]'
 	touch $@
 
 $(STAMP): pyproject.toml | .venv/bin/python

@@ -20,14 +20,17 @@ copyright = "The unshuffle developers, BSD-3-Clause"
 version = release = unshuffle.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_ext", "gallery", "**/README.*", "sg_execution_times.rst"]
+html_math_renderer = "mathml"
+default_role = "code"  # single backticks of docstrings
+toc_object_entries_show_parents = "hide"
+exclude_patterns = ["_build", "gallery", "**/README.*", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 # Names of the site's own must resolve. What stays unresolved are words of numpydoc's type lines
@@ -51,20 +54,25 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 html_theme = "pydata_sphinx_theme"
-html_title = f"unshuffle {version}"
+html_title = "unshuffle"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 9,
+    "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
     "pygments_light_style": "default",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"start": [], "will-it-work": [], "glossary": [], "design": [], "reproduction": []}
+# Pages without pages below them need no list of these.
+html_sidebars = {
+    page: [] for page in ("start", "will-it-work", "methods", "glossary", "design", "reproduction")
+}
 html_show_sourcelink = False
 html_copy_source = False
 

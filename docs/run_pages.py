@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = ("start.md", "will-it-work.md", "methods.md", "guides/*.md", "reference/*.md")
+PAGES = ("start.md", "methods.md", "guides/*.md", "reference/*.md")
 WORDS_ONLY, NOTHING = "<!-- numbers not compared -->", "<!-- not compared -->"
 BLOCK = re.compile(
     r"^```(?P<kind>python|bash)\n(?P<code>.*?)^```\n"
@@ -66,7 +66,9 @@ def run_page(page: Path) -> tuple[str, list[Difference]]:
         if shown is None:
             return found[0]
         gap = found["gap"] or ""
-        if (NOTHING in gap and shown.strip()) or agree(printed, shown, has_numbers=WORDS_ONLY not in gap):
+        if (NOTHING in gap and shown.strip()) or agree(
+            printed, shown, has_numbers=WORDS_ONLY not in gap
+        ):
             return found[0]
         differences.append(Difference(page.name, code, shown, printed))
         start, end = (place - found.start() for place in found.span("shown"))
@@ -109,9 +111,7 @@ def run_shell(code: str) -> str:
 def agree(printed: str, shown: str, has_numbers: bool = True) -> bool:
     """Tell whether two outputs have the same words, and numbers as near as they need be."""
     # The rules of tables are as long as their numbers are wide.
-    words, expected = (
-        NUMBER.sub("#", text).replace("─", "").split() for text in (printed, shown)
-    )
+    words, expected = (NUMBER.sub("#", text).replace("─", "").split() for text in (printed, shown))
     if words != expected or not has_numbers:
         return words == expected
     pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)

@@ -105,10 +105,14 @@ def draw_all(folder: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "unshuffle"
+    import matplotlib.pyplot as plt
+
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):
-        draw().savefig(folder / f"{name}.svg", metadata={"Date": None})
+    with matplotlib.rc_context({"svg.hashsalt": "unshuffle"}):
+        for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):
+            figure = draw()
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            plt.close(figure)  # or the gallery would take it for one of its own
 
 
 def draw_corpus():
