@@ -26,7 +26,14 @@ KINDS = {
     "curve": "curved mean",
     "curve_means": "curved, bags that differ",
     "uneven": "noise grows with the label",
+    "uneven_strong": "noise grows strongly",
+    "uneven_normal": "noise grows, normal columns",
+    "skewed": "skewed noise",
+    "two_point": "noise of two values",
     "t3": "heavy tails",
+    "outliers": "outliers",
+    "discrete": "whole-number columns",
+    "correlated": "correlated columns",
     "binary": "binary columns",
 }
 
@@ -164,23 +171,25 @@ def draw_violations():
 
     rows = read_table("violations.md")
     sizes = list(dict.fromkeys((r["n"], r["d"], r["bags"]) for r in rows))
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained", sharey=True)
-    kinds = [kind for kind in KINDS if any(r["kind"] == kind for r in rows)]
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained", sharey=True)
+    kinds = sorted({r["kind"] for r in rows}, key=[*KINDS, *(r["kind"] for r in rows)].index)
     places = np.arange(len(kinds))
     for k, size in enumerate(sizes):
         of = {r["kind"]: r for r in rows if (r["n"], r["d"], r["bags"]) == size}
         label = f"n = {size[0]}, d = {size[1]}, {size[2]} bags"
         marks = {"marker": "os"[k % 2], "color": (BLUE, ORANGE)[k % 2], "ls": "none"}
         at = places + 0.24 * k - 0.12
-        axes[0].plot([100 * float(of[kind]["coverage"]) for kind in kinds], at, **marks)
-        axes[1].plot([100 * float(of[kind]["any"]) for kind in kinds], at, label=label, **marks)
+        for ax, column in ((axes[0], "coverage"), (axes[1], "any")):
+            there = [kind in of for kind in kinds]
+            shares = [100 * float(of[kind][column]) for kind in kinds if kind in of]
+            ax.plot(shares, at[there], label=label, **marks)
     axes[0].axvline(95, color="0.3", lw=0.8, ls=":")
     axes[0].set_xlim(60, 102)
     axes[0].set_xlabel("95 % intervals that hold the truth, %")
     axes[1].set_xlim(-4, 104)
     axes[1].set_xlabel("fits that say the model does not fit, %")
-    axes[1].legend(frameon=False, fontsize=8, loc="center")
-    axes[0].set_yticks(places, [KINDS[kind] for kind in kinds])
+    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[0].set_yticks(places, [KINDS.get(kind, kind) for kind in kinds])
     axes[0].invert_yaxis()
     for ax in axes:
         ax.grid(axis="y", color="0.9")
