@@ -47,6 +47,7 @@ def make_options(options: dict[str, Any]) -> FitOptions:
         n_jobs=options["jobs"],
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
+        device=options.get("device"),
     )
 
 
