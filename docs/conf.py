@@ -113,4 +113,5 @@ def setup(app) -> None:
     """Draw the pictures of the prose pages before anything is read."""
     site_figures.draw_all(HERE / "images" / "generated")
     app.connect("source-read", list_more_guides)
+    app.connect("env-get-outdated", lambda *_: ["guides/index"])
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
