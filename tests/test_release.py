@@ -41,7 +41,9 @@ def test_the_conda_recipe_needs_what_the_wheel_needs():
 
 def test_every_python_that_is_promised_is_tested():
     promised = {
-        each.rsplit(" ", 1)[1] for each in project()["classifiers"] if re.search(r":: 3\.\d+$", each)
+        each.rsplit(" ", 1)[1]
+        for each in project()["classifiers"]
+        if re.search(r":: 3\.\d+$", each)
     }
     workflow = read(".github/workflows/ci.yml")
     listed = re.search(r"python: \[(.*)\]", workflow)[1]
