@@ -30,6 +30,7 @@ bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/scale_io.py
 
 bench-gpu: $(STAMP) ## speed of an NVIDIA GPU beside the processor, up to a thousand million rows
 	$(BIN)/python -m pip install -q -e '.[gpu]'

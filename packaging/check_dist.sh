@@ -26,14 +26,14 @@ for python in "${pythons[@]}"; do
     echo "$python: not here, left out"
     continue
   fi
-  rm -rf "$room/env" "$room/tests"
+  rm -rf "$room/env" "$room/tests" "$room/docs" "$room/examples"
   "$python" -m venv "$room/env"
   strategy=highest
   [ "$resolution" = newest ] || strategy=lowest-direct
   "$room/tools/bin/uv" pip install -q --python "$room/env/bin/python" --resolution "$strategy" \
     "$(echo "$PWD"/dist/*.whl)[test]"
   # Away from the sources, so that the installed package is the one under test.
-  cp -r tests pyproject.toml "$room/"
+  cp -r tests docs examples README.md pyproject.toml "$room/"
   (cd "$room" && env/bin/python -m pytest -q -n auto -m quick -p no:cacheprovider tests)
   "$room/env/bin/unshuffle" --version
   tried=$((tried + 1))

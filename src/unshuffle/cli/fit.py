@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,6 +69,7 @@ _NAME_LENGTH = 16
     help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
     "their bags; 'estimate' finds it.",
 )
+@click.option("--verbose", is_flag=True, help="Say also how long it took, and its peak of memory.")
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option(
     "--dask",
@@ -95,6 +97,14 @@ def fit(**options: Any) -> int:
     """
     if options["device"] not in (None, "cpu") and options["dask"]:
         raise click.UsageError("--device is for this machine, and --dask for others: give one")
+    start = time.perf_counter()
+    code = _fit(options)
+    if options["verbose"]:
+        console.print_messages([console.describe_effort(time.perf_counter() - start)])
+    return code
+
+
+def _fit(options: dict[str, Any]) -> int:
     if options["report"]:
         from unshuffle.answers.report import check_report
 
@@ -121,7 +131,8 @@ def fit(**options: Any) -> int:
     if options["report"]:
         _write_report(found, data, options, origin)
     if options["save"]:
-        save_fit(found, data, options, origin)
+        design = data.design
+        save_fit(found, data.label, design.coding, options, origin, design.feature_names)
     return _judge(found, options)
 
 
@@ -157,6 +168,11 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
             provenance=origin,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
+    if options["save"]:
+        from unshuffle.files import Coding
+
+        coding = [Coding(name) for name in stream.features]
+        save_fit(found, stream.label, coding, options, origin, stream.features)
     return _judge(found, options)
 
 
