@@ -102,16 +102,7 @@ def escape_bars(app, what, name, obj, options, lines) -> None:
     lines[:] = [line if "``" in line else line.replace("|", r"\|") for line in lines]
 
 
-def list_more_guides(app, docname, source) -> None:
-    """Add the pages of docs/ on many rows to the guides, where there are any."""
-    if docname == "guides/index":
-        more = "".join(f"../{path.stem}\n" for path in sorted(HERE.glob("scale*.md")))
-        source[0] = source[0].replace("auditing\n```", f"auditing\n{more}```")
-
-
 def setup(app) -> None:
     """Draw the pictures of the prose pages before anything is read."""
     site_figures.draw_all(HERE / "images" / "generated")
-    app.connect("source-read", list_more_guides)
-    app.connect("env-get-outdated", lambda *_: ["guides/index"])
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
