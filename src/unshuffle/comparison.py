@@ -54,6 +54,8 @@ def compare_methods(
     Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
     rows for them. The other options are those of `ShuffledLinearRegression`.
 
+    Examples
+    --------
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)
     >>> rows = compare_methods(data.X, data.y, data.groups, linked_y=data.linked_y,
