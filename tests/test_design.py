@@ -238,6 +238,8 @@ def test_errors_are_compared_trial_by_trial():
     assert compare_errors(expect([0.1, 0.1, 0.11, 0.9]), steady) == 0
     assert compare_errors(expect([0.2, 0.23, 0.19, 0.25]), steady) == 1
     assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25])) == -1
+    # Of unequal numbers the trials that both have count.
+    assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25, 0.01])) == -1
 
 
 def test_without_a_signal_the_prior_is_used_and_said():

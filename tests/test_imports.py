@@ -2,9 +2,9 @@
 
 import ast
 import doctest
-import enum
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unshuffle
+from unshuffle import design
 
 SOURCE = Path(unshuffle.__file__).parent
 
@@ -195,10 +196,8 @@ def test_unknown_names_are_missing_attributes():
 
 
 def explains_itself(thing):
-    """Tables of names, enums and errors do; so do pictures, which the gallery shows and runs."""
-    if isinstance(thing, dict) or thing.__module__ == "unshuffle.answers.plots":
-        return True
-    return inspect.isclass(thing) and issubclass(thing, enum.Enum | Exception)
+    """The table of methods does; so do pictures, which a page of the reference draws."""
+    return isinstance(thing, dict) or thing.__name__.startswith("plot_")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -220,3 +219,9 @@ def test_every_public_name_shows_a_runnable_example(name):
     module = importlib.import_module(thing.__module__)
     tests = doctest.DocTestFinder(recurse=False).find(thing, name, module)
     assert any(test.examples for test in tests), f"{name} has no example"
+    assert "Examples\n--------\n" in inspect.getdoc(thing), f"{name}: examples without a heading"
+
+
+@pytest.mark.parametrize("name", design.__all__)
+def test_every_name_of_the_design_shows_an_example(name):
+    assert re.search(r"Examples\n--------\n(.*\n)*?>>> ", inspect.getdoc(getattr(design, name)))

@@ -59,6 +59,8 @@ def compare_methods(
     rows for them. The other options are those of `ShuffledLinearRegression`; with `mislinked` the
     mixture comes first, and methods that do not know of links are fitted without.
 
+    Examples
+    --------
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)
     >>> rows = compare_methods(data.X, data.y, data.groups, linked_y=data.linked_y,

@@ -47,6 +47,8 @@ _REMEMBERED_ROWS = 1000
 class Fit:
     """A solution with everything that is to be said of it.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.exponential(size=(60, 1))
     >>> found = fit([Bag(X, rng.permutation(2 * X[:, 0] + 1))], method="ls", rng=1)
@@ -241,6 +243,8 @@ def fit(
     intervals. None means the same individuals where the numbers of rows and labels agree in every
     bag, and separate samples otherwise.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.exponential(size=(200, 2))
     >>> bags = [Bag(X[:100], rng.permutation(X[:100] @ [1.0, 2.0])),

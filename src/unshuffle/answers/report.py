@@ -92,6 +92,8 @@ def write_report(
     `source` names the data, `notes` are sentences on how they were read, `provenance` says
     what repeats the fit.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(200, 2, bags=4, rng=0)

@@ -49,6 +49,12 @@ class Assignment:
 
     `shares` are the parts of the variance that lie between the runs, from the direction they spread
     most to the one they spread least: 0 means that the means say nothing in that direction.
+
+    Examples
+    --------
+    >>> found = judge_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> found.n_runs, found.sizes.tolist(), found.shares.round(6).tolist()
+    (2, [2, 2], [0.2])
     """
 
     runs: np.ndarray
@@ -93,6 +99,8 @@ def assign_runs(
         beside those of the features: then the runs differ in their spreads, which tell of weights
         for which there are too few means.
 
+    Examples
+    --------
     >>> X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
     >>> found = assign_runs(X, 2, rng=0)
     >>> len(set(found.runs[:3].tolist())), found.sizes.tolist(), found.shares.round(2).tolist()
@@ -123,6 +131,8 @@ def assign_runs(
 def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
     """Return the assignment that these runs are, with its value.
 
+    Examples
+    --------
     >>> judge_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
     [0.8]
     """
@@ -146,6 +156,8 @@ def choose_spread(X: Any, runs: int) -> float:
 
     With two runs the spreads decide almost alone, with three or four they count beside the means.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
     >>> choose_spread(X, 2), choose_spread(X, 4), choose_spread(X, 8)
     (40.0, 2.0, 0.0)

@@ -56,20 +56,25 @@ def _compare_one(designed: Expectation, random: Sequence[Expectation]) -> str:
         [each.n_runs for each in random], [each.error for each in random], designed.error
     )
     if worth is None:
-        return f"{runs} do more than {random[-1].n_runs} random runs do {errors}"
+        # Beyond the last number simulated, or by chance.
+        most = random[-1]
+        more = "more than" if compare_errors(designed, most) < 0 else "what"
+        return f"{runs} do {more} {most.n_runs} random runs do {errors}"
     return f"{runs} do what {max(round(worth), same.n_runs)} random runs do {errors}"
 
 
 def compare_errors(one: Expectation, other: Expectation) -> int:
     """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
 
-    Trial by trial and by logarithms, since a few errors of a long tail decide a mean; but the mean
+    Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean; but the mean
     must say the same.
     """
-    ratios = np.log(np.maximum(one.errors, _LEAST_ERROR) / np.maximum(other.errors, _LEAST_ERROR))
-    doubt = float(ratios.std(ddof=1)) / np.sqrt(len(ratios))
+    n_shared = min(one.trials, other.trials)
+    errors, others = one.errors[:n_shared], other.errors[:n_shared]
+    ratios = np.log(np.maximum(errors, _LEAST_ERROR) / np.maximum(others, _LEAST_ERROR))
+    doubt = float(ratios.std(ddof=1)) / np.sqrt(n_shared)
     gap = float(ratios.mean())
-    if abs(gap) <= _CLEAR * doubt or gap * (one.error - other.error) < 0:
+    if abs(gap) <= _CLEAR * doubt or gap * float(errors.mean() - others.mean()) < 0:
         return 0
     return 1 if gap > 0 else -1
 

@@ -128,8 +128,8 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
     """Fill the log-likelihoods of many laws, whose predictions are the rows of z (changed).
 
     Predictions and labels are centred in each bag. As `log_likelihood`, for a whole batch and to a
-    tolerance in nats that may be coarser. A value that is surely below its floor is told only as a
-    bound from above: far from any fit the scaling is slowest.
+    tolerance in nats that may be coarser. A value that is surely below its floor is told as -inf:
+    far from any fit the scaling is slowest, and a bound would be no value at another power.
     """
     n, n_bags = labels.size, offsets.size - 1
     y, slopes = np.empty(n), np.empty(n)
@@ -143,7 +143,9 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
         for r in range(n_bags):
             lo, hi = offsets[r], offsets[r + 1]
             value += _bound_bag(z[k, lo:hi], y[lo:hi])
-        if value >= floors[k]:
+        if value < floors[k]:
+            value = -np.inf
+        else:
             value = base
             for r in range(n_bags):
                 lo, hi = offsets[r], offsets[r + 1]
