@@ -66,8 +66,8 @@ def _compare_one(designed: Expectation, random: Sequence[Expectation]) -> str:
 def compare_errors(one: Expectation, other: Expectation) -> int:
     """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
 
-    Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean; but the mean
-    must say the same.
+    Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean;
+    but the mean must say the same.
     """
     n_shared = min(one.trials, other.trials)
     errors, others = one.errors[:n_shared], other.errors[:n_shared]
