@@ -58,7 +58,7 @@ INSIDE = {
     "dask_cluster new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
-    "answers": "limits known verdict prediction summary matching fit storing plots report",
+    "answers": "limits known verdict prediction summary matching result fit storing drawing bag_views plots bag_plots report_parts report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",

@@ -27,13 +27,18 @@ _RIVALS = "Competing answers (posterior share, weights in the order above):"
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One weight: name, estimate, interval and what is known of it (None without intervals)."""
+    """One weight: name, estimate, interval and what is known of it (None without intervals).
+
+    `standardised` is the estimate times the sd of its column: in units of the label, and fit to be
+    compared with that of other columns. The intercept has none.
+    """
 
     name: str
     estimate: float
     low: float | None
     high: float | None
     known: str | None = None
+    standardised: float | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,13 @@ class Summary:
         intercept stands apart from the coefficients: a feature may have its name.
         """
         entries = [
-            {"estimate": row.estimate, "low": row.low, "high": row.high, "known": row.known}
+            {
+                "estimate": row.estimate,
+                "low": row.low,
+                "high": row.high,
+                "known": row.known,
+                "standardised": row.standardised,
+            }
             for row in self.rows
         ]
         names = [row.name for row in self.rows[: self.d]]
@@ -228,7 +239,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
     )
     return Summary(
         verdict=make_verdict(solution, identified, facts),
-        rows=_make_rows(solution, facts.names, level),
+        rows=_make_rows(solution, facts, level),
         level=level,
         noise=facts.noise,
         method=facts.method,
@@ -266,18 +277,21 @@ def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
     return {"certified": proof.is_complete, **found}
 
 
-def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:
+def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryRow, ...]:
     """Return the table's rows, without an interval where there is none or it has no ends."""
-    unsure = solution.uncertainty
+    unsure, names = solution.uncertainty, facts.names
+    scales = [*facts.scales.tolist(), *[None] * (len(names) - len(facts.scales))]
     ends = np.full((len(names), 2), np.inf)
     if unsure is not None and unsure.has_interval:
         ends = unsure.interval(level)
     found = []
-    for name, w, (low, high), known in zip(
-        names, solution.weights.tolist(), ends.tolist(), judge_weights(solution), strict=True
+    weights, judged = solution.weights.tolist(), judge_weights(solution)
+    for name, w, (low, high), known, scale in zip(
+        names, weights, ends.tolist(), judged, scales, strict=True
     ):
         pair = (low, high) if np.isfinite([low, high]).all() else (None, None)
-        found.append(SummaryRow(name, w, pair[0], pair[1], known))
+        standardised = None if scale is None else w * scale
+        found.append(SummaryRow(name, w, pair[0], pair[1], known, standardised))
     return tuple(found)
 
 

@@ -138,7 +138,7 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
     n, n_bags = labels.size, offsets.size - 1
     y, slopes = np.empty(n), np.empty(n)
     # A constant would have everything below compiled once more for it.
-    wants_slopes = n < 0
+    wants = n < 0
     for k in range(z.shape[0]):
         sigma = exp(log_sigmas[k])
         base = -(n - n_bags) * log_sigmas[k]
@@ -153,5 +153,5 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
             value = base
             for r in range(n_bags):
                 lo, hi = offsets[r], offsets[r + 1]
-                value += _match_bag(z[k, lo:hi], y[lo:hi], wants_slopes, tolerance, slopes[lo:hi])[0]
+                value += _match_bag(z[k, lo:hi], y[lo:hi], wants, tolerance, slopes[lo:hi])[0]
         values[k] = value
