@@ -1,5 +1,6 @@
 """Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
+from unshuffle.core.solution import OffsetLaw
 from unshuffle.errors import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -15,7 +17,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from unshuffle.answers import plots  # noqa: E402
+from unshuffle.answers import bag_plots, drawing, plots  # noqa: E402
 
 
 class Expectation:
@@ -60,11 +62,30 @@ def close_figures():
     pyplot.close("all")
 
 
+def offset(model):
+    """Return the fit as if its bags had been seen to be offset."""
+    found = model.result_
+    solution = dataclasses.replace(found.solution, offsets=OffsetLaw(0.9, 0.3))
+    return dataclasses.replace(found, solution=solution)
+
+
 def draw_all(model, data, make_ax):
     search = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
     return {
         "coefficients": plots.plot_coefficients(model, ax=make_ax()),
-        "sorted": plots.plot_sorted(model, data.X, data.y, data.groups, ax=make_ax()),
+        "noise": plots.plot_noise(model, ax=make_ax()),
+        **{
+            name: getattr(bag_plots, f"plot_{name}")(
+                model, data.X, data.y, data.groups, ax=make_ax()
+            )
+            for name in ("sorted", "bag_means", "places", "bags")
+        },
+        "offsets": bag_plots.plot_offsets(
+            offset(model), data.X, data.y, data.groups, ax=make_ax()
+        ),
+        "predictions": bag_plots.plot_predictions(
+            model, model.match(data.X, data.y, data.groups), data.X, ax=make_ax()
+        ),
         "starts": plots.plot_starts(search, ax=make_ax()),
         "candidates": plots.plot_candidates(search, ax=make_ax()),
         "posterior": plots.plot_posterior(model, ax=make_ax()),
@@ -98,13 +119,13 @@ def test_every_plot_makes_axes_of_its_own(fitted):
 def test_every_plot_is_public():
     import unshuffle
 
-    names = {name for name in dir(plots) if name.startswith("plot_")}
+    names = {name for name in (*dir(plots), *dir(bag_plots)) if name.startswith("plot_")}
     assert names <= set(unshuffle.__all__)
 
 
 def test_axes_are_labelled(fitted):
     for name, ax in draw_all(*fitted, lambda: None).items():
-        if name != "posterior":  # its panes carry the names
+        if name not in ("posterior", "bags"):  # their panes carry the names
             assert ax.get_xlabel()
 
 
@@ -137,18 +158,18 @@ def test_what_is_not_there_is_said_in_words(fitted):
 
 def test_colours_differ_also_without_hue():
     """Neighbours in the palette differ in lightness or are told apart by their markers."""
-    assert len(set(plots.PALETTE)) == len(plots.PALETTE)
-    assert len(set(plots.MARKERS)) == len(plots.MARKERS) >= len(plots.PALETTE)
+    assert len(set(drawing.PALETTE)) == len(drawing.PALETTE)
+    assert len(set(drawing.MARKERS)) == len(drawing.MARKERS) >= len(drawing.PALETTE)
 
 
 def test_long_data_are_thinned():
-    share, values = plots._curve(np.random.default_rng(0).normal(size=100_000))
+    share, values = drawing.curve(np.random.default_rng(0).normal(size=100_000))
     assert len(share) == len(values) <= 200
     assert (np.diff(values) >= 0).all() and share[0] == 0 and share[-1] == 1
 
 
 def test_predictions_are_spread_like_labels():
     z = np.zeros(1000)
-    assert np.std(plots._spread(z, 0.5)) == pytest.approx(0.5, rel=0.02)
-    assert len(plots._spread(z, 0.5)) == 1000
-    assert plots._spread(z, None) is z
+    assert np.std(drawing.spread(z, 0.5)) == pytest.approx(0.5, rel=0.02)
+    assert len(drawing.spread(z, 0.5)) == 1000
+    assert drawing.spread(z, None) is z

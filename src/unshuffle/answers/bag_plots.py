@@ -26,6 +26,7 @@ from unshuffle.answers.drawing import (
     name_label,
     plain,
     prepare,
+    space_pane_ticks,
     space_ticks,
     spread,
     thin,
@@ -200,7 +201,7 @@ def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax:
         tops.append(_draw_panel(pane, found, view, edges))
         pane.set_title(plain(f"bag {view.name}" if len(views) > 1 else view.name), fontsize=9.5)
         pane.set_xlim(edges[0], edges[-1])
-        space_ticks(pane, 3, 3)
+        space_pane_ticks(pane)
         pane.set_yticks([])
         pane.spines["left"].set_visible(False)
         is_last = place + n_columns >= len(shown)

@@ -45,6 +45,24 @@ def space_ticks(ax: Any, n_x: int = _N_TICKS, n_y: int = _N_TICKS) -> None:
             axis.set_major_locator(ticker.MaxNLocator(n_ticks, steps=[1, 2, 2.5, 5, 10]))
 
 
+def space_pane_ticks(pane: Any) -> None:
+    """Leave two or three ticks of a small pane, none near an end: the next pane begins there."""
+    ticker = import_extra("matplotlib.ticker", "plots", "drawing")
+    for axis, (low, high) in ((pane.xaxis, pane.get_xlim()), (pane.yaxis, pane.get_ylim())):
+        for n_ticks in (4, 6, 9):
+            ticks = ticker.MaxNLocator(n_ticks).tick_values(low, high)
+            room = 0.15 * (high - low)
+            inner = ticks[(ticks >= low + room) & (ticks <= high - room)]
+            if len(inner):
+                break
+        longest = max(len(f"{tick:.6g}") for tick in inner)
+        if longest > 4:  # the outer two, or one where they are close
+            inner = inner[:: max(len(inner) - 1, 1)]
+            if inner[-1] - inner[0] < 0.065 * longest * (high - low):
+                inner = inner[:1]
+        axis.set_ticks(inner)
+
+
 def row_height(n_rows: int) -> float:
     """Return the height of a picture with so many named rows."""
     return 0.9 + 0.28 * max(n_rows, 2)

@@ -21,6 +21,7 @@ from unshuffle.answers.drawing import (
     curve,
     draw_interval,
     name_label,
+    space_pane_ticks,
     space_ticks,
 )
 from unshuffle.answers.drawing import name_rows as _name_rows
@@ -170,7 +171,7 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
                 pane.hist(draws[:, column], bins=24, range=limits[j], color=BLUE, alpha=0.5,
                           histtype="stepfilled")  # fmt: skip
             else:
-                pane.plot(draws[:, column], draws[:, row], ".", color=BLUE, ms=3, alpha=0.4, mew=0)
+                pane.plot(draws[:, column], draws[:, row], ".", color=BLUE, ms=3, alpha=0.5, mew=0)
                 pane.axhline(found.coef[row], color=ORANGE, lw=1, ls="--", zorder=3)
                 pane.set_ylim(limits[i])
             pane.set_xlim(limits[j])
@@ -180,7 +181,7 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
 
 def _name_pane(pane: Any, names: Sequence[str], i: int, j: int) -> None:
     """Write names and few ticks at the outer panes of a grid, and nothing between them."""
-    space_ticks(pane, 3, 3)
+    space_pane_ticks(pane)
     pane.tick_params(labelsize=8.5)
     if i == len(names) - 1:
         pane.set_xlabel(names[j], fontsize=10)

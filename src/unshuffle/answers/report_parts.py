@@ -101,9 +101,9 @@ def _draw_weights(found: Fit, level: float, label: str | None) -> Picture:
         "The weights",
         partial(plots.plot_coefficients, found, level=level, standardised=True, label=label),
         (7.0, drawing.row_height(d)),
-        f"Estimates (dots) of {d} weights"
+        ("Estimate (dot) of the weight" if d == 1 else f"Estimates (dots) of {d} weights")
         + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
-        + ", times the sd of their columns so that they can be compared; the line marks zero. "
+        + ", times the sd of the column so that weights can be compared; the line marks zero. "
         + ("A hollow dot has no known sign. " if has_intervals else "")
         + "The intercept is in the table.",
     )
@@ -112,9 +112,7 @@ def _draw_weights(found: Fit, level: float, label: str | None) -> Picture:
 def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Picture]:
     """Draw labels beside what is predicted for them, bag by bag and in all."""
     n_bags = len(views)
-    law = (
-        "the law that the model predicts (line)" if found.noise else "the predictions (outline)"
-    )
+    law = "the law that the model predicts (line)" if found.noise else "the predictions (outline)"
     which = (
         f"The {bag_plots.SHOWN_PANELS} largest of {n_bags} bags"
         if n_bags > bag_plots.SHOWN_PANELS
@@ -170,14 +168,14 @@ def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Pictur
     )
 
 
-def _draw_noise(
-    found: Fit, views: list[BagView], level: float, label: str | None
-) -> list[Picture]:
+def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Picture]:
     """Draw the posterior of the noise, and of offsets where they are worth it."""
     pictures = []
     posterior, law = found.posterior, found.offsets
-    if posterior is not None and posterior.has_noise and posterior.sigma.min() < (
-        posterior.sigma.max()
+    if (
+        posterior is not None
+        and posterior.has_noise
+        and posterior.sigma.min() < (posterior.sigma.max())
     ):
         pictures.append(
             draw_picture(
@@ -220,13 +218,21 @@ def _draw_posterior(found: Fit) -> Picture:
         "all weights" if len(chosen) == d else f"the weights known least ({list_names(names, d)})"
     )
     n_shown = len(chosen)
-    pairs = ": each alone on the diagonal, in pairs below" if n_shown > 1 else ""
+    if n_shown == 1:
+        return draw_picture(
+            "What is known of a weight",
+            partial(plots.plot_posterior, found, features=chosen),
+            (5.5, 2.8),
+            f"Posterior of the weight of {names[0]}; the dashed line is the estimate. Separate "
+            "hills are separate answers.",
+        )
     return draw_picture(
         "Which weights hang together",
         partial(plots.plot_posterior, found, features=chosen),
-        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5) if n_shown > 1 else (4.5, 2.6),
-        f"Posterior of {which}{pairs}; dashed lines are the estimate. A slanted cloud means that "
-        "one weight can make up for another; separate clouds are separate answers.",
+        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
+        f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
+        "estimate. A slanted cloud means that one weight can make up for another; separate clouds "
+        "are separate answers.",
     )
 
 

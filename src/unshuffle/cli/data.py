@@ -33,6 +33,12 @@ class Data:
     truth: np.ndarray | None = None
     # What may have been forgotten, in a sentence.
     hint: str | None = None
+    has_logs: bool = False
+
+    @property
+    def shown_label(self) -> str:
+        """The name of what is fitted: the label, or its logarithm."""
+        return f"log10 {self.label}" if self.has_logs else self.label
 
     @property
     def n_bags(self) -> int:
@@ -102,7 +108,9 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     linked = None if truth is None else _find_linked(table, truth, design)
     name = table.find(label)
     hint = _point_out_bag(table, bag, [name, truth, options["weight"], *options["features"]])
-    return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked, hint)
+    return Data(
+        design, table.source, table.sha256, name, bag, table.n_rows, linked, hint, options["log10"]
+    )
 
 
 def _load_two(options: dict[str, Any], truth: str | None) -> Data:
@@ -142,7 +150,9 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     # Bags must be named in both files.
     alone = [name for name in rows.names if name not in labels.columns]
     hint = _point_out_bag(rows, bag, [*alone, weight, *options["features"]])
-    return Data(design, source, digest, label, bag, rows.n_rows, hint=hint)
+    return Data(
+        design, source, digest, label, bag, rows.n_rows, hint=hint, has_logs=options["log10"]
+    )
 
 
 def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:

@@ -123,6 +123,7 @@ def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> 
             design.X,
             design.y,
             design.groups,
+            label=data.label,
             source=data.source,
             notes=[*data.describe(), *_introduce()],
             provenance=origin,

@@ -142,8 +142,8 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
 
         notes = stream.describe()
         path = write_report(
-            found, options["report"], level=options["level"], source=stream.files, notes=notes,
-            provenance=origin,
+            found, options["report"], level=options["level"], label=options["label"],
+            source=stream.files, notes=notes, provenance=origin,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
     return _judge(found, options)
@@ -162,6 +162,8 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
             *((design.X, design.y, design.groups) if is_plain else ()),
             bags=None if is_plain else join_design(design),
             level=options["level"],
+            label=data.shown_label,
+            base_levels=design.base_levels,
             source=data.source,
             notes=data.describe(),
             provenance=origin,
