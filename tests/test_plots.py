@@ -80,9 +80,7 @@ def draw_all(model, data, make_ax):
             )
             for name in ("sorted", "bag_means", "places", "bags")
         },
-        "offsets": bag_plots.plot_offsets(
-            offset(model), data.X, data.y, data.groups, ax=make_ax()
-        ),
+        "offsets": bag_plots.plot_offsets(offset(model), data.X, data.y, data.groups, ax=make_ax()),
         "predictions": bag_plots.plot_predictions(
             model, model.match(data.X, data.y, data.groups), data.X, ax=make_ax()
         ),

@@ -17,7 +17,7 @@ from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.pairing import Permutation
-from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.progress import Report, make_report, say_nothing, watch_compiling
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Solution
 from unshuffle.core.sources import ArraySource, Source, number_bags
@@ -35,6 +35,7 @@ def fit(
     *,
     same_individuals: bool | None = None,
     rng: np.random.Generator | int | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> Fit:
     """Fit separate bags; the other options are those of `ShuffledLinearRegression`.
@@ -57,7 +58,8 @@ def fit(
         # The edges and counts of a histogram were checked when it was made.
         y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
         check_values(bag.X, y, place=f"bag {r}, ")
-    found = fit_bags(joined, FitOptions(**options), make_rng(rng))
+    report = make_report(verbose)
+    found = fit_bags(joined, FitOptions(**options), make_rng(rng), report=report)
     warn_once(found, stacklevel=2)
     return found
 
@@ -92,7 +94,8 @@ def fit_bags(
     mark = fingerprint(bags) if facts.n <= _REMEMBERED_ROWS else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
-    solution, method = solve_bags(data.pop(), options, rng, names, report)
+    with watch_compiling(report):
+        solution, method = solve_bags(data.pop(), options, rng, names, report)
     has_tables = "match_probabilities" in solution.stats
     return _gather(solution, facts, method, options, mark if has_tables else None)
 
@@ -129,7 +132,8 @@ def fit_source(
     sources: Sequence[str] | None = None,
 ) -> Fit:
     """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
-    solution, first = solve_source(source, options, settings, rng, names, report)
+    with watch_compiling(report):
+        solution, first = solve_source(source, options, settings, rng, names, report)
     scales = first.spreads(first.mean)
     if not options.fit_intercept:
         is_flat = scales == 0

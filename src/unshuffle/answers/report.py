@@ -125,7 +125,7 @@ def _render(
     return fill_template(
         "report.html",
         summary=summary,
-        headline=_headline(found),
+        headline=summary.headline,
         has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
         rows=summary.rows,
@@ -184,24 +184,6 @@ def fill_template(name: str, **content: Any) -> str:
     style = (folder / "page.css").read_text(encoding="utf-8")
     page: str = template.render(style=style, **content)
     return page
-
-
-def _headline(found: Fit) -> tuple[str, str]:
-    """Return the verdict in a few words, and the class of its colour.
-
-    Good is only what is identified by a model that was seen to fit.
-    """
-    identified, fits = found.identified, found.model_fits
-    if identified is None:
-        return "Not judged", "unknown"
-    is_thin = found.posterior is not None and found.posterior.is_thin
-    words = "Identified" if identified else "Not established" if is_thin else "Not identified"
-    if fits is False:
-        joint = "but" if identified else "and"
-        return f"{words}, {joint} the model does not fit", "doubtful"
-    if not identified:
-        return words, "doubtful"
-    return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
 
 
 def _describe_method(found: Fit) -> list[tuple[str, str]]:

@@ -171,6 +171,9 @@ class Fit:
         """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
         return summarise(self.solution, self.facts, check_level(level))
 
+    def _repr_html_(self) -> str:
+        return self.summary().to_card()
+
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return X w + b for each row."""
         return predict_rows(X, self.coef) + self.intercept

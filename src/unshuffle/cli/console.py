@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Without a terminal there is no width to ask for, and what is piped should not change with it.
+# Without a terminal and without COLUMNS there is no width to ask for.
 PIPED_WIDTH = 100
+# Narrower no table can be read.
+_LEAST_WIDTH = 20
 # Sentences may hold names from a file: control characters are escaped, and nothing is endless.
 _LONGEST = 5000
 _LONGEST_CELL = 100
@@ -28,16 +30,22 @@ def make_console(stream: TextIO) -> Console:
     from rich.console import Console
 
     is_terminal = stream.isatty()
+    columns = os.environ.get("COLUMNS", "")
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
     return Console(
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
-        width=None if is_terminal else PIPED_WIDTH,
+        width=None if is_terminal else _piped_width(columns),
         markup=False,
         emoji=False,
         highlight=False,
     )
+
+
+def _piped_width(columns: str) -> int:
+    """Return the width of tables in a pipe: COLUMNS where it is set, or a fixed one."""
+    return int(columns) if columns.isdigit() and int(columns) >= _LEAST_WIDTH else PIPED_WIDTH
 
 
 def print_result(*parts: Any) -> None:
@@ -82,21 +90,36 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
 
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:
-    """Show on stderr that work is going on, where stderr is a terminal."""
+    """Show on stderr how far work is, where stderr is a terminal; `reporter` tells it."""
     console = make_console(sys.stderr)
     if quiet or not console.is_terminal:
         return nullcontext()
-    return console.status(shorten(text))
+    from unshuffle.cli.progress import Display
+
+    return Display(console, text)
 
 
-def reporter(status: Any) -> Callable[[str, float], None]:
-    """Return what tells the status of `show_progress`, where there is one, how far work is."""
+def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]:
+    """Return what tells the display of `show_progress`, where there is one, how far work is.
+
+    With `verbose` every stage is a line on stderr as well, also without a terminal.
+    """
+    from unshuffle.core.progress import Lines, say_nothing
+
+    if not verbose:
+        return say_nothing if status is None else status.report
+    lines = Lines(_write_line)
 
     def report(stage: str, share: float) -> None:
+        lines(stage, share)
         if status is not None:
-            status.update(f"{stage} … {share:.0%}")
+            status.report(stage, share)
 
     return report
+
+
+def _write_line(text: str) -> None:
+    print_messages([text.rstrip()])
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> Table:

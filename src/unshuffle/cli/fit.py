@@ -42,10 +42,8 @@ Examples:
   unshuffle fit registers.csv --label income --bag village --mislinked estimate
   unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786"""
 
-# More columns of competing answers are in --json and in the report.
-_SHOWN_WEIGHTS = 6
 # A column as wide as its name would leave no room for others.
-_NAME_LENGTH = 16
+_NAME_LENGTH = 30
 
 
 @click.command(epilog=_EPILOG)
@@ -73,6 +71,7 @@ _NAME_LENGTH = 16
     help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
     "'local', processes of this machine; the digits stay the same.",
 )
+@click.option("--verbose", is_flag=True, help="Tell the stages of the fit on stderr, a line each.")
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
@@ -84,6 +83,8 @@ def fit(**options: Any) -> int:
     their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
     open one.
     """
+    if options["verbose"] and options["quiet"]:
+        raise click.UsageError("give --verbose or --quiet, not both")
     if options["report"]:
         from unshuffle.answers.report import check_report
 
@@ -99,8 +100,8 @@ def fit(**options: Any) -> int:
     few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"
     said = [*data.describe(), *([few] if options["dask"] else [])]
     console.print_messages(said, options["quiet"])
-    with console.show_progress("fitting …", options["quiet"]):
-        found = fit_data(data, options)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        found = fit_data(data, options, console.reporter(status, options["verbose"]))
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
@@ -124,13 +125,8 @@ def _judge(found: Fit, options: dict[str, Any]) -> int:
 def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     """Fit data that are read in blocks; a report shows the fit without the rows."""
     console.print_messages(stream.describe(), options["quiet"])
-    with console.show_progress("fitting …", options["quiet"]) as status:
-
-        def report(stage: str, share: float) -> None:
-            if status is not None:
-                status.update(f"{stage} … {share:.0%}")
-
-        found = fit_stream(stream, options, report)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        found = fit_stream(stream, options, console.reporter(status, options["verbose"]))
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], stream.sha256)
     if options["as_object"]:
@@ -237,24 +233,21 @@ def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
 
 
 def _candidate_table(found: Fit) -> Any:
+    """Return weights down and answers across: at most five columns, however many weights."""
     names, candidates = found.facts.names, found.competing
-    shown = _choose_shown(found)
     has_shares = any(c.share is not None for c in candidates)
+    counted = (
+        ["share", *(f"{c.share or 0.0:.1%}" for c in candidates)]
+        if has_shares
+        else ["starts", *(str(c.n_starts) for c in candidates)]
+    )
     rows = [
-        [
-            str(place),
-            f"{c.share or 0.0:.1%}" if has_shares else str(c.n_starts),
-            show_number(c.value),
-            *(show_number(c.weights[j]) for j in shown),
-        ]
-        for place, c in enumerate(candidates, start=1)
+        counted,
+        ["value", *(show_number(c.value) for c in candidates)],
+        *(
+            [shorten(name, _NAME_LENGTH), *(show_number(c.weights[j]) for c in candidates)]
+            for j, name in enumerate(names)
+        ),
     ]
-    heads = [shorten(names[j], _NAME_LENGTH) for j in shown]
-    count = "share" if has_shares else "starts"
-    return console.make_table(["#", count, "value", *heads], rows, n_text=0)
-
-
-def _choose_shown(found: Fit) -> list[int]:
-    """Return the weights that a line has room for: those known least, then the first."""
-    first = [j for j in range(len(found.facts.names)) if j not in found.doubtful]
-    return sorted([*found.doubtful, *first][:_SHOWN_WEIGHTS])
+    heads = [str(place) for place in range(1, len(candidates) + 1)]
+    return console.make_table(["", *heads], rows)
