@@ -53,7 +53,7 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
     "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
     "tempering sampler",
-    "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster new_rows samples",
     "design": "sizes assignment simulation words plan",
@@ -63,8 +63,8 @@ INSIDE = {
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app progress console completion options data datasets simulate fitting streaming fit "
-    "compare match predict plan audit demo",
+    "cli": "wording app progress console completion options data datasets simulate fitting "
+    "streaming fit compare match predict plan audit demo",
 }
 PLACES = {
     (package, name): place

@@ -153,7 +153,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels; their order inside a group carries no information.
         groups : sequence of n hashable labels, optional
-            The bag of each row and of each label; None means one bag.
+            The bag of each row and of each label; None means one bag. The column itself, not its
+            name: ``fit(frame.drop(columns=["pool", "y"]), frame["y"], groups=frame["pool"])``.
         anchors : sequence, optional
             Pairs that are known: True for each row whose label stands beside it in `y`, or the
             numbers of these rows, or for each row the place of its label in `y` (-1 where it is

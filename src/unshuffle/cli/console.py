@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
+from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def print_result(*parts: Any) -> None:
     for part in parts:
         if isinstance(part, str):
             # Unlike a table, a sentence can be wrapped by whoever reads the pipe.
-            console.print(shorten(part, _LONGEST), soft_wrap=not console.is_terminal)
+            console.print(shorten(speak(part), _LONGEST), soft_wrap=not console.is_terminal)
         else:
             console.print(part)
 
@@ -86,7 +87,7 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
     sys.stdout.flush()
     console = make_console(sys.stderr)
     for line in lines:
-        console.print(shorten(line, _LONGEST), soft_wrap=True, style="dim")
+        console.print(shorten(speak(line), _LONGEST), soft_wrap=True, style="dim")
 
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:

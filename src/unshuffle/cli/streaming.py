@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unshuffle.cli.data import choose_columns, count
+from unshuffle.cli.data import choose_features, count
 from unshuffle.cli.fitting import make_options
 from unshuffle.errors import quote, shorten
 
@@ -97,8 +97,8 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
         return _stay(options, "the method works in memory", "take --method auto and no penalty")
     if find_block_settings(asked, table.n) is None:
         return None  # as few rows as these are one block
-    features = choose_columns(options)
     bag = options["bag"] if options["bag"] in table.columns or len(paths) == 1 else None
+    features = choose_features(options, list(table.columns), paths[0], bag)
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
