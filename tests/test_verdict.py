@@ -227,7 +227,7 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
     summary = model.summary()
     assert summary.verdict[0].startswith("The data identify the weights of the columns that vary:")
     entry = json.loads(json.dumps(summary.to_dict(), allow_nan=False))["coefficients"]["batch"]
-    assert entry == {"estimate": 0.0, "low": None, "high": None, "known": "no", "standardised": 0.0}
+    assert entry == {"estimate": 0.0, "low": None, "high": None, "known": "no"}
     assert "batch & 0 & – & – & no" in summary.to_latex()
     assert summary.to_frame().loc["batch", ["low", "high"]].isna().all()
     assert (

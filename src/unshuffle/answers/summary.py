@@ -157,13 +157,7 @@ class Summary:
         intercept stands apart from the coefficients: a feature may have its name.
         """
         entries = [
-            {
-                "estimate": row.estimate,
-                "low": row.low,
-                "high": row.high,
-                "known": row.known,
-                "standardised": row.standardised,
-            }
+            {"estimate": row.estimate, "low": row.low, "high": row.high, "known": row.known}
             for row in self.rows
         ]
         names = [row.name for row in self.rows[: self.d]]
@@ -171,6 +165,7 @@ class Summary:
             "verdict": list(self.verdict),
             "coefficients": dict(zip(names, entries[: self.d], strict=True)),
             "intercept": entries[self.d] if len(entries) > self.d else None,
+            "standardised": {row.name: row.standardised for row in self.rows[: self.d]},
             "level": self.level,
             "known_rule": self.known_rule,
             "inseparable": [list(pair) for pair in self.inseparable],

@@ -24,16 +24,18 @@ _LEAST_WIDTH = 20
 # Sentences may hold names from a file: control characters are escaped, and nothing is endless.
 _LONGEST = 5000
 _LONGEST_CELL = 100
+# Names are folded to no less than this, and numbers never.
+_LEAST_TEXT = 12
 
 
-def make_console(stream: TextIO) -> Console:
+def make_console(stream: TextIO, least_width: int = 0) -> Console:
     """Return a console that takes text as it is, without colour where none is wanted."""
     from rich.console import Console
 
     is_terminal = stream.isatty()
     columns = os.environ.get("COLUMNS", "")
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
-    return Console(
+    console = Console(
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
@@ -42,6 +44,9 @@ def make_console(stream: TextIO) -> Console:
         emoji=False,
         highlight=False,
     )
+    if console.width < least_width:
+        console.width = least_width
+    return console
 
 
 def _piped_width(columns: str) -> int:
@@ -57,7 +62,9 @@ def print_result(*parts: Any) -> None:
             # Unlike a table, a sentence can be wrapped by whoever reads the pipe.
             console.print(shorten(speak(part), _LONGEST), soft_wrap=not console.is_terminal)
         else:
-            console.print(part)
+            # A table that is wider than the screen is wrapped there; cut off, it would be useless.
+            needed = part.__rich_measure__(console, console.options).minimum
+            make_console(sys.stdout, needed).print(part)
 
 
 def print_json(content: Any) -> None:
@@ -130,14 +137,17 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    lines = [[shorten(cell, _LONGEST_CELL) for cell in row] for row in rows]
     for j, name in enumerate(columns):
         is_text = j < n_text
+        longest = max([len(shorten(name)), *(len(line[j]) for line in lines)])
         table.add_column(
             Text(shorten(name)),
             justify="left" if is_text else "right",
             overflow="fold",
             no_wrap=not is_text,
+            min_width=min(longest, _LEAST_TEXT) if is_text else longest,
         )
-    for row in rows:
-        table.add_row(*(Text(shorten(cell, _LONGEST_CELL)) for cell in row))
+    for line in lines:
+        table.add_row(*map(Text, line))
     return table

@@ -77,7 +77,8 @@ _NAME_LENGTH = 30
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
-    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are one table where --bag
+    DATA is CSV, TSV, Parquet, FCS or Excel (the first sheet), never JSON; '-' is standard input.
+    Several files are one table where --bag
     names a column they have, and a bag each otherwise; patterns are welcome, and folders of
     Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
     their own. Labels may be counts in bins: columns low, high and count, where an empty end is an

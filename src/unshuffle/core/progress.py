@@ -18,7 +18,7 @@ Report = Callable[[str, float], None]
 
 COMPILING = "compiling, for the first fit only"
 # Functions that are compiled for a fit by likelihood, numba's own among them.
-_N_COMPILED = 150
+_N_COMPILED = 110
 # What each stage takes of a fit that has all of them, on four simulations of 300 to 4000 rows
 # (0.01 to 0.19, 0.18 to 0.74 and 0.25 to 0.57); another stage is shown by itself.
 STAGES = {
