@@ -5,12 +5,16 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-# Colours that are read on white and on dark grey alike; the rest is the page's own.
-_TONES = {"good": "#12936f", "doubtful": "#c8620a", "unknown": "#7a828a"}
+# Colours that are read on white and on dark grey alike; the rest is the page's own. Cards of one
+# page share the style, so that the kind of verdict is a class.
 _STYLE = """<style>
-.unshuffle-card { border-left: .35em solid TONE; background: rgba(127, 127, 127, .08);
+.unshuffle-card { border-left: .35em solid #7a828a; background: rgba(127, 127, 127, .08);
   padding: .6em 1em; max-width: 56em; line-height: 1.45; }
-.unshuffle-card .head { color: TONE; font-weight: 600; font-size: 1.1em; }
+.unshuffle-card .head { font-weight: 600; font-size: 1.1em; }
+.unshuffle-card.good { border-color: #12936f; }
+.unshuffle-card.good .head { color: #12936f; }
+.unshuffle-card.doubtful { border-color: #c8620a; }
+.unshuffle-card.doubtful .head { color: #c8620a; }
 .unshuffle-card p { margin: .35em 0; }
 .unshuffle-card .scroll { overflow-x: auto; max-width: 100%; }
 .unshuffle-card table { border-collapse: collapse; margin: .5em 0; border: none;
@@ -36,14 +40,14 @@ def make_card(
     False
     """
     words, tone = headline
-    parts = [_STYLE.replace("TONE", _TONES[tone])]
+    parts = [_STYLE]
     if title:
         parts.append(f'<p class="small"><code>{html.escape(title)}</code></p>')
     parts.append(f'<p class="head">{html.escape(words)}</p>')
     parts += [f"<p>{html.escape(line)}</p>" for line in sentences]
     parts += [_make_table(caption, lines) for caption, lines in tables]
     parts += [f'<p class="small">{html.escape(line)}</p>' for line in facts]
-    return f'<div class="unshuffle-card">{"".join(parts)}</div>'
+    return f'<div class="unshuffle-card {tone}">{"".join(parts)}</div>'
 
 
 def _make_table(caption: str, lines: Sequence[Sequence[str]]) -> str:
