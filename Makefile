@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test quick check lint types slow bench accuracy corpus inference docs clean
+.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus inference docs clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -30,6 +30,10 @@ bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
+
+bench-gpu: $(STAMP) ## speed of an NVIDIA GPU beside the processor, up to a thousand million rows
+	$(BIN)/python -m pip install -q -e '.[gpu]'
+	$(BIN)/python benchmarks/gpu.py
 
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'

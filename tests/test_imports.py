@@ -24,6 +24,7 @@ ORDER = [
     "registry",
     "kernels",
     "core",
+    "gpu",
     "solvers",
     "posterior",
     "methods",
@@ -47,12 +48,13 @@ INSIDE = {
     "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
     "dual pairings swapping tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
-    "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
-    "problem solution strategy",
+    "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
+    "losses moments problem solution strategy",
+    "gpu": "devices rows filling scanning source",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
-    "posterior": "options columns bag_means shapes model block_target block_posing modes misfit "
-    "trust offsets proposals importance walking exact_answers likelihood blocks linkage chains "
-    "tempering sampler",
+    "posterior": "options columns bag_means shapes model point_grid block_target block_posing "
+    "modes misfit trust offsets proposals importance walking estimating exact_answers likelihood "
+    "blocks linkage chains tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster new_rows samples",

@@ -22,6 +22,7 @@ from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import make_report
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
+from unshuffle.gpu.devices import read_number
 from unshuffle.handed_over import check_data, check_groups
 from unshuffle.methods import find_block_settings
 from unshuffle.scoring import sorted_r2
@@ -61,6 +62,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         None: the order of labels inside a group says nothing. A share from 0 to 1, or "estimate":
         each label stands beside its row, but for this share of them, which were mixed up inside
         their groups (record linkage). Needs method "auto".
+    device : None, "cpu" or "cuda", default=None
+        Where more than 50 000 rows are passed over: on the processor, or on an NVIDIA GPU ("cuda:1"
+        for the second of several; needs ``pip install 'unshuffle[gpu]'``). The result is the same
+        to the last digit.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts; an int makes fits repeatable to the last digit.
     n_jobs : int or None, default=None
@@ -123,6 +128,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         tol: float = 1e-6,
         bag_offsets: Any = "auto",
         mislinked: Any = None,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -136,6 +142,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.bag_offsets = bag_offsets
         self.mislinked = mislinked
+        self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -171,12 +178,18 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.n_jobs,
             self.bag_offsets,
             self.mislinked,
+            self.device,
         )
         is_remote = is_dask(X) or is_dask(y) or is_dask(groups)
         if is_remote and (anchors is not None or self.mislinked is not None):
             raise InputError(
                 "data of Dask have no order in which links could be known: gather them with "
                 "compute() to fit with anchors or mislinked"
+            )
+        if is_remote and read_number(self.device) is not None:
+            raise InputError(
+                f"device={self.device!r} is for data in memory, and data of Dask stay with its "
+                "workers: leave device out, or gather them with compute()"
             )
         if is_remote:
             found = self._fit_dask(X, y, groups, options)

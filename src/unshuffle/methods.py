@@ -28,6 +28,8 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.sources import Source
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
+from unshuffle.gpu.devices import find_device, read_number
+from unshuffle.gpu.source import move_source
 from unshuffle.posterior.block_posing import standardise_pass
 from unshuffle.posterior.blocks import solve_blocks
 from unshuffle.posterior.likelihood import Likelihood
@@ -201,6 +203,7 @@ def solve_bags(
         scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
         standard = replace(standard, labels=bags.labels)
     strategy.check(bags, options)
+    on_device = _check_device(bags, strategy, options)
     if not strategy.has_posterior:
         standard = replace(standard, labels=standard.labels.points)
     check_scaling(scaling, strategy.degree)
@@ -211,6 +214,7 @@ def solve_bags(
         if loss.degree is not None and n_moments:
             check_noise(noise, n_moments)
     remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
+    remarks += on_device
     offsets = as_bag_offsets(options.bag_offsets).divided_by(scaling.label_scale)
     problem = Problem(standard, loss, noise, penalty, options.fit_intercept, offsets)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
@@ -219,6 +223,31 @@ def solve_bags(
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     found = solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree)
     return found, str(solution.stats.get("method", strategy.name))
+
+
+def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[str, ...]:
+    """Refuse a GPU for what no GPU does; say so where there is too little for one to do."""
+    if find_device(options.device) is None:
+        return ()
+    _check_kernels(strategy, options)
+    if bags.n > BLOCKS_ABOVE:
+        raise InputError(
+            f"device={options.device!r} is for one label for each row and no known pairs: leave "
+            "device out"
+        )
+    return (
+        f"{bags.n} rows were fitted on the processor, as up to {BLOCKS_ABOVE} always are: device="
+        f"{options.device!r} is for more.",
+    )
+
+
+def _check_kernels(strategy: Strategy, options: FitOptions) -> None:
+    """Refuse a method that has no kernels for a GPU, where one is asked for."""
+    if read_number(options.device) is not None and not isinstance(strategy, Likelihood):
+        raise InputError(
+            f"device={options.device!r}: method '{strategy.name}' runs on the processor only: "
+            "leave device out, or use method 'likelihood'"
+        )
 
 
 def find_block_settings(options: FitOptions, n: int) -> Likelihood | None:
@@ -250,6 +279,8 @@ def solve_source(
     check_options(options)
     noise = as_noise(options.noise)
     settings.check_penalties(options)
+    _check_kernels(settings, options)
+    source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report)
     settings.check_offsets(len(first.sizes), options)
     check_sizes(

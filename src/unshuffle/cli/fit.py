@@ -11,6 +11,7 @@ from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
+    check_device,
     data_options,
     json_option,
     level_option,
@@ -40,7 +41,8 @@ Examples:
   unshuffle fit 'runs/*.parquet' --label score --bag run
   unshuffle fit cells.csv --label fluorescence --bag pool --anchor barcoded
   unshuffle fit registers.csv --label income --bag village --mislinked estimate
-  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786"""
+  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786
+  unshuffle fit 'runs/*.parquet' --label score --bag run --device cuda"""
 
 # A column as wide as its name would leave no room for others.
 _NAME_LENGTH = 30
@@ -71,6 +73,13 @@ _NAME_LENGTH = 30
     help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
     "'local', processes of this machine; the digits stay the same.",
 )
+@click.option(
+    "--device",
+    metavar="D",
+    callback=check_device,
+    help="Pass over more than 50000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
+    "digits stay the same.",
+)
 @click.option("--verbose", is_flag=True, help="Tell the stages of the fit on stderr, a line each.")
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
@@ -86,6 +95,8 @@ def fit(**options: Any) -> int:
     """
     if options["verbose"] and options["quiet"]:
         raise click.UsageError("give --verbose or --quiet, not both")
+    if options["device"] not in (None, "cpu") and options["dask"]:
+        raise click.UsageError("--device is for this machine, and --dask for others: give one")
     if options["report"]:
         from unshuffle.answers.report import check_report
 

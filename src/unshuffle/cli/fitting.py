@@ -51,6 +51,7 @@ def make_options(options: dict[str, Any]) -> FitOptions:
         n_jobs=options["jobs"],
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
+        device=options.get("device"),
     )
 
 

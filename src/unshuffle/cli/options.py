@@ -55,6 +55,15 @@ def read_offsets(ctx: click.Context, param: click.Parameter, value: str) -> str 
     return sd
 
 
+def check_device(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a GPU that is not there before anything is read."""
+    if value is not None:
+        from unshuffle.gpu.devices import find_device
+
+        find_device(value)
+    return value
+
+
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Offer the methods to the shell."""
     return [name for name in METHODS if name.startswith(incomplete)]
