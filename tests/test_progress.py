@@ -75,8 +75,9 @@ def test_what_is_compiled_is_announced_once_and_what_is_cached_never():
         fresh(1)
         n_first = len(said)
         fresh(2)
-    assert n_first >= 1 and len(said) == n_first
-    assert all(stage == progress.COMPILING and 0 < share < 1 for stage, share in said)
+    assert n_first >= 2 and len(said) == n_first
+    assert all(stage == progress.COMPILING and 0 < share < 1 for stage, share in said[:-1])
+    assert said[-1] == (progress.RESUMED, 1.0)
     njit(lambda x: x - 1)(1)
     assert len(said) == n_first  # nobody listens any more
 
@@ -99,6 +100,9 @@ def test_compiling_has_no_part_in_the_time_left():
     display._begin -= 10.0
     display.report(progress.COMPILING, 0.5)
     assert "compiling" in display.describe() and "50%" in display.describe()
+    display._begin -= 60.0  # a minute of compiling
+    display.report(progress.RESUMED, 1.0)
+    assert display.describe() == "looking for modes … 8%, 2 min left"
     display.report("looking for modes", 1.0)
     spent = display._reported - display._begin
     assert 10.0 <= spent < 11.0

@@ -318,6 +318,13 @@ def test_the_users_figures_and_settings_are_left_alone(tmp_path):
     assert matplotlib.rcParams == before and pyplot.get_fignums() == figures
 
 
+def test_two_columns_are_for_wide_screens_and_print_has_one():
+    css = re.sub(r"/\*.*?\*/", "", CSS.read_text(), flags=re.DOTALL)
+    wide, printed = (css.index(start) for start in ("@media screen and (min-width", "@media print"))
+    for rule in ("columns: 2", "grid-template-columns: minmax(0, 1fr) minmax(0, 1fr)"):
+        assert css.count(rule) == 1 and wide < css.index(rule) < printed
+
+
 # ---- contrast -----------------------------------------------------------------------------------
 
 

@@ -52,8 +52,8 @@ def compare(**options: Any) -> None:
     if data.truth is not None and options["separate"]:
         raise click.UsageError("--truth is about the same individuals; leave --separate out")
     console.print_messages(data.describe(), options["quiet"])
-    with console.show_progress("fitting every method", options["quiet"]) as status:
-        rows = list(_compare(data, options, console.reporter(status)))
+    with console.report_progress("fitting every method", options["quiet"]) as report:
+        rows = list(_compare(data, options, report))
     if options["as_object"]:
         names = data.design.feature_names
         origin = provenance(options["seed"], data.sha256)

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 from unshuffle.cli.wording import speak
@@ -124,6 +124,22 @@ def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]
             status.report(stage, share)
 
     return report
+
+
+@contextmanager
+def report_progress(
+    text: str, quiet: bool = False, verbose: bool = False
+) -> Iterator[Callable[[str, float], None]]:
+    """Show progress, and yield what tells it; what is compiled meanwhile is told too."""
+    with show_progress(text, quiet) as status:
+        report = reporter(status, verbose)
+        if status is None:
+            yield report  # without numba, which takes a while to import
+            return
+        from unshuffle.core.progress import watch_compiling
+
+        with watch_compiling(report):
+            yield report
 
 
 def _write_line(text: str) -> None:

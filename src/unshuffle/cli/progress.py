@@ -48,8 +48,9 @@ class Display:
 
         self._begin = self._reported = time.monotonic()
         self._stage, self._done, self._ahead = shorten(text.removesuffix(" …")), 0.0, 0.0
-        # Less than zero by the time that was spent before functions were compiled.
-        self._before, self._lock = 0.0, Lock()
+        # What was shown before functions were compiled, and the seconds since its times.
+        self._before: tuple[str, float, float, float, float] = (self._stage, 0.0, 0.0, 0.0, 0.0)
+        self._lock = Lock()
         self._progress = Progress(Bar(), Line(), console=console, transient=True)
 
     def __enter__(self) -> Display:
@@ -62,16 +63,21 @@ class Display:
 
     def report(self, stage: str, share: float) -> None:
         """Take note of a stage and of the share of it that is done."""
-        from unshuffle.core.progress import COMPILING, measure_course
+        from unshuffle.core.progress import COMPILING, RESUMED, measure_course
 
-        done, ahead = measure_course(stage, share)
         with self._lock:
             now = time.monotonic()
-            if COMPILING in (stage, self._stage) and stage != self._stage:
-                # The rest of the work has no share in the time that compiling takes.
-                self._begin, self._before = (
-                    (now, self._begin - now) if stage == COMPILING else (now + self._before, 0.0)
-                )
+            if self._stage == COMPILING and stage != COMPILING:
+                # The rest of the work has no share in the time that compiling took.
+                self._stage, self._done, self._ahead = self._before[:3]
+                self._begin, self._reported = (now - spent for spent in self._before[3:])
+            if stage == RESUMED:
+                return
+            done, ahead = measure_course(stage, share)
+            if stage == COMPILING and self._stage != COMPILING:
+                spent = (now - self._begin, now - self._reported)
+                self._before = (self._stage, self._done, self._ahead, *spent)
+                self._begin = now
             elif done < self._done or done == 0.0:
                 self._begin = now  # other work has begun
             self._stage, self._done, self._ahead, self._reported = stage, done, ahead, now

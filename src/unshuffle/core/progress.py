@@ -17,6 +17,8 @@ from unshuffle.errors import InputError, shorten
 Report = Callable[[str, float], None]
 
 COMPILING = "compiling, for the first fit only"
+# In place of a stage: compiling is over, and the stage before goes on.
+RESUMED = ""
 # Functions that are compiled for a fit by likelihood, numba's own among them.
 _N_COMPILED = 110
 # What each stage takes of a fit that has all of them, on four simulations of 300 to 4000 rows
@@ -56,6 +58,8 @@ class Lines:
         self._begin, self._stage, self._lock = time.monotonic(), "", Lock()
 
     def __call__(self, stage: str, share: float) -> None:
+        if stage == RESUMED:
+            return
         with self._lock:
             is_new, self._stage = stage != self._stage, stage
         if is_new or self._shows_shares:
@@ -92,14 +96,18 @@ def watch_compiling(report: Report) -> Iterator[None]:
     from numba.core import event
 
     class Listener(event.Listener):
-        n_seen = 0
+        n_seen = depth = 0
 
         def on_start(self, event: Any) -> None:
             self.n_seen += 1
+            self.depth += 1
             report(COMPILING, min(self.n_seen / _N_COMPILED, 0.99))
 
         def on_end(self, event: Any) -> None:
-            """Nothing is to be said: the next stage tells itself."""
+            # Functions are compiled inside one another, by one thread at a time.
+            self.depth -= 1
+            if self.depth == 0:
+                report(RESUMED, 1.0)
 
     with event.install_listener("numba:compile", Listener()):
         yield
