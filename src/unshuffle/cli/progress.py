@@ -50,7 +50,7 @@ class Display:
         self._stage, self._done, self._ahead = shorten(text.removesuffix(" …")), 0.0, 0.0
         # What was shown before functions were compiled, and the seconds since its times.
         self._before: tuple[str, float, float, float, float] = (self._stage, 0.0, 0.0, 0.0, 0.0)
-        self._lock = Lock()
+        self._compiled, self._lock = 0.0, Lock()
         self._progress = Progress(Bar(), Line(), console=console, transient=True)
 
     def __enter__(self) -> Display:
@@ -69,6 +69,7 @@ class Display:
             now = time.monotonic()
             if self._stage == COMPILING and stage != COMPILING:
                 # The rest of the work has no share in the time that compiling took.
+                self._compiled = now - self._begin
                 self._stage, self._done, self._ahead = self._before[:3]
                 self._begin, self._reported = (now - spent for spent in self._before[3:])
             if stage == RESUMED:
@@ -77,7 +78,7 @@ class Display:
             if stage == COMPILING and self._stage != COMPILING:
                 spent = (now - self._begin, now - self._reported)
                 self._before = (self._stage, self._done, self._ahead, *spent)
-                self._begin = now
+                self._begin = now - self._compiled
             elif done < self._done or done == 0.0:
                 self._begin = now  # other work has begun
             self._stage, self._done, self._ahead, self._reported = stage, done, ahead, now
