@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import make_report
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
+from unshuffle.files.dask_rows import map_rows
+from unshuffle.files.room import check_room
 from unshuffle.gpu.devices import read_number
 from unshuffle.handed_over import check_data, check_groups
 from unshuffle.methods import find_block_settings
@@ -216,6 +219,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         source = as_dask_source(pieces)
         settings = find_block_settings(options, source.n)
         if settings is None:
+            check_room(source.n, source.d + 1, "data of Dask", str(options.method))
             rows, labels, codes = source.gather()
             has_names = hasattr(empty, "columns")
             table = type(empty)(rows, columns=empty.columns) if has_names else rows
@@ -250,20 +254,32 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         As in scikit-learn's Bayesian models the sd includes the noise; `predict_interval` can
         leave it out. It is infinite where the data say nothing: in a column that did not vary.
+        Rows of Dask give predictions of Dask, which are computed where the rows lie.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            z = map_rows(X, lambda part: np.asarray(self.predict(part)))
+            return (z, map_rows(X, self._predict_sd)) if return_std else z
         X = validate_data(self, X, reset=False, dtype=float)
         z = predict_rows(X, self.coef_) + self.intercept_
         return (z, self.result_.predict_sd(X)) if return_std else z
+
+    def _predict_sd(self, X: Any) -> np.ndarray:
+        return self.predict(X, return_std=True)[1]
 
     def predict_interval(self, X: Any, level: float = 0.95, new_label: bool = False) -> np.ndarray:
         """Return one row (low, high) for each row of X.
 
         The interval is that of X w + b, or with `new_label` that of a label yet to be measured,
         which has noise besides (Gaussian, of the sd given or estimated). Where the estimate leans
-        towards low noise it may lie off the middle. Methods without intervals refuse.
+        towards low noise it may lie off the middle. Methods without intervals refuse. Rows of Dask
+        give intervals of Dask.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            self.conf_int(level)  # refuses now what would fail on workers
+            interval = partial(self.predict_interval, level=level, new_label=new_label)
+            return map_rows(X, interval, ("low", "high"))
         X = validate_data(self, X, reset=False, dtype=float)
         return self.result_.predict_interval(X, level, new_label)
 

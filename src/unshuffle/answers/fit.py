@@ -21,8 +21,8 @@ from unshuffle.core.progress import Report, make_report, say_nothing, watch_comp
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Solution
 from unshuffle.core.sources import ArraySource, Source, number_bags
+from unshuffle.core.strategy import Strategy
 from unshuffle.methods import find_block_settings, solve_bags, solve_source
-from unshuffle.posterior.likelihood import Likelihood
 
 __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "warn_once"]
 
@@ -125,13 +125,13 @@ def fit_table(
 def fit_source(
     source: Source,
     options: FitOptions,
-    settings: Likelihood,
+    settings: Strategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    """Fit data in blocks: see `methods.find_block_settings`."""
     with watch_compiling(report):
         solution, first = solve_source(source, options, settings, rng, names, report)
     scales = first.spreads(first.mean)

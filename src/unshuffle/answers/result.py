@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from unshuffle.answers.known import doubtful_weights, judge_weights
 from unshuffle.answers.matching import Match, fingerprint, match_labels
@@ -204,7 +201,9 @@ def as_fit(fitted: Any) -> Fit:
     """Return the result behind a fitted estimator, or the result itself."""
     if isinstance(fitted, Fit):
         return fitted
-    if isinstance(fitted, BaseEstimator):
+    if hasattr(fitted, "get_params"):  # of scikit-learn, which is slow to import
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(fitted)
     found = getattr(fitted, "result_", None)
     if not isinstance(found, Fit):
@@ -217,6 +216,8 @@ def as_fit(fitted: Any) -> Fit:
 
 def warn_once(found: Fit, stacklevel: int) -> None:
     """Say at most one thing about convergence, one about the model and one about the data."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+
     misfit = describe_misfit(found.solution)
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,6 +67,11 @@ _NAME_LENGTH = 30
     help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
     "their bags; 'estimate' finds it.",
 )
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Tell the stages of the fit on stderr, how long it took, and its peak of memory.",
+)
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option(
     "--dask",
@@ -80,7 +86,6 @@ _NAME_LENGTH = 30
     help="Pass over more than 50000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
     "digits stay the same.",
 )
-@click.option("--verbose", is_flag=True, help="Tell the stages of the fit on stderr, a line each.")
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
 def fit(**options: Any) -> int:
@@ -97,6 +102,14 @@ def fit(**options: Any) -> int:
         raise click.UsageError("give --verbose or --quiet, not both")
     if options["device"] not in (None, "cpu") and options["dask"]:
         raise click.UsageError("--device is for this machine, and --dask for others: give one")
+    start = time.perf_counter()
+    code = _fit(options)
+    if options["verbose"]:
+        console.print_messages([console.describe_effort(time.perf_counter() - start)])
+    return code
+
+
+def _fit(options: dict[str, Any]) -> int:
     if options["report"]:
         from unshuffle.answers.report import check_report
 
@@ -123,7 +136,8 @@ def fit(**options: Any) -> int:
     if options["report"]:
         _write_report(found, data, options, origin)
     if options["save"]:
-        save_fit(found, data, options, origin)
+        design = data.design
+        save_fit(found, data.label, design.coding, options, origin, design.feature_names)
     return _judge(found, options)
 
 
@@ -154,6 +168,11 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
             source=stream.files, notes=notes, provenance=origin,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
+    if options["save"]:
+        from unshuffle.files import Coding
+
+        coding = [Coding(name) for name in stream.features]
+        save_fit(found, stream.label, coding, options, origin, stream.features)
     return _judge(found, options)
 
 
