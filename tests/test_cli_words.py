@@ -126,3 +126,14 @@ def test_verbose_tells_stages_also_without_a_terminal(folder, capsys):
     assert run([*FIT, "--method", "ls", "--verbose"]) == 0
     assert "descending from many starts" in capsys.readouterr().err
     assert_one_line(run([*FIT, "--verbose", "-q"]), capsys.readouterr(), ["--verbose or --quiet"])
+
+
+def test_of_files_in_blocks_the_names_alone_say_what_is_left():
+    from unshuffle.cli.data import choose_features
+    from unshuffle.errors import InputError
+
+    names, asked = ["a", "b", "g", "y"], {"features": [], "exclude": ["b"], "label": "y"}
+    assert choose_features(asked, names, "d.parquet", "g") == ["a"]
+    assert choose_features({**asked, "exclude": []}, names, "d.parquet", "g") is None
+    with pytest.raises(InputError, match=r"d\.parquet: no column to exclude"):
+        choose_features({**asked, "exclude": ["c"]}, names, "d.parquet", "g")
