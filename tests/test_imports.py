@@ -48,7 +48,7 @@ INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
     "moment_losses coupling correction grid permanent likelihood filling histograms scanning "
     "mixture densities dual pairings swapping tempering cones designing",
-    "core": "options progress threads products uncertainty noise labels pairing rows statistics "
+    "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
     "losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
@@ -56,18 +56,19 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model point_grid block_target block_posing "
     "modes misfit trust offsets proposals importance walking estimating exact_answers likelihood "
     "blocks linkage chains tempering sampler linked_sampler",
-    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
-    "answers": "limits known verdict prediction summary matching "
-    "linked_matching fit storing plots report",
+    "answers": "limits known verdict prediction cards summary matching "
+    "linked_matching result fit storing drawing "
+    "bag_views plots bag_plots report_parts report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app console completion options data datasets simulate fitting streaming fit compare "
-    "match predict plan audit demo",
+    "cli": "wording app progress console completion options data datasets simulate fitting "
+    "streaming fit compare match predict plan audit demo",
 }
 PLACES = {
     (package, name): place

@@ -128,7 +128,7 @@ def test_match_takes_links_from_the_command_line(table, capsys):
     sure = [float(row["probability"]) for row in rows]
     assert min(sure) >= 0.0 and sum(p == 1.0 for p in sure) >= 10
     assert run(["match", *DATA, "--mislinked", "2"]) == 2
-    assert "mislinked=2.0 is no share" in capsys.readouterr().err
+    assert "2.0 is no share of wrong links" in capsys.readouterr().err
 
 
 def test_compare_puts_the_mixture_first(table, capsys):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -155,8 +154,8 @@ def plan(**options: Any) -> None:
         missing=options["missing"],
     )
     console.print_messages(_describe(samples, table), options["quiet"])
-    with console.show_progress("designing …", options["quiet"]) as status:
-        found = _make_plan(samples, options, _reporter(status))
+    with console.report_progress("designing", options["quiet"]) as report:
+        found = _make_plan(samples, options, report)
     if options["out"]:
         write_whole(options["out"], as_csv(found, samples))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
@@ -170,21 +169,6 @@ def plan(**options: Any) -> None:
     if not options["out"]:
         text = "which sample goes into which run: give --out plan.csv to keep it"
         console.print_messages([text], options["quiet"])
-
-
-def _reporter(status: Any) -> Callable[[str, float], None]:
-    """Return what shows how far the work is and, once that can be told, the time left."""
-    started: dict[str, float] = {}
-
-    def report(stage: str, share: float) -> None:
-        if status is None:
-            return
-        now = monotonic()
-        gone = now - started.setdefault(stage, now)
-        left = f", at most {gone / share * (1.0 - share):.0f} s left" if share > 0 < gone else ""
-        status.update(f"{stage} … {share:.0%}{left}")
-
-    return report
 
 
 def _check_calls(options: dict[str, Any]) -> None:
