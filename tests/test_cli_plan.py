@@ -135,7 +135,7 @@ BAD = {
     "no picture": ([*PLAN, "--figure", "p.doc"], ["p.doc", ".svg"]),
     "trials": ([*PLAN[:-3], "1", *FEATURES], ["trials", "at least 2"]),
     "text": ([*PLAN, "--features", "dose,age,donor", "--bag", "donor"], ["'donor'", "bag column"]),
-    "no threads": ([*PLAN, *FEATURES, "--runs", "2", "--jobs", "0"], ["--jobs must be", "other than 0"]),
+    "no threads": ([*PLAN, *FEATURES, "--runs", "2", "--jobs", "0"], ["--jobs must be"]),
     "offset": ([*PLAN, *FEATURES, "--offset", "-1"], ["-1", "give 0 to leave offsets out"]),
     "told offsets": ([*PLAN, "--bag-offsets", "some"], ["'some'", "auto, none nor estimate"]),
     "flat label": (
