@@ -170,7 +170,7 @@ def answer(
     draws = _blend(sample, sharp, leaning, target.options)
     estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
     target = replace(target, power=power)
-    return _assemble(target, sample, draws, drawn.used[0], estimate, columns, signs, rng)
+    return _assemble(target, sample, draws, drawn.first, estimate, columns, signs, rng)
 
 
 @dataclass(frozen=True, eq=False)
