@@ -60,6 +60,14 @@ class Lessons:
     values: np.ndarray
     slopes: np.ndarray
 
+    def with_more(self, other: Lessons) -> Lessons:
+        """Return these and others."""
+        return Lessons(
+            np.concatenate([self.x, other.x]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.slopes, other.slopes]),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class _Hill:
@@ -87,22 +95,20 @@ def settle(
         for hill in hills
         for offset in range(target.means.n_sizes)
     ]
-    lessons, done = [seen], []
+    lessons, done = seen, list[Peak]()
     for _ in range(_MAX_STEPS):
         peaks = _keep_best(peaks, done)
         if not peaks:
             break
         hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
-        lessons.append(seen)
+        lessons = lessons.with_more(seen)
         pairs = list(zip(peaks, hills, strict=True))
         peaks = []
         for old, hill in pairs:
             new = _move(_alone(target, old.offset), old, hill, tilt)
             is_done = _count_sds(new.theta - old.theta, old.factor) < _NEAR
             (done if is_done else peaks).append(new)
-    names = ("x", "values", "slopes")
-    all_ = Lessons(*(np.concatenate([getattr(part, name) for part in lessons]) for name in names))
-    return _keep_best([*peaks, *done], []), all_
+    return _keep_best([*peaks, *done], []), lessons
 
 
 def _alone(target: BlockTarget, offset: int) -> BlockTarget:

@@ -27,6 +27,7 @@ from unshuffle.core.problem import Problem
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, nothing_to_learn
 from unshuffle.posterior.exact_answers import solve_exactly
 from unshuffle.posterior.importance import (
@@ -77,6 +78,9 @@ _INSIDE = 0.9
 # Share of the posterior at low noise below which the estimate does not lean towards low noise, and
 # above which it may in full.
 _LEAST_LOW, _ENOUGH_LOW = 0.1, 0.3
+# In blocks the estimate's posterior is looked for from the draws of the intervals' one unless its
+# power is so many times as large.
+_MUCH_SHARPER = 1.6
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
@@ -162,7 +166,7 @@ def answer(
     drawn, sample = _sample_plain(replace(target, power=power), modes, rng)
     effort.report("sampling the posterior", 0.5)
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-    sharp = _sample_leaning(replace(target, power=bet), modes, rng, drawn)
+    sharp = _sample_leaning(replace(target, power=bet), modes, rng, drawn, power)
     effort.report("sampling the posterior", 1.0)
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
@@ -195,7 +199,7 @@ def _sample_plain(
 
 
 def _sample_leaning(
-    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample
+    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample, power: float
 ) -> Sample:
     """Return the sample that the estimate comes from: the earlier draws, and more if they are few.
 
@@ -209,12 +213,17 @@ def _sample_leaning(
     sample = reweigh(target, earlier, weigh)
     if sample.effective_draws >= o.estimate_draws:
         return sample
-    mixture = _mix_modes(target, modes, 1.0)
+    if isinstance(target, BlockTarget) and target.power < _MUCH_SHARPER * power:
+        mixture = replace(earlier.first, tilt=1.0)
+    else:
+        mixture = _mix_modes(target, modes, 1.0)
     return sample_posterior(target, mixture, weigh, o.estimate_draws, rng, earlier)
 
 
 def _mix_modes(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
+    if isinstance(target, BlockTarget):  # mixtures in blocks climb from the modes themselves
+        return make_mixture(target, modes, tilt)
     climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], tilt)
     kept = keep_distinct(target, climbed, target.options.n_components)
     return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH], tilt)

@@ -11,7 +11,7 @@ hardly differ in weight.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import log, sqrt
 
 import numpy as np
 from scipy.special import logsumexp
@@ -25,18 +25,26 @@ from unshuffle.posterior.proposals import Mixture, flatten, follow, normalise
 _DEFENSIVE = 0.1
 # Points count in the fit of the quadratic by exp(−nats below the best/this), down to so many nats
 # below and within so many sds of a top.
-_NATS, _DEEPEST, _SDS = 15.0, 60.0, 4.0
+_NATS, _DEEPEST, _SDS = 15.0, 60.0, 8.0
 # Errors of the quadratic in nats over its coefficients' size in nats, squared: the ridge.
 _RIDGE = 1e-3
 # A fit takes so many equations for a coefficient, and no more coefficients than this (d = 22): it
 # would take longer than what it saves.
 _LEAST_EQUATIONS, _MOST_COEFFICIENTS = 1.3, 400
+# Slopes of points that teach, for each coefficient and stage, and degrees of freedom that are none.
+_LESSONS, _NORMAL = 2.0, 1e6
+# Stages of teaching at most, and the mean error in nats at which they end.
+_MOST_STAGES, _RIGHT = 5, 0.5
 # Nats above what was seen that no quadratic is believed to reach.
 _ABOVE = 3.0
-# Draws that adapt the mixture to the quadratic, rounds of them, and draws that are drawn from.
-_N_TRIED, _N_ROUNDS, _N_POOL = 2000, 3, 12_000
-# Numbers that the means of bags may take for a pool: many bags have a smaller one.
-_MEMORY = 4e6
+# Draws that adapt the mixture to the quadratic, and rounds of them. Draws of the last round are
+# where walkers begin, unless they are worth fewer than so many: then the mixture has to do.
+_N_TRIED, _N_ROUNDS, _LEAST_WORTH = 2500, 3, 25.0
+# Sweeps of the walkers, in which one accepts some seven steps.
+_N_SWEEPS = 30
+# The step of differential evolution that is best for Gaussians, and the jitter that makes it
+# irreducible, as a share of the walkers' spread.
+_STEP, _JITTER = 2.38, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +89,14 @@ class Surrogate:
 
     def log_posterior(self, x: np.ndarray) -> np.ndarray:
         """Return the log posterior of points, leaning halfway where the mixture leans."""
+        return self.shapes(x) + _weigh_rest(self.target, self.mixture.tilt, x)
+
+    def shapes(self, x: np.ndarray) -> np.ndarray:
+        """Return what the shapes say at points, at their power."""
         bent = bend_coordinates(self.target, x)[0]
         values = np.array([piece(x, bent) for piece in self.pieces.values()])
         owner = self.mixture.log_parts(x)[list(self.pieces)].argmax(axis=0)
-        return values[owner, np.arange(len(x))] + _weigh_rest(self.target, self.mixture.tilt, x)
+        return np.asarray(values[owner, np.arange(len(x))])
 
 
 def _weigh_rest(target: BlockTarget, tilt: float, x: np.ndarray) -> np.ndarray:
@@ -97,26 +109,46 @@ def _weigh_rest(target: BlockTarget, tilt: float, x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """A proposal: draws of the surrogate's posterior, and some of the mixture that covers it."""
+    """A proposal: draws of the surrogate's posterior, and some of the mixture that covers it.
+
+    `starts` are points of the surrogate's posterior, some of them more than once: walkers leave
+    them along their differences.
+    """
 
     surrogate: Surrogate
     mixture: Mixture
-    pool: np.ndarray
-    shares: np.ndarray
+    starts: np.ndarray
     log_mass: float
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
         n_plain = round(_DEFENSIVE * n)
-        places = (np.arange(n - n_plain) + rng.random(n - n_plain)) / (n - n_plain)
-        chosen = np.searchsorted(np.cumsum(self.shares), places)
-        chosen = np.minimum(chosen, len(self.pool) - 1)
-        return np.vstack([self.pool[chosen], self.mixture.draw(n_plain, rng)])
+        chosen = rng.choice(len(self.starts), n - n_plain, replace=False)
+        x = _walk(self.surrogate, self.starts[np.sort(chosen)], rng)
+        return np.vstack([x, self.mixture.draw(n_plain, rng)])
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Return the log density at every point."""
         near = self.surrogate.log_posterior(x) - self.log_mass + log(1.0 - _DEFENSIVE)
         return np.logaddexp(near, self.mixture.log_density(x) + log(_DEFENSIVE))
+
+
+def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Move points of the surrogate's posterior about in it, each half along the other's gaps."""
+    x, d = starts.copy(), starts.shape[1]
+    values = surrogate.log_posterior(x)
+    jitter = _JITTER * x.std(axis=0) + 1e-12
+    order = rng.permutation(len(x))
+    halves = (order[: len(x) // 2], order[len(x) // 2 :])
+    for _ in range(_N_SWEEPS):
+        for mine, others in (halves, halves[::-1]):
+            first, second = (others[rng.integers(len(others), size=len(mine))] for _ in range(2))
+            trial = x[mine] + _STEP / sqrt(2.0 * d) * (x[first] - x[second])
+            trial += jitter * rng.standard_normal(trial.shape)
+            found = surrogate.log_posterior(trial)
+            is_taken = np.log(rng.random(len(mine))) < found - values[mine]
+            x[mine[is_taken]], values[mine[is_taken]] = trial[is_taken], found[is_taken]
+    return x
 
 
 def bend_coordinates(target: BlockTarget, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -141,6 +173,39 @@ def bend_coordinates(target: BlockTarget, x: np.ndarray) -> tuple[np.ndarray, np
     return np.stack(bent, axis=1), np.stack(slopes, axis=1)
 
 
+def teach(target: BlockTarget, mixture: Mixture, rng: np.random.Generator) -> Mixture:
+    """Return the mixture with more lessons: draws of its own, then of what these taught.
+
+    Until what was taught was right where it led to: too few lessons lead astray.
+    """
+    m = target.dim + 2 + bool(target.third.size)
+    n_points = int(np.ceil(_LESSONS * m * (m + 1) / 2 / (target.dim + 1)))
+    if m * (m + 1) / 2 > _MOST_COEFFICIENTS:
+        return mixture
+    nothing = (np.empty((0, target.dim)), np.empty(0))
+    for stage in range(_MOST_STAGES):
+        proposal = learn(target, mixture, nothing, n_points, rng) if stage else None
+        if isinstance(proposal, Followed):
+            x = _walk(proposal.surrogate, proposal.starts, rng)
+        else:
+            x = replace(mixture, dof=_NORMAL, shares=_without_shell(mixture)).draw(n_points, rng)
+        lessons = mixture.lessons
+        assert lessons is not None
+        values, slopes = target.weigh_shapes(x)
+        mixture = replace(mixture, lessons=lessons.with_more(Lessons(x, values, slopes)))
+        if isinstance(proposal, Followed):
+            error = target.power * values - proposal.surrogate.shapes(x)
+            if float(np.abs(error - np.median(error)).mean()) < _RIGHT:
+                break
+    return mixture
+
+
+def _without_shell(mixture: Mixture) -> np.ndarray:
+    """Return shares of the mixture's tops alone."""
+    shares = np.append(mixture.shares[:-1], 0.0)
+    return shares / shares.sum()
+
+
 def learn(
     target: BlockTarget,
     mixture: Mixture,
@@ -150,7 +215,7 @@ def learn(
 ) -> Followed | Mixture | None:
     """Return a proposal for so many draws from points and shapes of earlier ones.
 
-    None where too little is known, and a mixture where draws of the surrogate would repeat.
+    None where too little is known, and a mixture where it does not cover the surrogate.
     """
     pieces = _fit_pieces(target, mixture, drawn)
     if 0 not in pieces:
@@ -161,13 +226,14 @@ def learn(
         tried = cover.draw(_N_TRIED, rng)
         logs = surrogate.log_posterior(tried) - cover.log_density(tried)
         cover = follow(cover, tried, flatten(logs, 10.0 * target.dim), rng)
-    n_pool = int(min(_N_POOL, max(_MEMORY / (target.n_bags * target.means.n_sizes), _N_TRIED)))
-    pool = cover.draw(n_pool, rng)
+    pool = cover.draw(_N_TRIED, rng)
     logs = surrogate.log_posterior(pool) - cover.log_density(pool)
     shares, worth = normalise(logs)
-    if worth < n_draws:
+    if worth < _LEAST_WORTH:
         return cover
-    return Followed(surrogate, cover, pool, shares, float(logsumexp(logs)) - log(n_pool))
+    places = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
+    chosen = np.minimum(np.searchsorted(np.cumsum(shares), places), len(pool) - 1)
+    return Followed(surrogate, cover, pool[chosen], float(logsumexp(logs)) - log(len(pool)))
 
 
 def _fit_pieces(
