@@ -48,7 +48,7 @@ class Choice:
 
 # Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
 # instead of copies in canonical order.
-BLOCKS_ABOVE = 50_000
+BLOCKS_ABOVE = 40_000
 
 
 def choose_method(
