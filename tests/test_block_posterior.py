@@ -62,7 +62,7 @@ def alike():
 
 
 def test_bags_without_offsets_are_a_top_of_their_own(differing):
-    """From a point where offsets explain the gaps of bags, which a climb on the sum never leaves."""
+    """From a point where offsets explain the gaps, which a climb on the sum never leaves."""
     target, truth = differing
     astray = truth.copy()
     astray[:3] += [0.02, -0.02, 0.02]
@@ -88,9 +88,11 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
     alone = replace(target, means=replace(target.means, only=1))
     found = alone.bend_rest(theta, 1.0)
     for k in (0, 2, 3, 4):
-        expected = -central_differences(lambda at, k=k: alone.weigh_rest(at, 1.0)[1][k], theta, 1e-5)
+        expected = -central_differences(
+            lambda at, k=k: alone.weigh_rest(at, 1.0)[1][k], theta, 1e-5
+        )
         # Bends of the prior in the weights, and of gaps in weights and curve at once, are left out.
-        np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
+        np.testing.assert_allclose(-found[k], expected, atol=5e-3 * np.abs(found).max())
 
 
 def test_shapes_and_the_rest_are_the_posterior(differing):
@@ -217,6 +219,8 @@ def test_two_cytometry_files_cover_linked_regression_or_say_that_they_do_not_tel
     X, y, groups = rows[:, :2], rows[:, 2], rows[:, 3].astype(int)
     linked = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0][:2]
     with pytest.warns(UserWarning):
-        model = ShuffledLinearRegression(random_state=0).fit(X, shuffle_labels(y, groups, 0), groups)
+        model = ShuffledLinearRegression(random_state=0).fit(
+            X, shuffle_labels(y, groups, 0), groups
+        )
     low, high = model.conf_int().T
     assert not model.identified_ or ((low < linked) & (linked < high)).all()

@@ -50,9 +50,9 @@ INSIDE = {
     "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
     "problem solution strategy",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
-    "posterior": "options columns bag_means shapes model block_target block_posing modes block_peaks misfit "
-    "trust offsets proposals surrogate importance walking exact_answers likelihood blocks linkage chains "
-    "tempering sampler",
+    "posterior": "options columns bag_means shapes model block_target block_posing modes "
+    "block_peaks misfit trust offsets proposals surrogate importance walking estimating "
+    "exact_answers likelihood blocks linkage chains tempering sampler",
     "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster new_rows samples",

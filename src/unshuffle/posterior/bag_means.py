@@ -51,7 +51,9 @@ class BagMeans:
     @cached_property
     def _sizes(self) -> np.ndarray:
         """The offsets that are possible, in units of sigma."""
-        return self._all_sizes[slice(None) if self.only is None else slice(self.only, self.only + 1)]
+        return self._all_sizes[
+            slice(None) if self.only is None else slice(self.only, self.only + 1)
+        ]
 
     @cached_property
     def _log_prior(self) -> np.ndarray:

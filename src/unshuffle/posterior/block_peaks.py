@@ -84,9 +84,7 @@ class _Hill:
         return self.value + float(move @ (self.gradient - 0.5 * pull)), self.gradient - pull
 
 
-def settle(
-    target: BlockTarget, modes: list[Mode], tilt: float
-) -> tuple[list[Peak], Lessons]:
+def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     factors = [np.linalg.cholesky(first_metric(target, theta)) for _, theta in modes]
     hills, seen = _measure(target, [theta for _, theta in modes], factors)

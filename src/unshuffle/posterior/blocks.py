@@ -146,9 +146,7 @@ def _keep_basins(sample: BlockTarget, found: list[Mode]) -> list[np.ndarray]:
     values = {}
     if pairs:
         parts = sample.parts(halfway)
-        values = dict(
-            zip(pairs, sample.mix(parts[:, 0], parts[:, 1]) + parts[:, 3], strict=True)
-        )
+        values = dict(zip(pairs, sample.mix(parts[:, 0], parts[:, 1]) + parts[:, 3], strict=True))
     kept: list[int] = []
     for j, (value, _) in enumerate(found):
         if all(values[i, j] < min(found[i][0], value) - _VALLEY for i in kept):

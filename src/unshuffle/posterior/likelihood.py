@@ -22,6 +22,7 @@ from scipy.special import logsumexp
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.losses import Squared
+from unshuffle.core.pairing import Permutation
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.solution import Candidate, Solution, Status
@@ -29,13 +30,11 @@ from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, nothing_to_learn
+from unshuffle.posterior.estimating import Draws, blend, hear, keep_inside, lean
 from unshuffle.posterior.exact_answers import solve_exactly
 from unshuffle.posterior.importance import (
     Sample,
     find_centre,
-    flatten,
-    limit_tilt,
-    normalise,
     reweigh,
     sample_posterior,
 )
@@ -49,7 +48,7 @@ from unshuffle.posterior.modes import (
 )
 from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
 from unshuffle.posterior.options import Settings
-from unshuffle.posterior.proposals import Mixture, make_mixture
+from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
@@ -70,14 +69,6 @@ _N_CLIMBED = 12
 # the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
 # columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
 _THIN = 80.0
-# Share of the intervals' draws that see the shapes as the estimate does; where it bets in full, an
-# estimate that a tenth of them supports would be pulled off again, by up to ten times its error.
-_SHARP_SHARE, _SHARP_SHARE_IN_FULL = 0.1, 0.5
-# The estimate keeps this share of the way to the end of its interval at most.
-_INSIDE = 0.9
-# Share of the posterior at low noise below which the estimate does not lean towards low noise, and
-# above which it may in full.
-_LEAST_LOW, _ENOUGH_LOW = 0.1, 0.3
 # In blocks the estimate's posterior is looked for from the draws of the intervals' one unless its
 # power is so many times as large.
 _MUCH_SHARPER = 1.6
@@ -151,13 +142,23 @@ def solve(
     effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
-    return answer(target, columns, modes, rng, effort)
+    # Least squares does not know of known pairs, nor of labels that lack their row.
+    is_plain = target.homes is None and bags.pairing.name == Permutation.name
+    return answer(target, columns, modes, rng, effort, fitted[0][0] if is_plain else None)
 
 
 def answer(
-    target: Target, columns: Columns, modes: list[Mode], rng: np.random.Generator, effort: Effort
+    target: Target,
+    columns: Columns,
+    modes: list[Mode],
+    rng: np.random.Generator,
+    effort: Effort,
+    fitted: np.ndarray | None = None,
 ) -> Solution:
-    """Judge the modes, sample the posterior around them, and say what follows."""
+    """Judge the modes, sample the posterior around them, and say what follows.
+
+    `fitted` is the answer of least squares, a second opinion for the estimate.
+    """
     signs = read_signs(target, modes)
     if target.means.offset_share == 1.0:  # what was said beforehand is no misfit
         signs = replace(signs, offset_probability=0.0)
@@ -170,20 +171,14 @@ def answer(
     effort.report("sampling the posterior", 1.0)
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
-    leaning = flatten(_lean(sharp, target), target.options.least_draws)
-    draws = _blend(sample, sharp, leaning, target.options)
-    estimate = _keep_inside(find_centre(sharp.slopes, leaning), draws)
+    leaning = flatten(lean(sharp, target), target.options.least_draws)
+    draws = blend(sample, sharp, leaning, target.options)
+    centre = find_centre(sharp.slopes, leaning)
+    if fitted is not None and not target.options.bets_in_full:
+        centre = hear(centre, fitted, sharp, leaning, target, signs)
+    estimate = keep_inside(centre, draws)
     target = replace(target, power=power)
     return _assemble(target, sample, draws, drawn.first, estimate, columns, signs, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Points, their least-squares slopes, and shares that add up to one."""
-
-    x: np.ndarray
-    slopes: np.ndarray
-    shares: np.ndarray
 
 
 def _sample_plain(
@@ -208,7 +203,7 @@ def _sample_leaning(
     o = target.options
 
     def weigh(sample: Sample) -> np.ndarray:
-        return _lean(sample, target)
+        return lean(sample, target)
 
     sample = reweigh(target, earlier, weigh)
     if sample.effective_draws >= o.estimate_draws:
@@ -232,47 +227,6 @@ def _mix_modes(target: Target, modes: list[Mode], tilt: float) -> Mixture:
 def _plain(sample: Sample) -> np.ndarray:
     """Return the log weights of the posterior."""
     return sample.log_plain
-
-
-def _lean(sample: Sample, target: Target) -> np.ndarray:
-    """Return log weights that lean towards low noise, as far as the posterior has mass there.
-
-    The closer bound on the weights holds in any case; only the lean is limited.
-    """
-    o, limit = target.options, 0.0
-    sample = replace(sample, log_plain=sample.log_plain + target.close_bound(sample.x))
-    if target.log_sigma is None:
-        is_low = np.exp(2.0 * sample.x[:, target.p]) < o.tilt_ceiling
-        low = float(normalise(sample.log_plain)[0] @ is_low)
-        limit = o.tilt_limit * min(max((low - _LEAST_LOW) / (_ENOUGH_LOW - _LEAST_LOW), 0.0), 1.0)
-    return limit_tilt(sample.log_plain, sample.log_tilted, limit)
-
-
-def _blend(sample: Sample, sharp: Sample, leaning: np.ndarray, options: Settings) -> Draws:
-    """Return the posterior of the intervals: the draws at its power, and a few of the sharper one.
-
-    How far shapes are to be trusted is not known either: with some probability as far as the
-    estimate trusts them. Its draws keep the estimate inside its own intervals, and where the two
-    disagree nothing is identified.
-    """
-    plain = flatten(sample.log_plain, options.least_draws)
-    share = _SHARP_SHARE_IN_FULL if options.bets_in_full else _SHARP_SHARE
-    return Draws(
-        np.vstack([sample.x, sharp.x]),
-        np.vstack([sample.slopes, sharp.slopes]),
-        np.append((1.0 - share) * plain, share * leaning),
-    )
-
-
-def _keep_inside(centre: np.ndarray, draws: Draws) -> np.ndarray:
-    """Move an estimate outside its own intervals towards their medians until it is inside."""
-    wide = Posterior(draws.slopes, draws.shares, np.ones(len(draws.shares)))
-    ends, middle = wide.interval(0.95), wide.interval(1e-9).mean(axis=1)
-    gap = centre - middle
-    room = np.where(gap > 0, ends[:, 1] - middle, middle - ends[:, 0])
-    with np.errstate(divide="ignore"):
-        reach = float(np.min(_INSIDE * room / np.maximum(np.abs(gap), 1e-300)))
-    return middle + min(1.0, reach) * gap
 
 
 def _fit_least_squares(

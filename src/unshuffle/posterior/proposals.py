@@ -182,9 +182,7 @@ def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     return Mixture(shares, means, factors, dof, Shell(target), len(modes), tilt)
 
 
-def _mix_peaks(
-    target: BlockTarget, peaks: list[Peak], lessons: Lessons, tilt: float
-) -> Mixture:
+def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons, tilt: float) -> Mixture:
     """Place a component on every top."""
     factors = np.array([peak.factor for peak in peaks])
     shares = _evidence_shares([(peak.value, peak.theta) for peak in peaks], factors)
