@@ -19,10 +19,11 @@ from unshuffle.posterior.modes import Mode, first_metric
 # Differences are taken over this part of a posterior sd to either side: where draws will lie.
 _STEP = 0.7
 # A step leads no further than so many sds of the quadratic, to which this curvature is added: it is
-# not known beyond, and where it is flat a step of half a label's spread is far.
-_REACH, _STIFF = 6.0, 100.0
+# not known beyond, and where it is flat a step of a tenth of a label's spread is far. Where all rows
+# do not confirm a step, the next one leads a third as far.
+_REACH, _STIFF, _SHRINK = 6.0, 3600.0, 1.0 / 3.0
 # Steps over all rows, and the move in sds below which the last one was enough.
-_MAX_STEPS, _NEAR = 6, 0.2
+_MAX_STEPS, _NEAR = 10, 0.3
 # Tops further than this below the best (Laplace evidence) are out of reach.
 _OUT_OF_REACH = 15.0
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
@@ -31,25 +32,6 @@ _STEEPEST = 1e10
 # Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
 # last of them may gain.
 _INNER_STEPS, _LEAST_GAIN = 30, 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class Peak:
-    """A top: its log posterior given its size of offsets, and a factor of its inverse curvature.
-
-    `known` is the point that it was climbed from, with its value.
-    """
-
-    value: float
-    theta: np.ndarray
-    factor: np.ndarray
-    offset: int
-    known: Mode
-
-    @property
-    def evidence(self) -> float:
-        """Log of the posterior's mass about the top by Laplace, up to a constant."""
-        return self.value + float(np.log(np.diag(self.factor)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +66,33 @@ class _Hill:
         return self.value + float(move @ (self.gradient - 0.5 * pull)), self.gradient - pull
 
 
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A top: its log posterior given its size of offsets, and a factor of its inverse curvature.
+
+    `hill` is what it was climbed on, no further than `reach`, which ended it unless it `is_inside`.
+    """
+
+    value: float
+    theta: np.ndarray
+    factor: np.ndarray
+    offset: int
+    hill: _Hill
+    reach: float
+    is_inside: bool
+
+    @property
+    def evidence(self) -> float:
+        """Log of the posterior's mass about the top by Laplace, up to a constant."""
+        return self.value + float(np.log(np.diag(self.factor)).sum())
+
+
 def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     factors = [np.linalg.cholesky(first_metric(target, theta)) for _, theta in modes]
     hills, seen = _measure(target, [theta for _, theta in modes], factors)
     peaks = [
-        _climb(_alone(target, offset), hill, offset, tilt)
+        _climb(_alone(target, offset), hill, offset, tilt, _REACH)
         for hill in hills
         for offset in range(target.means.n_sizes)
     ]
@@ -104,8 +107,9 @@ def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Pe
         peaks = []
         for old, hill in pairs:
             new = _move(_alone(target, old.offset), old, hill, tilt)
-            is_done = _count_sds(new.theta - old.theta, old.factor) < _NEAR
-            (done if is_done else peaks).append(new)
+            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
+            (done if is_near and new.is_inside else peaks).append(new)
+    peaks = [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
     return _keep_best([*peaks, *done], []), lessons
 
 
@@ -115,10 +119,19 @@ def _alone(target: BlockTarget, offset: int) -> BlockTarget:
 
 
 def _move(target: BlockTarget, peak: Peak, hill: _Hill, tilt: float) -> Peak:
-    """Climb on from a top where it is one on all rows, and half of the way back where it is not."""
-    if hill.value + target.weigh_rest(peak.theta, tilt)[0] < peak.known[0]:
-        return replace(peak, theta=0.5 * (peak.theta + peak.known[1]))
-    return _climb(target, hill, peak.offset, tilt)
+    """Climb on from a top that all rows confirm; otherwise climb to it again, less far."""
+    before = peak.hill.value + target.weigh_rest(peak.hill.theta, tilt)[0]
+    if hill.value + target.weigh_rest(peak.theta, tilt)[0] < before:
+        return _climb(target, peak.hill, peak.offset, tilt, _SHRINK * peak.reach)
+    return _climb(target, hill, peak.offset, tilt, min(peak.reach / _SHRINK, _REACH))
+
+
+def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
+    """Return the last point that all rows confirmed in place of one that they have not seen."""
+    theta = peak.hill.theta
+    spread = _invert_curvature(target, peak.hill, theta, tilt)
+    value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
+    return replace(peak, value=value, theta=theta, factor=np.linalg.cholesky(spread))
 
 
 def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
@@ -147,8 +160,8 @@ def _measure(
     return hills, Lessons(x, values, slopes)
 
 
-def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float) -> Peak:
-    """Climb the quadratic, means and prior; return the top, not too far from the hill's point."""
+def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: float) -> Peak:
+    """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
     limit = np.linalg.cholesky(hill.curvature + _STIFF * np.eye(target.dim)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -157,10 +170,9 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float) -> Peak:
 
     theta = hill.theta
     value, gradient = evaluate(theta)
-    known = (value, theta)
     for _ in range(_INNER_STEPS):
         step = _invert_curvature(target, hill, theta, tilt) @ gradient
-        scale = _fit_inside(limit @ (theta - hill.theta), limit @ step)
+        scale = _fit_inside(limit @ (theta - hill.theta), limit @ step, reach)
         for _ in range(10):
             trial = theta + scale * step
             trial_value, trial_gradient = evaluate(trial)
@@ -173,14 +185,15 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float) -> Peak:
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < _LEAST_GAIN:
             break
-    spread = _invert_curvature(target, hill, theta, tilt)
-    return Peak(value, theta, np.linalg.cholesky(spread), offset, known)
+    factor = np.linalg.cholesky(_invert_curvature(target, hill, theta, tilt))
+    is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
+    return Peak(value, theta, factor, offset, hill, reach, is_inside)
 
 
-def _fit_inside(place: np.ndarray, step: np.ndarray) -> float:
+def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
     """Return the part of a step, at most one, that stays within reach."""
     a, b = float(step @ step), float(place @ step)
-    room = _REACH**2 - float(place @ place)
+    room = reach**2 - float(place @ place)
     if a + 2.0 * b <= room or a == 0.0:
         return 1.0
     return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
