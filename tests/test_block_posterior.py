@@ -92,7 +92,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
             lambda at, k=k: alone.weigh_rest(at, 1.0)[1][k], theta, 1e-5
         )
         # Bends of the prior in the weights, and of gaps in weights and curve at once, are left out.
-        np.testing.assert_allclose(-found[k], expected, atol=5e-3 * np.abs(found).max())
+        np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
 
 
 def test_shapes_and_the_rest_are_the_posterior(differing):
@@ -182,9 +182,13 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
     blocks = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     assert "in blocks" in str(blocks.summary()) and "in blocks" not in str(plain.summary())
     sd = np.diff(plain.conf_int(), axis=1)[:, 0] / 3.92
-    # 250 draws know a mean to .06 sd and an end of an interval to .2; three errors of both.
-    assert np.abs(blocks.coef_ - plain.coef_).max() < 0.3 * sd.max()
-    assert np.abs(blocks.conf_int() - plain.conf_int()).max() < 0.9 * sd.max()
+    # 250 draws know a median to .08 sd, the evidence to .06 (binning adds .2), and the ends of an
+    # interval of this lopsided posterior to .6: seeds of either differ by as much.
+    one, other = (model.conf_int(1e-6).mean(axis=1) for model in (plain, blocks))
+    assert (np.abs(one - other) < 0.35 * sd).all()
+    assert (np.abs(blocks.conf_int() - plain.conf_int()) < 2.4 * sd[:, None]).all()
+    evidence = [model.solution_.stats["log_evidence"] for model in (plain, blocks)]
+    assert abs(evidence[0] - evidence[1]) < 0.6
     assert blocks.identified_ == plain.identified_
 
 

@@ -18,14 +18,16 @@ from unshuffle.posterior.modes import Mode, first_metric
 
 # Differences are taken over this part of a posterior sd to either side: where draws will lie.
 _STEP = 0.7
-# A step leads no further than so many sds of the quadratic, to which this curvature is added: it is
-# not known beyond, and where it is flat a step of a tenth of a label's spread is far. Where all rows
-# do not confirm a step, the next one leads a third as far.
-_REACH, _STIFF, _SHRINK = 6.0, 3600.0, 1.0 / 3.0
+# A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
+# weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
+# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the next one
+# leads a third as far.
+_REACH, _STIFF, _STIFF_LEVEL, _SHRINK = 6.0, 3600.0, 100.0, 1.0 / 3.0
 # Steps over all rows, and the move in sds below which the last one was enough.
 _MAX_STEPS, _NEAR = 10, 0.3
-# Tops further than this below the best (Laplace evidence) are out of reach.
-_OUT_OF_REACH = 15.0
+# Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
+# their way if they are so much further.
+_OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
@@ -109,8 +111,8 @@ def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Pe
             new = _move(_alone(target, old.offset), old, hill, tilt)
             is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
             (done if is_near and new.is_inside else peaks).append(new)
-    peaks = [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
-    return _keep_best([*peaks, *done], []), lessons
+    done += [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
+    return _keep_best(done, []), lessons
 
 
 def _alone(target: BlockTarget, offset: int) -> BlockTarget:
@@ -131,7 +133,8 @@ def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
     theta = peak.hill.theta
     spread = _invert_curvature(target, peak.hill, theta, tilt)
     value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
-    return replace(peak, value=value, theta=theta, factor=np.linalg.cholesky(spread))
+    factor = np.linalg.cholesky(spread)
+    return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
 
 
 def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
@@ -162,7 +165,10 @@ def _measure(
 
 def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: float) -> Peak:
     """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
-    limit = np.linalg.cholesky(hill.curvature + _STIFF * np.eye(target.dim)).T
+    stiff = np.full(target.dim, _STIFF)
+    if target.log_sigma is None:
+        stiff[target.p] = _STIFF_LEVEL
+    limit = np.linalg.cholesky(hill.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
         (value, gradient), (other, others) = hill(point), target.weigh_rest(point, tilt)
@@ -219,7 +225,7 @@ def _keep_best(peaks: list[Peak], beside: list[Peak]) -> list[Peak]:
     kept: list[Peak] = []
     for peak in sorted(peaks, key=lambda each: -each.evidence):
         is_new = all(not _are_one(peak, other) for other in [*kept, *beside])
-        if is_new and peak.evidence > best - _OUT_OF_REACH:
+        if is_new and peak.evidence > best - (_OUT_OF_REACH if peak.is_inside else _ON_THE_WAY):
             kept.append(peak)
     return kept
 

@@ -26,6 +26,8 @@ _DEFENSIVE = 0.1
 # Points count in the fit of the quadratic by exp(−nats below the best/this), down to so many nats
 # below and within so many sds of a top.
 _NATS, _DEEPEST, _SDS = 15.0, 60.0, 8.0
+# Tops so many sds of one another apart have one quadratic.
+_NEIGHBOURS = 3.0
 # Errors of the quadratic in nats over its coefficients' size in nats, squared: the ridge.
 _RIDGE = 1e-3
 # A fit takes so many equations for a coefficient, and no more coefficients than this (d = 22): it
@@ -250,11 +252,15 @@ def _fit_pieces(
     )
     values = seen.values + _weigh_rest(target, mixture.tilt, x)
     bent = bend_coordinates(target, x)
-    pieces = {
-        k: _fit(mixture.means[k], mixture.factors[k], seen, values, bent)
-        for k in range(mixture.n_modes)
-    }
-    return {k: piece for k, piece in pieces.items() if piece is not None}
+    pieces: dict[int, _Piece] = {}
+    for k in range(mixture.n_modes):
+        centre = mixture.means[k]
+        # Shapes know of no offsets: tops that differ in these alone share what was seen.
+        gaps = [multiply(piece.inverse, centre - piece.centre) for piece in pieces.values()]
+        if all(np.sqrt((gap * gap).mean()) > _NEIGHBOURS for gap in gaps):
+            piece = _fit(centre, mixture.factors[k], seen, values, bent)
+            pieces.update({} if piece is None else {k: piece})
+    return pieces
 
 
 def _fit(
