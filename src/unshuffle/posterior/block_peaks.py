@@ -28,6 +28,8 @@ _MAX_STEPS, _NEAR = 10, 0.3
 # Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
 # their way if they are so much further.
 _OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
+# Tops of different offsets that lie together are one if the logs of their volumes differ by less.
+_SAME_WIDTH = 2.0
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
@@ -231,8 +233,10 @@ def _keep_best(peaks: list[Peak], beside: list[Peak]) -> list[Peak]:
 
 
 def _are_one(left: Peak, right: Peak) -> bool:
-    """Whether two tops with the same offsets are as near as draws of either."""
-    if left.offset != right.offset:
+    """Whether two tops are as near as draws of either and, if their offsets differ, as wide."""
+    move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
+    if _count_sds(move, right.factor) > near:
         return False
-    far = _count_sds(left.theta - right.theta, right.factor)
-    return far < 0.5 * sqrt(len(left.theta))
+    widths = [float(np.log(np.diag(peak.factor)).sum()) for peak in (left, right)]
+    is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
+    return left.offset == right.offset or is_alike
