@@ -1,6 +1,7 @@
 """The likelihood in blocks: coverage of its intervals, error beside SM's, time and memory.
 
-    python benchmarks/scale.py coverage [--trials 100] [--large 30] [--jobs 1] [--only 100000]
+    python benchmarks/scale.py coverage [--trials 100] [--large 30] [--jobs 1]
+        [--only 100000] [--cases normal,exponential]
     python benchmarks/scale.py speed [--rows 50000,100000,1000000]
     python benchmarks/scale.py table
 
@@ -88,19 +89,19 @@ def read_rows() -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def run_coverage(trials: int, large: int, n_jobs: int, only: int | None, fresh: bool) -> None:
+def run_coverage(asked: argparse.Namespace) -> None:
     """Run the simulations that are not there yet."""
-    rows = [row for row in read_rows() if not fresh or row["commit"] == head_commit()]
+    rows = [row for row in read_rows() if not asked.fresh or row["commit"] == head_commit()]
     there = {(row["case"], int(row["n"]), int(row["trial"])) for row in rows}
-    counts = {n: count for n, count in ((100_000, trials), (LARGE, large)) if only in (None, n)}
+    counts = {100_000: asked.trials, LARGE: asked.large}
     jobs = [
         (case, n, trial)
         for n, count in counts.items()
         for trial in range(count)
-        for case in CASES
-        if (case, n, trial) not in there
+        for case in asked.cases.split(",")
+        if (case, n, trial) not in there and asked.only in (None, n)
     ]
-    for row in run_jobs(run_one, jobs, n_jobs, "simulations"):
+    for row in run_jobs(run_one, jobs, asked.jobs, "simulations"):
         rows.append(row)
         write_rows(ROWS, FIELDS, rows)
 
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--rows", default="50000,100000,1000000")
     asked = parser.parse_args()
@@ -160,7 +162,7 @@ def main() -> None:
         print_speed([int(n) for n in asked.rows.split(",")])
         return
     if asked.command == "coverage":
-        run_coverage(asked.trials, asked.large, asked.jobs, asked.only, asked.fresh)
+        run_coverage(asked)
     print_table()
 
 
