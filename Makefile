@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test quick check lint types slow bench accuracy corpus inference docs clean
+.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus inference fuzz dist lowest audit docs clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -30,6 +30,11 @@ bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/scale_io.py
+
+bench-gpu: $(STAMP) ## speed of an NVIDIA GPU beside the processor, up to a thousand million rows
+	$(BIN)/python -m pip install -q -e '.[gpu]'
+	$(BIN)/python benchmarks/gpu.py
 
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
@@ -41,6 +46,19 @@ corpus: $(STAMP) ## error, coverage and verdicts on real tables (those of UNSHUF
 
 inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
 	$(BIN)/python benchmarks/inference.py run
+
+fuzz: $(STAMP) ## 10 000 fits of whatever one may hand over (FUZZ_FITS=…): a result or one clear line
+	$(BIN)/python -m pytest -q -n auto --hypothesis-show-statistics tests/fuzz_fits.py
+
+dist: ## wheel and sdist, the quick tests on the installed wheel, on every Python that is here
+	packaging/check_dist.sh newest
+
+lowest: ## the same with the oldest dependencies allowed
+	packaging/check_dist.sh lowest python3.11
+
+audit: .venv/.core ## known vulnerabilities of the dependencies
+	$(BIN)/python -m pip install -q pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 docs: $(STAMP) ## the generated page of the commands and the README's picture
 	$(BIN)/python docs/make_cli.py

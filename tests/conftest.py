@@ -80,6 +80,8 @@ QUICK = (
     "test_estimator.py::test_pandas_labels_are_taken_by_place_not_by_index",
     "test_experiments.py::test_every_experiment_runs_and_is_drawn[figure2b]",
     "test_experiments.py::test_a_half_written_row_is_never_read",
+    "test_gpu.py::test_tiles_hold_every_row_once",
+    "test_gpu.py::test_sums_carry_beyond_32_bits",
     "test_gradients.py",
     "test_imports.py::test_imports_go_downward_only",
     "test_imports.py::test_importing_loads_nothing_heavy",

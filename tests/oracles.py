@@ -421,3 +421,37 @@ def best_partition(rows, sizes, ridge):
             bag[list(places)] = r
         best = max(best, log_det_between(rows, bag, ones, ridge))
     return best
+
+
+def sorted_cell(gap, n_cells):
+    """The cell of a prediction: even up to 4 sds, then by 8 − 16/gap."""
+    if abs(gap) > 4.0:
+        gap = np.sign(gap) * (8.0 - 16.0 / abs(gap))
+    return int(np.clip(np.floor((gap + 8.0) / 16.0 * n_cells), 0, n_cells - 1))
+
+
+def sorted_cells(X, codes, centre, factor, weights, levels, means, inverse, n_cells):
+    """Numbers of rows and sums of columns in the cells of their predictions."""
+    totals = np.zeros((len(weights), means.shape[1], n_cells, 1 + X.shape[1]))
+    for s in range(len(weights)):
+        for x, r in zip((X - centre) * factor, codes, strict=True):
+            gap = (levels[s] + x @ weights[s] - means[s, r]) * inverse[s, r]
+            totals[s, r, sorted_cell(gap, n_cells)] += [1.0, *x]
+    return totals
+
+
+def match_sorted_cells(cells, weights, level, labels, is_squared):
+    """Cells against the labels of their ranks, as many as they have rows."""
+    value, slopes = 0.0, np.zeros(1 + len(weights))
+    for own, y in zip(cells, labels, strict=True):
+        at = 0
+        for count, *sums in own:
+            if not count:
+                continue
+            part = y[at : at + int(count)]
+            at += int(count)
+            z = level * count + np.dot(weights, sums)
+            pull = part.mean() if is_squared else np.sign(z - part.sum())
+            value += z * pull if is_squared else abs(z - part.sum())
+            slopes += pull * np.array([count, *sums])
+    return value, slopes

@@ -13,7 +13,7 @@ from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, metho
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
-from unshuffle.posterior.block_peaks import Lessons, settle
+from unshuffle.posterior.block_peaks import Lessons, bend_rest, settle
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
 from unshuffle.posterior.proposals import make_mixture
 from unshuffle.posterior.surrogate import (
@@ -86,7 +86,7 @@ def test_a_top_has_no_slope_left(differing, alike):
 def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differing):
     target, theta = differing
     alone = replace(target, means=replace(target.means, only=1))
-    found = alone.bend_rest(theta, 1.0)
+    found = bend_rest(alone, theta, 1.0)
     for k in (0, 2, 3, 4):
         expected = -central_differences(
             lambda at, k=k: alone.weigh_rest(at, 1.0)[1][k], theta, 1e-5

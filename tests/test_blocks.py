@@ -76,6 +76,21 @@ def test_filling_equals_its_plain_twin(curve, masses):
             np.testing.assert_allclose(found[:, 2:], expected[:, 2:], atol=1e-7)
 
 
+def test_few_points_are_divided_into_bags_with_the_same_bits():
+    data = make_shuffled(4000, 2, bags=[1, 2, 997, 3000], snr_db=15, rng=3)
+    first = look_at(as_source(data), 1)
+    scaling = standardise_pass(first, True)
+    points = [(RNG.standard_normal(2), -1.0 + 0.1 * k, 0.05 * k) for k in range(3)]
+    for wants_slopes in (True, False):
+        one, other = (
+            pose_blocks(first, scaling, None, Likelihood(), n_jobs)[0]._shape(points, wants_slopes)
+            for n_jobs in (1, 3)
+        )
+        for left, right in zip(one, other, strict=True):
+            assert left[0] == right[0] and left[2] == right[2]
+            assert np.array_equal(left[1], right[1])
+
+
 def test_rows_are_ordered_by_bag_as_they_stand():
     codes = RNG.integers(0, 5, 300)
     order, ends = kernels.order_by_bag(codes, 5)

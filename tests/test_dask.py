@@ -88,6 +88,46 @@ def cluster():
         yield started
 
 
+@pytest.mark.parametrize("method", ["sm", "means"])
+def test_moments_of_many_rows_give_the_fit_of_memory(method):
+    frame = as_frame(DATA)
+    one = fit(*columns_of(frame), method=method)
+    other = fit(*columns_of(cut(frame, [20_000, 400, 30_000])), method=method)
+    assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
+
+
+# --- predictions --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_predictions_of_dask_are_those_of_memory(in_memory, kind):
+    frame = as_frame(DATA).iloc[:2000]
+    rows = frame[["a", "b"]]
+    model, lazy = in_memory, cut(frame, [700, 0, 1300])[["a", "b"]]
+    if kind == "array":
+        model = fit(DATA.X[:300], DATA.y[:300], None, method="ls")
+        rows, lazy = rows.to_numpy(), da.from_array(rows.to_numpy(), chunks=(600, 1))
+    found = model.predict(lazy)
+    assert not isinstance(found, np.ndarray)
+    assert np.array_equal(np.asarray(found), model.predict(rows))
+    if kind == "frame":
+        assert np.array_equal(found.compute().index, rows.index)
+        sds = model.predict(lazy, return_std=True)[1]
+        assert np.array_equal(np.asarray(sds), model.predict(rows, return_std=True)[1])
+        ends = model.predict_interval(lazy, 0.8, new_label=True).compute()
+        assert list(ends.columns) == ["low", "high"]
+        assert np.array_equal(ends.to_numpy(), model.predict_interval(rows, 0.8, new_label=True))
+
+
+def test_predictions_of_dask_refuse_at_once_what_cannot_be(in_memory):
+    frame = cut(as_frame(DATA).iloc[:100], [100])
+    with pytest.raises(InputError, match=r"X must be a table, as ddf"):
+        in_memory.predict(frame["a"])
+    plain = fit(DATA.X[:300], DATA.y[:300], None, method="ls")
+    with pytest.raises(InputError, match=r"ls"):
+        plain.predict_interval(da.from_array(DATA.X[:10]))
+
+
 # --- the same bits ------------------------------------------------------------
 
 CUTS = {

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,12 @@ def test_the_cluster_example_finds_the_weights(capsys):
     # About 0.01: so few rows are gathered; many are in the laws of Dask.
     assert load(ROOT / "examples" / "dask_cluster.py").main(3_000) < 0.05
     assert "3000 rows in 2 partitions, 2 workers" in capsys.readouterr().out
+
+
+def test_the_example_of_a_card_says_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert load(ROOT / "examples" / "gpu.py").main(3_000) is None
+    assert "pip install 'unshuffle[gpu]'" in capsys.readouterr().out
 
 
 def test_the_certified_example_is_right_with_little_noise_and_proven_wrong_with_much(capsys):

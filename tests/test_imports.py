@@ -24,6 +24,7 @@ ORDER = [
     "registry",
     "kernels",
     "core",
+    "gpu",
     "solvers",
     "posterior",
     "methods",
@@ -43,19 +44,20 @@ ORDER = [
     "__main__",
 ]
 INSIDE = {
-    "kernels": "compiling sorting projection descent sorted_losses weighted_losses moment_losses "
-    "coupling correction grid permanent likelihood filling histograms scanning mixture densities "
-    "dual pairings swapping tempering cones designing",
+    "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
+    "moment_losses coupling correction grid permanent likelihood filling histograms scanning "
+    "mixture densities dual pairings swapping tempering cones designing",
     "core": "options progress threads products uncertainty noise labels pairing rows statistics "
-    "anchors bag bags sources label_cells first_pass scaling checks penalties losses moments "
-    "problem solution strategy",
+    "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
+    "losses moments problem block_moments block_sorted solution strategy",
+    "gpu": "devices rows filling scanning source",
     "solvers": "descent multistart closed_form means self_moments projection exact certified",
-    "posterior": "options columns bag_means shapes model block_target block_posing modes "
-    "block_peaks misfit trust offsets proposals surrogate importance walking estimating "
-    "exact_answers likelihood blocks linkage chains tempering sampler",
-    "files": "table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
+    "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
+    "estimating exact_answers likelihood blocks linkage chains tempering sampler",
+    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
-    "dask_cluster new_rows samples",
+    "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction summary matching fit storing plots report",

@@ -186,6 +186,16 @@ def test_tensors_are_the_means_of_all_monomials(d, degree):
     np.testing.assert_allclose(tensors, [expected[key] for key in keys], rtol=1e-12, atol=1e-14)
 
 
+def test_a_column_of_ones_leaves_the_bits_of_tensors_alone():
+    rng = np.random.default_rng(0)
+    columns = np.ascontiguousarray(np.column_stack([rng.normal(size=(700, 2)), np.ones(700)]).T)
+    parents = moments.make_monomials(3, 4).parents
+    known, unknown = np.empty((2, len(parents)))
+    kernels.accumulate_tensors(columns, 0, 700, parents, 2, known)
+    kernels.accumulate_tensors(columns, 0, 700, parents, 3, unknown)
+    assert np.array_equal(known, unknown)
+
+
 @pytest.mark.parametrize("k", range(1, 9))
 def test_gaussian_moments_equal_the_integral_of_the_density(k):
     # The Riemann sum of a smooth, vanishing function is exact to rounding.

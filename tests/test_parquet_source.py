@@ -55,6 +55,23 @@ def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
     assert np.array_equal(one.sample.rows, other.sample.rows)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4, 2.0])
+def test_blocks_that_are_kept_are_those_that_are_read(tmp_path, monkeypatch, share):
+    n_bytes = int(share * 50_400 * 32)
+    monkeypatch.setattr("unshuffle.files.parquet_source.KEPT_BYTES", n_bytes)
+    source = source_of(write(tmp_path, DATA, [20_000, 30_400]), n_jobs=2)
+    one = look_at(source, 3)
+    kept = [source.kept.find(group) is not None for group in source.groups]
+    assert sum(kept) == pytest.approx(min(share, 1.0) * len(kept), abs=1)
+    assert sum(
+        32 * g.n_rows for g, is_kept in zip(source.groups, kept, strict=True) if is_kept
+    ) <= (n_bytes)
+    other = look_at(source, 3)
+    for name in ("sizes", "first", "second", "third"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    assert np.array_equal(one.cells.values, other.cells.values)
+
+
 def test_without_a_bag_column_every_file_is_a_bag(tmp_path):
     write(tmp_path, DATA, [400, 50_000])
     table = open_parquet(expand_paths([str(tmp_path)]))
@@ -113,6 +130,14 @@ def test_a_row_group_that_cannot_be_read_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"part0\.parquet: row group 0 .* cannot be read"):
         look_at(source_of(tmp_path), 0)
+
+
+def test_what_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, capsys, monkeypatch):
+    write(tmp_path, DATA, [50_400])
+    asked = ["fit", str(tmp_path / "part0.parquet"), "--label", "score", "--bag", "run"]
+    monkeypatch.setattr("unshuffle.files.room.find_room", lambda: 8 * 4 * 4 * 50_400 - 1)
+    words = ["part0.parquet", "'ls'", "50400 rows of 4 columns", "'auto'"]
+    assert_one_line(run([*asked, "--method", "ls"]), capsys.readouterr(), words)
 
 
 def test_the_command_streams_patterns_and_exits_2_on_a_missing_value(tmp_path, capsys):

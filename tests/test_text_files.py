@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unshuffle.errors import InputError
 from unshuffle.files import (
     delimited,
     make_design,
@@ -77,6 +78,81 @@ def test_both_text_readers_agree(rows, decimal):
     for one, other in zip(fast, plain, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
+
+
+NASTY = {
+    "quotes inside quotes": 'a;b;c\n"1";"x ""y"";z";3\n"-2";"";4\n',
+    "decimal comma": "a;b;c\n1,5;2;-3,25e2\n0,1;NA;,5\n",
+    "decimal comma and a point": "a;b;c\n1,5;2.5;3\n0,1;1.25;4\n",
+    "thousands": "a;b;c\n1,234,567;2,5;3\n1,5;2,25;4\n",
+    "missing tokens": "a,b,c\nNA,1,nan\nNULL,#N/A,2\nNone,N/A,3\n , 4 ,null\n",
+    "huge and tiny": "a,b,c\n1e308,1e-320,1.797693134862315e308\n1e309,-1e400,5e-324\n2e-400,0,1\n",
+    "hard to round": (
+        "a,b,c\n0.1,2.2250738585072011e-308,9007199254740993\n"
+        "8.5,123456789012345678901234567890,1.00000000000000011102230246251565404236316680908203125\n"
+    ),
+    "leading zeros": "a,b,c\n007,-000.5,+01e+02\n00,0000000000000000000000001,.5\n",
+    "signs": "a,b,c\n+1,-0,+.5\n-.5,+0.0,1.\n",
+    "infinities": "a,b,c\ninf,-inf,Infinity\n1,+inf,-INFINITY\n",
+    "no numbers that look it": "a,b,c\n1_000,0x1F,1e\n2,3,4\n",
+    "numbers of Fortran": "a,b,c\n1d5,1D-5,2\n1,2,3\n",
+    "mixed types": "a,b,c\n1,x,2\ny,2,2\n3,3,z\n",
+    "true and false": "a,b,c\ntrue,1,FALSE\nfalse,0,TRUE\n",
+    "dates": "a,b,c\n2020-01-01,1,12:30\n2020-01-02,2,12:31\n",
+    "odd digits": "a,b,c\n\u0661,1,2\n3,\uff14,5\n",
+    "odd blanks": "a,b,c\n\u00a01,2\u2003,\t3\n4,5 ,6\n",
+    "a mark and windows ends": "\ufeffa,b,c\r\n1,2,3\r\n4,5,6\r\n",
+    "line ends inside quotes": 'a,b,c\n1,"u\nv",3\n4,"w\r\nx",6\n',
+    "blank and empty lines": "a,b,c\n\n1,2,3\n   \n\n4,5,6\n,,\n",
+    "quotes in the middle": 'a,b,c\n1,2"3,4\n5,6"7,8\n',
+    "quotes after blanks": 'a,b,c\n1, "2",3\n4, "5",6\n',
+    "ragged": "a,b,c\n1,2,3\n4,5\n6,7,8\n",
+    "too many": "a,b,c\n1,2,3\n4,5,6,7\n",
+    "a quotation mark left open": 'a,b,c\n1,2,3\n4,"5,6\n7,8,9\n',
+    "text after a closing mark": 'a,b,c\n1,"2"x,3\n4,"5",6\n',
+    "text after an empty cell": 'a,b,c\n1,""x,3\n4,"5",6\n',
+    "text after a mark in the cell": 'a,b,c\n1,"2"""x,3\n4,"5",6\n',
+}
+
+
+@pytest.mark.parametrize("content", NASTY.values(), ids=NASTY)
+def test_nasty_files_read_to_the_same_bits_or_the_same_words(content, write, monkeypatch):
+    pytest.importorskip("pyarrow")
+
+    def read():
+        try:
+            return read_table(path)
+        except InputError as exc:
+            return str(exc)
+
+    path = write(content)
+    fast = read()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    plain = read()
+    if isinstance(plain, str):
+        assert fast == plain
+        return
+    assert fast.names == plain.names and fast.notes == plain.notes
+    for name in plain.names:
+        one, other = fast.columns[name], plain.columns[name]
+        assert one.dtype == other.dtype, name
+        if one.dtype == object:
+            assert one.tolist() == other.tolist()
+        else:
+            assert one.tobytes() == other.tobytes(), (one, other)
+
+
+def test_numbers_of_any_digits_read_to_the_same_bits(write, monkeypatch):
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**64, 20_000, dtype=np.uint64)
+    values = bits.view(np.float64)
+    values = values[np.isfinite(values)]
+    texts = [f"{value:.{k % 25}e}" for k, value in enumerate(values.tolist())]
+    path = write("a,b\n" + "".join(f"{text},{text}\n" for text in texts))
+    fast = read_table(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert fast.columns["a"].tobytes() == read_table(path).columns["a"].tobytes()
 
 
 def test_text_after_many_numbers_makes_a_text_column(write, reader, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,9 @@ from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.products import predict_rows
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
+from unshuffle.files.dask_rows import map_rows
+from unshuffle.files.room import check_room
+from unshuffle.gpu.devices import read_number
 from unshuffle.handed_over import check_data, check_groups
 from unshuffle.methods import find_block_settings
 from unshuffle.scoring import sorted_r2
@@ -60,6 +64,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         None: the order of labels inside a group says nothing. A share from 0 to 1, or "estimate":
         each label stands beside its row, but for this share of them, which were mixed up inside
         their groups (record linkage). Needs method "auto".
+    device : None, "cpu" or "cuda", default=None
+        Where more than 40 000 rows are passed over: on the processor, or on an NVIDIA GPU ("cuda:1"
+        for the second of several; needs ``pip install 'unshuffle[gpu]'``). The result is the same
+        to the last digit.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the starts; an int makes fits repeatable to the last digit.
     n_jobs : int or None, default=None
@@ -119,6 +127,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         tol: float = 1e-6,
         bag_offsets: Any = "auto",
         mislinked: Any = None,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -131,6 +140,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.tol = tol
         self.bag_offsets = bag_offsets
         self.mislinked = mislinked
+        self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -164,12 +174,18 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.n_jobs,
             self.bag_offsets,
             self.mislinked,
+            self.device,
         )
         is_remote = is_dask(X) or is_dask(y) or is_dask(groups)
         if is_remote and (anchors is not None or self.mislinked is not None):
             raise InputError(
                 "data of Dask have no order in which links could be known: gather them with "
                 "compute() to fit with anchors or mislinked"
+            )
+        if is_remote and read_number(self.device) is not None:
+            raise InputError(
+                f"device={self.device!r} is for data in memory, and data of Dask stay with its "
+                "workers: leave device out, or gather them with compute()"
             )
         if is_remote:
             found = self._fit_dask(X, y, groups, options)
@@ -196,6 +212,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         source = as_dask_source(pieces)
         settings = find_block_settings(options, source.n)
         if settings is None:
+            check_room(source.n, source.d + 1, "data of Dask", str(options.method))
             rows, labels, codes = source.gather()
             has_names = hasattr(empty, "columns")
             table = type(empty)(rows, columns=empty.columns) if has_names else rows
@@ -223,20 +240,32 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         As in scikit-learn's Bayesian models the sd includes the noise; `predict_interval` can
         leave it out. It is infinite where the data say nothing: in a column that did not vary.
+        Rows of Dask give predictions of Dask, which are computed where the rows lie.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            z = map_rows(X, lambda part: np.asarray(self.predict(part)))
+            return (z, map_rows(X, self._predict_sd)) if return_std else z
         X = validate_data(self, X, reset=False, dtype=float)
         z = predict_rows(X, self.coef_) + self.intercept_
         return (z, self.result_.predict_sd(X)) if return_std else z
+
+    def _predict_sd(self, X: Any) -> np.ndarray:
+        return self.predict(X, return_std=True)[1]
 
     def predict_interval(self, X: Any, level: float = 0.95, new_label: bool = False) -> np.ndarray:
         """Return one row (low, high) for each row of X.
 
         The interval is that of X w + b, or with `new_label` that of a label yet to be measured,
         which has noise besides (Gaussian, of the sd given or estimated). Where the estimate leans
-        towards low noise it may lie off the middle. Methods without intervals refuse.
+        towards low noise it may lie off the middle. Methods without intervals refuse. Rows of Dask
+        give intervals of Dask.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            self.conf_int(level)  # refuses now what would fail on workers
+            interval = partial(self.predict_interval, level=level, new_label=new_label)
+            return map_rows(X, interval, ("low", "high"))
         X = validate_data(self, X, reset=False, dtype=float)
         return self.result_.predict_interval(X, level, new_label)
 

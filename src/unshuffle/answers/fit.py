@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from unshuffle.answers.known import doubtful_weights, judge_weights
 from unshuffle.answers.matching import Match, fingerprint, match_labels
@@ -36,10 +33,10 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
 from unshuffle.core.sources import ArraySource, Source, number_bags
+from unshuffle.core.strategy import Strategy
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError, ModelMisfitWarning
 from unshuffle.methods import find_block_settings, solve_bags, solve_source
-from unshuffle.posterior.likelihood import Likelihood
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
@@ -212,7 +209,9 @@ def as_fit(fitted: Any) -> Fit:
     """Return the result behind a fitted estimator, or the result itself."""
     if isinstance(fitted, Fit):
         return fitted
-    if isinstance(fitted, BaseEstimator):
+    if hasattr(fitted, "get_params"):  # of scikit-learn, which is slow to import
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(fitted)
     found = getattr(fitted, "result_", None)
     if not isinstance(found, Fit):
@@ -315,13 +314,13 @@ def fit_table(
 def fit_source(
     source: Source,
     options: FitOptions,
-    settings: Likelihood,
+    settings: Strategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit data in blocks by the likelihood: see `methods.find_block_settings`."""
+    """Fit data in blocks: see `methods.find_block_settings`."""
     solution, first = solve_source(source, options, settings, rng, names, report)
     scales = first.spreads(first.mean)
     if not options.fit_intercept:
@@ -394,6 +393,8 @@ def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
 
 def warn_once(found: Fit, stacklevel: int) -> None:
     """Say at most one thing about convergence, one about the model and one about the data."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+
     misfit = describe_misfit(found.solution)
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),

@@ -89,6 +89,29 @@ def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]
     return console.status(shorten(text))
 
 
+def describe_effort(seconds: float) -> str:
+    """Say how long something took, and how much memory the process needed at most."""
+    peak = _find_peak()
+    memory = "" if peak is None else f", at most {peak / 2**20:.0f} MB of memory"
+    return f"{seconds:.1f} s{memory}"
+
+
+def _find_peak() -> int | None:
+    """Return the peak of this process's memory in bytes; None where nothing tells it."""
+    try:
+        # Not getrusage alone: there a process may begin with the peak of the one that started it.
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def reporter(status: Any) -> Callable[[str, float], None]:
     """Return what tells the status of `show_progress`, where there is one, how far work is."""
 

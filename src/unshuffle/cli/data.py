@@ -156,7 +156,11 @@ def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -
     found = find_forgotten_bag(table, used)
     if found is None:
         return None
-    name, n_levels = found
+    return point_out(*found)
+
+
+def point_out(name: str, n_levels: int) -> str:
+    """Say that a column looks like bags where none was named."""
     return (
         "note: no bag was named, so that all rows are one bag; column "
         f"{quote(name)} looks like one ({n_levels} values): did you mean "

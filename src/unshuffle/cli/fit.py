@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
+    check_device,
     data_options,
     json_option,
     level_option,
@@ -40,7 +42,8 @@ Examples:
   unshuffle fit 'runs/*.parquet' --label score --bag run
   unshuffle fit cells.csv --label fluorescence --bag pool --anchor barcoded
   unshuffle fit registers.csv --label income --bag village --mislinked estimate
-  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786"""
+  unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786
+  unshuffle fit 'runs/*.parquet' --label score --bag run --device cuda"""
 
 # More columns of competing answers are in --json and in the report.
 _SHOWN_WEIGHTS = 6
@@ -66,12 +69,20 @@ _NAME_LENGTH = 16
     help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
     "their bags; 'estimate' finds it.",
 )
+@click.option("--verbose", is_flag=True, help="Say also how long it took, and its peak of memory.")
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option(
     "--dask",
     metavar="ADDRESS",
     help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
     "'local', processes of this machine; the digits stay the same.",
+)
+@click.option(
+    "--device",
+    metavar="D",
+    callback=check_device,
+    help="Pass over more than 50000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
+    "digits stay the same.",
 )
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
 @json_option
@@ -84,6 +95,16 @@ def fit(**options: Any) -> int:
     their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
     open one.
     """
+    if options["device"] not in (None, "cpu") and options["dask"]:
+        raise click.UsageError("--device is for this machine, and --dask for others: give one")
+    start = time.perf_counter()
+    code = _fit(options)
+    if options["verbose"]:
+        console.print_messages([console.describe_effort(time.perf_counter() - start)])
+    return code
+
+
+def _fit(options: dict[str, Any]) -> int:
     if options["report"]:
         from unshuffle.answers.report import check_report
 
@@ -110,7 +131,8 @@ def fit(**options: Any) -> int:
     if options["report"]:
         _write_report(found, data, options, origin)
     if options["save"]:
-        save_fit(found, data, options, origin)
+        design = data.design
+        save_fit(found, data.label, design.coding, options, origin, design.feature_names)
     return _judge(found, options)
 
 
@@ -146,6 +168,11 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
             provenance=origin,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
+    if options["save"]:
+        from unshuffle.files import Coding
+
+        coding = [Coding(name) for name in stream.features]
+        save_fit(found, stream.label, coding, options, origin, stream.features)
     return _judge(found, options)
 
 

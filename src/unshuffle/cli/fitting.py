@@ -11,8 +11,11 @@ from unshuffle.cli import console
 from unshuffle.cli.data import Data, read_calibration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from unshuffle.answers.fit import Fit
     from unshuffle.core.options import FitOptions
+    from unshuffle.files import Coding
 
 
 def fit_data(data: Data, options: dict[str, Any]) -> Fit:
@@ -21,7 +24,7 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     from unshuffle.core.options import make_rng
     from unshuffle.files import join_design
 
-    asked = make_options(options)
+    asked = make_options(options, len(data.design.y))
     # Not kept here: the solver lets go of what it no longer needs.
     rng, design = make_rng(options["seed"]), data.design
     names, sources = design.feature_names, design.sources
@@ -33,9 +36,12 @@ def fit_data(data: Data, options: dict[str, Any]) -> Fit:
     return fit_bags(join_design(design), asked, rng, names, sources=sources)
 
 
-def make_options(options: dict[str, Any]) -> FitOptions:
-    """Return what the fit is asked for."""
+def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
+    """Return what the fit is asked for; many rows go to all processors unless something is said."""
     from unshuffle.core.options import FitOptions
+    from unshuffle.methods import BLOCKS_ABOVE
+
+    n_jobs = options["jobs"]
 
     return FitOptions(
         method=choose_method(options),
@@ -44,27 +50,35 @@ def make_options(options: dict[str, Any]) -> FitOptions:
         l2=options["l2"],
         fit_intercept=not options["no_intercept"],
         n_starts=options["starts"],
-        n_jobs=options["jobs"],
+        n_jobs=-1 if n_jobs is None and n > BLOCKS_ABOVE else n_jobs,
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
+        device=options.get("device"),
     )
 
 
-def save_fit(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
+def save_fit(
+    found: Fit,
+    label: str,
+    coding: Sequence[Coding],
+    options: dict[str, Any],
+    origin: dict[str, Any],
+    names: Sequence[str],
+) -> None:
     """Keep a fit, with how its columns came from the file, where the options say."""
     from unshuffle.answers.storing import store_model
 
     asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
     columns = {
-        "label": data.label,
+        "label": label,
         "log10": bool(options["log10"]),
-        "coding": [asdict(each) for each in data.design.coding],
+        "coding": [asdict(each) for each in coding],
     }
     store_model(
         options["save"],
         found,
         {**asked, "random_state": options["seed"]},
-        data.design.feature_names,
+        names,
         columns,
         origin,
     )

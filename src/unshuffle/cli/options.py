@@ -55,6 +55,15 @@ def read_offsets(ctx: click.Context, param: click.Parameter, value: str) -> str 
     return sd
 
 
+def check_device(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a GPU that is not there before anything is read."""
+    if value is not None:
+        from unshuffle.gpu.devices import find_device
+
+        find_device(value)
+    return value
+
+
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Offer the methods to the shell."""
     return [name for name in METHODS if name.startswith(incomplete)]
@@ -171,7 +180,13 @@ _TUNING = (
         help="Whether labels of a bag share an offset: auto, none, estimate, or its sd.",
     ),
     click.option("--starts", type=int, metavar="N", help="Number of starts of the search."),
-    click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same."),
+    click.option(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="Threads; the result stays the same. Without it all processors work on more than "
+        "50000 rows, and one on fewer.",
+    ),
 )
 
 

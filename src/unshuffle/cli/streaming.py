@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unshuffle.cli.data import choose_columns, count
+from unshuffle.cli import console
+from unshuffle.cli.data import choose_columns, count, point_out
 from unshuffle.cli.fitting import make_options
 from unshuffle.errors import quote, shorten
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
     from unshuffle.core.progress import Report
-    from unshuffle.files.parquet_source import ParquetSource
+    from unshuffle.core.sources import Source
 
 
+# Text and cytometry files of more bytes are read in pieces: as one table they would take three to
+# four times as much memory.
+MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
-    "rows", "labels", "weight", "categorical", "log10", "separate", "same_individuals", "anchor",
-    "mislinked", "save",
+    "rows", "labels", "weight", "categorical", "separate", "same_individuals", "anchor",
+    "mislinked",
 )  # fmt: skip
 
 
@@ -28,21 +34,19 @@ _IN_MEMORY = (
 class Stream:
     """Data that are read in blocks, and where they came from."""
 
-    source: ParquetSource
+    source: Source
+    label: str
+    features: tuple[str, ...]
+    # The column of bags; None where every file is one.
+    bag: str | None
     files: str
+    n_files: int
     sha256: str
+    # Where blocks come from, and what else is to be said.
+    notes: tuple[str, ...]
+    n_read: int
     # The address of Dask's scheduler, "local", or None where blocks are read here.
     cluster: str | None = None
-
-    @property
-    def label(self) -> str:
-        """The column of labels."""
-        return self.source.label
-
-    @property
-    def bag(self) -> str | None:
-        """The column of bags; None where every file is one."""
-        return self.source.bag
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is said of the data in JSON."""
@@ -50,8 +54,8 @@ class Stream:
             "source": self.files,
             "label": self.label,
             "bag": self.bag,
-            "rows_read": self.source.n,
-            "rows_dropped": 0,
+            "rows_read": self.n_read,
+            "rows_dropped": self.n_read - self.source.n,
             "base_levels": {},
             "notes": self.describe()[1:],
         }
@@ -60,52 +64,116 @@ class Stream:
         """Say in a few lines what is read and chosen."""
         source = self.source
         bags = count(source.n_bags, "bag")
-        bag = f"bag {quote(source.bag)} ({bags})" if source.bag is not None else f"{bags} (files)"
-        names = ", ".join(shorten(name, 30) for name in source.features[:12])
+        each = "one bag" if self.n_files == 1 else f"{bags} (files)"
+        bag = f"bag {quote(self.bag)} ({bags})" if self.bag is not None else each
+        names = ", ".join(shorten(name, 30) for name in self.features[:12])
         more = f" and {source.d - 12} more" if source.d > 12 else ""
         return [
-            f"{self.files}: {count(source.n, 'row')}, label {quote(source.label)}, {bag}, "
+            f"{self.files}: {count(source.n, 'row')}, label {quote(self.label)}, {bag}, "
             f"{count(source.d, 'feature')}: {names}{more}",
-            f"read in blocks from {count(len(source.groups), 'row group')}"
-            + (f" by Dask ({self.cluster})" if self.cluster else ""),
+            *self.notes,
         ]
 
 
 def load_stream(options: dict[str, Any]) -> Stream | None:
-    """Return Parquet files as a stream where they are many rows for the likelihood, else None.
+    """Return files as a stream where they are many rows for the likelihood, else None.
 
-    What only tables in memory can (weights, categories, logarithms, dropping of rows, known links,
-    keeping the model) keeps them there; where a cluster is asked for, that is refused.
+    What only tables in memory can (weights, categories, known links) keeps them there; where a
+    cluster is asked for, that is refused.
     """
     for name in _IN_MEMORY:
         if options[name]:
             return _stay(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
-    if options["missing"] != "error":
-        return _stay(options, "--missing drop is given", "drop rows beforehand")
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
-    from unshuffle.files.parquet_source import are_parquet, expand_paths, open_parquet
+    from unshuffle.files.parquet_source import are_parquet, expand_paths
+    from unshuffle.methods import find_block_settings
 
     paths = ["-"] if "-" in options["data"] else expand_paths(options["data"])
-    if not are_parquet(paths):
-        return _stay(options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet")
+    if are_parquet(paths):
+        return _open_parquet(paths, options)
+    if options["dask"]:
+        _stay(options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet")
+    has_blocks = find_block_settings(make_options(options), sys.maxsize) is not None
+    return _lay_down(paths, options) if has_blocks and _are_large(paths) else None
+
+
+def _are_large(paths: list[str]) -> bool:
+    """Whether files are there and more than are read into memory."""
+    try:
+        return sum(Path(path).stat().st_size for path in paths) > MEMORY_BYTES
+    except OSError:
+        return False  # refused in other words
+
+
+def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
+    from unshuffle.files.parquet_source import open_parquet
+    from unshuffle.files.room import check_room
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
+    if options["log10"]:
+        return _stay(options, "--log10 is given", "write logarithms to the files")
+    if options["missing"] != "error":
+        return _stay(options, "--missing drop is given", "drop rows beforehand")
     table = open_parquet(paths)
-    asked = make_options(options)
-    if find_block_settings(asked, BLOCKS_ABOVE + 1) is None:
+    if find_block_settings(make_options(options), table.n) is None:
+        if table.n <= BLOCKS_ABOVE:
+            return None  # as few rows as these are one block
+        if not options["dask"]:
+            check_room(table.n, len(table.columns), _name(paths), options["method"])
         return _stay(options, "the method works in memory", "take --method auto and no penalty")
-    if find_block_settings(asked, table.n) is None:
-        return None  # as few rows as these are one block
     features = choose_columns(options)
     bag = options["bag"] if options["bag"] in table.columns or len(paths) == 1 else None
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
         return _stay(options, f"column {quote(text[0])} holds text", "leave it out by --features")
-    source = table.as_source(options["label"], features, bag, options["jobs"])
-    files = paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
-    return Stream(source, files, table.sha256, options["dask"])
+    n_jobs = make_options(options, table.n).n_jobs
+    source = table.as_source(options["label"], features, bag, n_jobs)
+    cluster = options["dask"]
+    note = f"read in blocks from {count(len(source.groups), 'row group')}" + (
+        f" by Dask ({cluster})" if cluster else ""
+    )
+    return Stream(
+        source, source.label, source.features, source.bag, _name(paths), len(paths), table.sha256,
+        (note,), source.n, cluster,
+    )  # fmt: skip
+
+
+def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
+    """Return text or cytometry files as a stream; None where they are better read as a whole."""
+    from unshuffle.files.room import check_table_room
+    from unshuffle.files.table_source import Asked, lay_down
+    from unshuffle.files.text_pieces import UnusualError
+    from unshuffle.methods import BLOCKS_ABOVE
+
+    features = choose_columns(options)
+    asked = Asked(
+        options["label"], None if features is None else tuple(features), options["bag"],
+        bool(options["log10"]), options["missing"] == "drop",
+    )  # fmt: skip
+    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
+    given = {name: options[name] for name in names}
+    n_jobs = make_options(options, BLOCKS_ABOVE + 1).n_jobs
+    with console.show_progress("reading …", options["quiet"]) as status:
+        try:
+            laid = lay_down(paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given)
+        except UnusualError as exc:
+            check_table_room(
+                sum(Path(path).stat().st_size for path in paths), _name(paths), str(exc)
+            )
+            return None
+    size = laid.source.scratch.size / 2**20
+    note = f"read in pieces into a scratch file of {size:.0f} MB"
+    hint = [] if laid.forgotten is None else [point_out(*laid.forgotten)]
+    return Stream(
+        laid.source, laid.label, laid.features, laid.bag, _name(paths), len(paths), laid.sha256,
+        (*laid.notes, note, *hint), laid.n_read,
+    )  # fmt: skip
+
+
+def _name(paths: list[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
 def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
@@ -119,21 +187,29 @@ def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
 
 
 def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
-    """Fit data that are read in blocks, as the options say."""
-    from unshuffle.answers.fit import fit_source
+    """Fit data that are read in blocks, as the options say; few of them in memory."""
+    from unshuffle.answers.fit import fit_source, fit_table
     from unshuffle.core.options import make_rng
+    from unshuffle.files.parquet_source import ParquetSource
+    from unshuffle.files.room import check_room
+    from unshuffle.files.scratch_source import ScratchSource
     from unshuffle.methods import find_block_settings
 
-    asked = make_options(options)
-    settings = find_block_settings(asked, stream.source.n)
-    assert settings is not None  # or it would not be a stream
-    rng, names = make_rng(options["seed"]), stream.source.features
+    source = stream.source
+    asked = make_options(options, source.n)
+    settings = find_block_settings(asked, source.n)
+    rng, names = make_rng(options["seed"]), stream.features
+    if settings is None:
+        assert isinstance(source, ScratchSource)  # few rows of Parquet are no stream
+        check_room(source.n, source.d + 1, stream.files, options["method"])
+        X, y, codes = source.gather()
+        return fit_table(X, y, codes, asked, rng, names, report)
     if stream.cluster is None:
-        return fit_source(stream.source, asked, settings, rng, names, report)
+        return fit_source(source, asked, settings, rng, names, report)
     from unshuffle.files.dask_cluster import connect
     from unshuffle.files.dask_source import spread_parquet
 
     report("starting Dask", 0.0)
-    with connect(stream.cluster, asked.n_jobs):
-        source = spread_parquet(stream.source)
-        return fit_source(source, asked, settings, rng, names, report)
+    assert isinstance(source, ParquetSource)  # or a cluster would be refused
+    with connect(stream.cluster, options["jobs"]):
+        return fit_source(spread_parquet(source), asked, settings, rng, names, report)

@@ -13,6 +13,7 @@ from math import ceil, log2
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.core.histogram_source import ScanningSource
 from unshuffle.core.label_cells import LabelCells, count_labels
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
@@ -20,6 +21,8 @@ from unshuffle.core.sources import Block, Source
 # Distinct rows that the search for answers works on. More find no better start: the climb on all
 # rows decides.
 SAMPLE_ROWS = 20_000
+# Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
+_AMPLE, _MOST_LISTED = 1.25, 1 << 19
 # Third moments of more columns cost more than the rest of the pass; the sample serves then.
 _THIRD_COLUMNS = 12
 
@@ -180,6 +183,10 @@ class _Ends:
 
 def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
     n_bags, d = source.n_bags, source.d
+    if isinstance(source, ScanningSource):
+        sample = _sample_at_once(source, seed)
+        if sample is not None:
+            return _Ends(*source.find_ends(), sample)
 
     def start() -> _Ends:
         nothing = RowSample(
@@ -210,6 +217,23 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
         return total
 
     return source.map_reduce(start, add, merge, report=report, stage="reading")
+
+
+def _sample_at_once(source: ScanningSource, seed: int) -> RowSample | None:
+    """Return the sample of a source that lists rows of low hashes; None where too many are equal.
+
+    Whatever the limit, the lowest hashes are the same.
+    """
+    share = _AMPLE * SAMPLE_ROWS / source.n
+    while True:
+        limit = min(int(share * 2.0**64), 2**64 - 1)
+        found = source.find_rows(seed, limit, _MOST_LISTED)
+        if found is None:
+            return None
+        sample = _keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))])
+        if len(sample.hashes) >= SAMPLE_ROWS or limit == 2**64 - 1:
+            return sample
+        share *= 4.0
 
 
 def _thin(sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> RowSample:
@@ -279,6 +303,10 @@ def _add_up(
     factor = _invert(reach)
     label_factor = float(_invert(np.abs(label_ends - label_base).max()))
     cubes = (d, d, d) if d <= _THIRD_COLUMNS else (0, 0, 0)
+    if isinstance(source, ScanningSource):
+        squares = source.add_label_squares(label_base, label_factor, unit)
+        moments = source.add_moments(base, factor, unit, d <= _THIRD_COLUMNS)
+        return _Sums(*moments, np.array([squares]))
 
     def start() -> _Sums:
         return _Sums(

@@ -15,6 +15,7 @@ from math import ceil, log2
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.core.histogram_source import ScanningSource
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
 
@@ -131,6 +132,9 @@ def _look(
     unit: float,
     report: Report,
 ) -> _Totals:
+    if isinstance(source, ScanningSource):
+        return _Totals(*source.add_to_cells(offsets, edges, widths, unit))
+
     def start() -> _Totals:
         n = len(edges)
         return _Totals(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 
@@ -11,6 +12,7 @@ from unshuffle import kernels
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
 from unshuffle.core.products import dot, multiply, predict_rows
+from unshuffle.core.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +76,13 @@ def make_tensors(bags: Bags, monomials: Monomials) -> np.ndarray:
     tensors = np.empty((bags.n_bags, len(monomials.parents)))
     if bags.rows.has_masses:
         return _weigh_tensors(bags, monomials, tensors)
+    # The intercept's column stands last, and is half of all monomials.
+    n_varying = bags.d - bool((bags.columns[-1] == 1.0).all())
     for r in range(bags.n_bags):
         start, stop = bags.offsets[r], bags.offsets[r + 1]
-        kernels.accumulate_tensors(bags.columns, start, stop, monomials.parents, tensors[r])
+        kernels.accumulate_tensors(
+            bags.columns, start, stop, monomials.parents, n_varying, tensors[r]
+        )
     return tensors
 
 
@@ -105,11 +111,14 @@ def mix_noise(n_moments: int, noise: Noise | None) -> np.ndarray:
 
 def label_moments(bags: Bags, n_moments: int) -> np.ndarray:
     """Return the moments of the labels of each bag, shape (R, K)."""
-    powers = bags.y[:, None] ** np.arange(1, n_moments + 1)
-    if bags.labels.has_masses:
-        powers = powers * bags.labels.masses[:, None]
-    sums = np.add.reduceat(powers, bags.labels.offsets[:-1], axis=0)
-    return sums / bags.statistics.m[:, None]
+    found = np.empty((bags.n_bags, n_moments))
+    # One power after another: all at once would take K times the memory of the labels, and powers
+    # of any exponent ten times as long as products.
+    power = np.array(bags.labels.masses, dtype=float)
+    for k in range(n_moments):
+        power *= bags.y
+        found[:, k] = np.add.reduceat(power, bags.labels.offsets[:-1])
+    return found / bags.statistics.m[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +148,29 @@ class MomentSphere:
 
 
 def make_sphere(bags: Bags, noise: Noise | None) -> MomentSphere:
-    """Find centre and basis of the sphere of the first two pooled moments."""
+    """Find the sphere of the first two pooled moments."""
     X, y, stats = bags.X, bags.y, bags.statistics
+
+    # Squares about the mean: plain second moments cancel badly when the means are large.
+    def square_rows(centre: np.ndarray, target: float) -> float:
+        return stats.average_rows((predict_rows(X, centre) - target) ** 2)
+
+    def square_labels(target: float) -> float:
+        return stats.average_labels((y - target) ** 2)
+
+    return find_sphere(stats, noise, square_rows, square_labels)
+
+
+def find_sphere(
+    stats: Statistics,
+    noise: Noise | None,
+    square_rows: Callable[[np.ndarray, float], float],
+    square_labels: Callable[[float], float],
+) -> MomentSphere:
+    """Find centre and basis of the sphere of the first two pooled moments.
+
+    The mean squares of predictions and of labels about a target are asked for.
+    """
     error_mean, error_square = (0.0, 0.0) if noise is None else noise.moments(2)
     mean, target, gram = stats.mean, stats.label_mean - error_mean, stats.gram
     has_mean = bool(np.any(np.abs(mean) > 1e-12 * np.sqrt(np.diag(gram))))
@@ -148,9 +178,9 @@ def make_sphere(bags: Bags, noise: Noise | None) -> MomentSphere:
         null = _null_space(mean)
         start = mean * (target / dot(mean, mean))
     else:
-        null, start, target = np.eye(bags.d), np.zeros(bags.d), 0.0
+        null, start, target = np.eye(len(mean)), np.zeros(len(mean)), 0.0
     values, vectors = np.linalg.eigh(multiply(null.T, multiply(gram, null)))
-    keep = values > 1e-12 * max(values.max(initial=0.0), np.trace(gram) / bags.d)
+    keep = values > 1e-12 * max(values.max(initial=0.0), np.trace(gram) / len(mean))
     root = vectors[:, keep] / np.sqrt(values[keep])
     if keep.all():
         # The symmetric root does not turn with the eigenvectors. With collinear columns it would
@@ -158,9 +188,8 @@ def make_sphere(bags: Bags, noise: Noise | None) -> MomentSphere:
         root = multiply(root, vectors.T)
     basis = multiply(null, root)
     centre = start - multiply(basis, multiply(basis.T, multiply(gram, start)))
-    # Squares about the mean: plain second moments cancel badly when the means are large.
-    rest = stats.average_rows((predict_rows(X, centre) - target) ** 2)
-    squared_radius = stats.average_labels((y - target) ** 2) - rest - error_square
+    rest = square_rows(centre, target)
+    squared_radius = square_labels(target) - rest - error_square
     radius = np.sqrt(max(squared_radius, 0.0))
     return MomentSphere(centre, basis, float(radius), has_mean, bool(squared_radius >= 0))
 

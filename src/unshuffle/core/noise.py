@@ -14,8 +14,7 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
-from scipy.stats import t as student_t
+from scipy.special import logsumexp, ndtri, stdtrit
 
 from unshuffle.errors import InputError, quote, shorten
 
@@ -223,9 +222,10 @@ class StudentNoise(Noise):
         return float(self.scale * np.sqrt((self.dof - 2.0) / self.dof))
 
     def log_density(self, errors: np.ndarray) -> np.ndarray:
-        return np.asarray(student_t.logpdf(np.asarray(errors) / self._unit, self.dof)) - np.log(
-            self._unit
-        )
+        from scipy.stats import t as student_t  # slow to import, and seldom needed
+
+        scaled = np.asarray(errors) / self._unit
+        return np.asarray(student_t.logpdf(scaled, self.dof)) - np.log(self._unit)
 
     def moments(self, n_moments: int) -> np.ndarray:
         if n_moments >= self.dof:
@@ -240,7 +240,7 @@ class StudentNoise(Noise):
         return found
 
     def atoms(self, n_atoms: int = N_ATOMS) -> np.ndarray:
-        raw = student_t.ppf((np.arange(n_atoms) + 0.5) / n_atoms, self.dof)
+        raw = stdtrit(self.dof, (np.arange(n_atoms) + 0.5) / n_atoms)
         return np.asarray(self.scale * raw / np.sqrt(np.mean(raw**2)))
 
     def divided_by(self, scale: float) -> Noise:

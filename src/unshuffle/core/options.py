@@ -74,6 +74,7 @@ class FitOptions:
     n_jobs: int | None = None
     bag_offsets: Any = "auto"
     mislinked: Any = None
+    device: Any = None
 
 
 def check_options(options: FitOptions) -> None:

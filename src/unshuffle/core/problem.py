@@ -213,31 +213,42 @@ def _moment_evaluator(bags: Bags, loss: Moments, noise: Noise | None) -> Evaluat
     if is_cheap or not bags.is_plain:
         monomials = moments.make_monomials(bags.d, n_moments)
         tensors = moments.make_tensors(bags, monomials)
-
-        def fill(weights: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
-            kernels.evaluate_tensors(
-                weights,
-                tensors,
-                monomials.children,
-                monomials.parents,
-                monomials.degrees,
-                monomials.coefficients,
-                mixing,
-                factors,
-                targets,
-                values,
-                gradients,
-            )
-    else:
-
-        def fill(weights: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
-            kernels.evaluate_moments(
-                weights, bags.columns, bags.offsets, mixing, factors, targets, values, gradients
-            )
+        return evaluate_tensors(tensors, monomials, factors, mixing, targets)
 
     def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        fill(weights, values, gradients)
+        kernels.evaluate_moments(
+            weights, bags.columns, bags.offsets, mixing, factors, targets, values, gradients
+        )
+        return values, gradients
+
+    return evaluate
+
+
+def evaluate_tensors(
+    tensors: np.ndarray,
+    monomials: moments.Monomials,
+    factors: np.ndarray,
+    mixing: np.ndarray,
+    targets: np.ndarray,
+) -> Evaluate:
+    """Evaluate the moment loss from the means of monomials over bags."""
+
+    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
+        kernels.evaluate_tensors(
+            weights,
+            tensors,
+            monomials.children,
+            monomials.parents,
+            monomials.degrees,
+            monomials.coefficients,
+            mixing,
+            factors,
+            targets,
+            values,
+            gradients,
+        )
         return values, gradients
 
     return evaluate

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr, ndtri
-from scipy.stats import t as student_t
+from scipy.special import ndtr, ndtri, stdtrit
 
 from unshuffle.core.products import dot, multiply
 from unshuffle.errors import InputError
@@ -221,7 +220,7 @@ class StudentT(Uncertainty):
 
     def interval(self, level: float) -> np.ndarray:
         self._check()
-        reach = student_t.ppf(0.5 + level / 2, self.dof) * root_sum_square(self.spreads)
+        reach = stdtrit(self.dof, 0.5 + level / 2) * root_sum_square(self.spreads)
         return np.stack([self.centre - reach, self.centre + reach], axis=1)
 
     def sd_at(self, rows: np.ndarray) -> np.ndarray:
@@ -231,7 +230,7 @@ class StudentT(Uncertainty):
 
     def interval_at(self, rows: np.ndarray, level: float, new_label: bool) -> np.ndarray:
         self._check()
-        reach = student_t.ppf(0.5 + level / 2, self.dof) * self._errors_at(rows, new_label)
+        reach = stdtrit(self.dof, 0.5 + level / 2) * self._errors_at(rows, new_label)
         z = multiply(rows, self.centre)
         return np.stack([z - reach, z + reach], axis=1)
 

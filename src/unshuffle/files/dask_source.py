@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -29,6 +30,10 @@ _PURPOSE = "fitting data of Dask"
 _FAN_IN = 8
 # So few totals are merged here: one of two would travel anyway, and a task more takes 10 ms a pass.
 _LAST = 2
+# A task is tried again so often where its worker was lost.
+_RETRIES = 3
+# Addresses of schedulers and workers on this machine.
+_NEAR = ("tcp://127.0.0.1:", "tcp://localhost:", "inproc://")
 # Rows of Parquet that are one partition, unless a row group has more: 50 MB with five columns.
 _PARTITION_ROWS = 1 << 20
 
@@ -65,6 +70,8 @@ class DaskSource(Source):
     n: int
     d: int
     n_bags: int
+    # Whether all workers are on this machine: totals then need no detour by the scheduler.
+    is_near: bool = False
     numbers: np.ndarray | None = None
 
     def map_reduce(
@@ -77,19 +84,14 @@ class DaskSource(Source):
         report: Report = say_nothing,
         stage: str = "",
     ) -> Total:
-        delayed = import_extra("dask", "dask", _PURPOSE).delayed
-        # One node of the graph, which every task shares, and not an argument copied into each. Not
-        # scattered either: scattered data are lost together with their worker.
-        travels = find_client() is not None
-        work = _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers, travels)
-        node = delayed(work, name=f"pass-{uuid4().hex}", traverse=False)
-        add_up, join = delayed(_add_up, pure=False), delayed(_join, pure=False)
-        totals = [add_up(node, [self.pieces[k] for k in group]) for group in self.groups]
-        while len(totals) > _LAST:
-            parts = [totals[k : k + _FAN_IN] for k in range(0, len(totals), _FAN_IN)]
-            totals = [join(node, part) if len(part) > 1 else part[0] for part in parts]
+        client = find_client()
+        work = _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers, client is not None)
+        groups = [[self.pieces[k] for k in group] for group in self.groups]
         report(stage, 0.0)
-        found = _compute(totals)
+        if client is None:
+            found = _work_here(work, groups)
+        else:
+            found = _work_there(client, work, groups, self.is_near)
         report(stage, 1.0)
         return _unpack(found[0]) if len(found) == 1 else _merge(work, found)
 
@@ -105,6 +107,53 @@ class DaskSource(Source):
             for name in ("X", "y", "codes")
         )
         return X, y, codes
+
+
+def _work_here(work: _Pass, groups: Sequence[Sequence[Any]]) -> list[Any]:
+    """Let the threads or processes of Dask without a cluster add up groups of pieces."""
+    delayed = import_extra("dask", "dask", _PURPOSE).delayed
+    # One node of the graph, which every task shares, and not an argument copied into each.
+    node = delayed(work, name=f"pass-{uuid4().hex}", traverse=False)
+    add_up, join = delayed(_add_up, pure=False), delayed(_join, pure=False)
+    totals = [add_up(node, group) for group in groups]
+    return _compute(_join_in_tree(totals, lambda part: join(node, part)))
+
+
+def _work_there(
+    client: Any, work: _Pass, groups: Sequence[Sequence[Any]], is_near: bool
+) -> list[Any]:
+    """Let the workers of a cluster add up groups of pieces.
+
+    Tasks are handed over one by one and not as a graph, which takes 10 ms to make for every pass.
+    What they add up goes along with each: scattered, it would be lost together with its worker.
+    """
+
+    def join(part: list[Any]) -> Any:
+        return client.submit(_join, work, part, pure=False, retries=_RETRIES)
+
+    def run() -> Any:
+        pieces = [[_find_future(piece) for piece in group] for group in groups]
+        totals = client.map(partial(_add_up, work), pieces, pure=False, retries=_RETRIES)
+        return client.gather(_join_in_tree(totals, join), direct=is_near)
+
+    return list(_run(run))
+
+
+def _join_in_tree(totals: list[Any], join: Callable[[list[Any]], Any]) -> list[Any]:
+    """Let a few totals at a time be merged until few are left."""
+    while len(totals) > _LAST:
+        parts = [totals[k : k + _FAN_IN] for k in range(0, len(totals), _FAN_IN)]
+        totals = [join(part) if len(part) > 1 else part[0] for part in parts]
+    return totals
+
+
+def _are_near() -> bool:
+    """Whether all workers are on this machine: elsewhere nobody knows who can be reached."""
+    client = find_client()
+    if client is None:
+        return False
+    addresses = [client.scheduler.address, *client.nthreads()]
+    return all(address.startswith(_NEAR) for address in addresses)
 
 
 def _add_up(work: _Pass, pieces: Sequence[Piece]) -> Any:
@@ -179,7 +228,7 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     ]
     held = _run(dask.persist, *coded)
     _compute([dask.delayed(len, pure=False)(piece) for piece in held])  # made by now, somewhere
-    return DaskSource(tuple(held), _group(held), n, widths[0], len(names))
+    return DaskSource(tuple(held), _group(held), n, widths[0], len(names), _are_near())
 
 
 def spread_parquet(source: ParquetSource) -> DaskSource:

@@ -11,7 +11,7 @@ import importlib
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def read_delimited(
     check_names(names, source)
     if dialect.delimiter == " ":
         text = _join_blanks(text)
-    body = text[_line_start(text, dialect.n_header_lines) :]
+    body = text[line_start(text, dialect.n_header_lines) :]
     columns = read_fast(body, dialect)
     if columns is None:
         columns = read_plain(body, dialect, source)
@@ -56,6 +56,8 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
     # So is an odd number of quotation marks: pyarrow reads one left open to the end of the file.
     if len(dialect.names) < 2 or not body or body.isspace() or body.count(b'"') % 2:
         return None
+    if b'"' in body and find_loose_quotes(dialect.delimiter).search(body):
+        return None
     try:
         pa = importlib.import_module("pyarrow")
     except ImportError:
@@ -63,19 +65,32 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
     try:
         if dialect.decimal == ".":
             # Most tables are numbers throughout, and quickly read as such.
-            return [np.array(c.to_numpy()) for c in _read_arrow(body, dialect, pa.float64())]
+            kinds = dict.fromkeys(range(len(dialect.names)), pa.float64())
+            return [np.array(c.to_numpy()) for c in read_arrow(body, dialect, kinds).values()]
     except (pa.ArrowException, ValueError):
         pass
     try:
         # All cells as text: a type guessed from the first block would fail later.
-        columns = _read_arrow(body, dialect, pa.string())
+        kinds = dict.fromkeys(range(len(dialect.names)), pa.string())
+        columns = list(read_arrow(body, dialect, kinds).values())
     except (pa.ArrowException, ValueError):
         return None
-    return [_convert_arrow(column, dialect.decimal) for column in columns]
+    return [convert_arrow(column, dialect.decimal) for column in columns]
 
 
-def _read_arrow(body: bytes, dialect: Dialect, kind: Any) -> list[Any]:
-    """Read all columns as one type; pyarrow's exceptions say that this cannot be done."""
+def find_loose_quotes(delimiter: str) -> re.Pattern[bytes]:
+    """Return what finds quotation marks that neither begin nor end a cell, as in ``"2"x``.
+
+    pyarrow takes such cells as they come, where the csv module says what is wrong with them. Marks
+    are doubled inside cells, so that an odd number of them begins or ends one.
+    """
+    mark = re.escape(delimiter.encode())
+    other = rb'[^"\n' + mark + rb"]"
+    return re.compile(other + rb'"(?:"")*' + other + rb"|(?:^|[\n" + mark + rb'])(?:"")+' + other)
+
+
+def read_arrow(body: bytes, dialect: Dialect, kinds: Mapping[int, Any]) -> dict[int, Any]:
+    """Read columns of these types by their place; pyarrow's exceptions say that it cannot."""
     pa = importlib.import_module("pyarrow")
     arrow_csv = importlib.import_module("pyarrow.csv")
     keys = [str(i) for i in range(len(dialect.names))]
@@ -87,7 +102,8 @@ def _read_arrow(body: bytes, dialect: Dialect, kind: Any) -> list[Any]:
                 delimiter=dialect.delimiter, newlines_in_values=b'"' in body
             ),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(keys, kind),
+                include_columns=[str(j) for j in sorted(kinds)],
+                column_types={str(j): kind for j, kind in kinds.items()},
                 null_values=sorted(MISSING),
                 strings_can_be_null=False,
             ),
@@ -95,7 +111,7 @@ def _read_arrow(body: bytes, dialect: Dialect, kind: Any) -> list[Any]:
     except pa.ArrowCancelled as exc:
         # While it reads, pyarrow takes Ctrl-C for itself.
         raise KeyboardInterrupt from exc
-    return [table.column(key) for key in keys]
+    return {j: table.column(str(j)) for j in sorted(kinds)}
 
 
 def read_plain(body: bytes, dialect: Dialect, source: str) -> list[Column]:
@@ -110,7 +126,7 @@ def read_plain(body: bytes, dialect: Dialect, source: str) -> list[Column]:
         text_columns |= late
 
 
-def _convert_arrow(column: Any, decimal: str) -> Column:
+def convert_arrow(column: Any, decimal: str) -> Column:
     compute = importlib.import_module("pyarrow.compute")
     pa = importlib.import_module("pyarrow")
     column = compute.utf8_trim_whitespace(column)
@@ -200,7 +216,7 @@ def _iter_records(body: bytes, dialect: Dialect, source: str) -> Iterator[list[s
         raise InputError(f"{source}, line {start}: {exc}; is a quotation mark left open?") from exc
 
 
-def _line_start(text: bytes, n_lines: int) -> int:
+def line_start(text: bytes, n_lines: int) -> int:
     start = 0
     for _ in range(n_lines):
         end = text.find(b"\n", start)

@@ -26,7 +26,7 @@ _ANSWERS: dict[Any, bool] = {
 }
 
 # From here on neighbouring whole numbers are the same float, so bags would melt together.
-_LARGEST_WHOLE = 2.0**53
+LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -284,8 +284,9 @@ def code_features(
     names: list[str] = []
     coding: list[Coding] = []
     notes: list[str] = []
+    is_whole = len(rows) == table.n_rows
     for name in chosen:
-        column = table.columns[name][rows]
+        column = table.columns[name] if is_whole else table.columns[name][rows]
         if column.dtype != object and name not in categorical:
             blocks.append(column)
             names.append(name)
@@ -358,7 +359,7 @@ def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     column = table.columns[bag][rows]
     if column.dtype == object:
         return column
-    is_whole = (column == np.floor(column)) & (np.abs(column) < _LARGEST_WHOLE)
+    is_whole = (column == np.floor(column)) & (np.abs(column) < LARGEST_WHOLE)
     if not is_whole.all():
         place = int(np.argmin(is_whole))
         raise InputError(

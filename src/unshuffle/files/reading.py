@@ -84,13 +84,18 @@ def read_tables(
     ]
     if shares_bags and all(bag in table.columns for table in tables):
         return stack_tables(tables)
+    return stack_tables(tables, check_stems(paths), bag)
+
+
+def check_stems(paths: Sequence[FilePath]) -> list[str]:
+    """Return the names of files as names of bags, refusing two of one name."""
     labels = [Path(path).stem for path in paths]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(
                 f"two files are called {quote(label)}; each must name a bag of its own"
             )
-    return stack_tables(tables, labels, bag)
+    return labels
 
 
 def _read_bytes(path: FilePath, source: str) -> bytes:

@@ -78,13 +78,7 @@ def stack_tables(
         raise InputError(
             f"{head.source}: a column is already called {quote(bag)}; give another bag name"
         )
-    for table in tables[1:]:
-        different = set(head.names) ^ set(table.names)
-        if different:
-            raise InputError(
-                f"{table.source} and {head.source} differ in the column "
-                f"{quote(min(different))}; files read together need the same columns"
-            )
+    check_same_names(tables)
     columns = {name: _stack_column([t.columns[name] for t in tables]) for name in head.names}
     counts = [table.n_rows for table in tables]
     names = head.names
@@ -95,6 +89,18 @@ def stack_tables(
     digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
     source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
     return Table(names, columns, sum(counts), source, tuple(notes), digest, head.aliases)
+
+
+def check_same_names(tables: Sequence[Table]) -> None:
+    """Refuse tables that differ in their columns."""
+    head = tables[0]
+    for table in tables[1:]:
+        different = set(head.names) ^ set(table.names)
+        if different:
+            raise InputError(
+                f"{table.source} and {head.source} differ in the column "
+                f"{quote(min(different))}; files read together need the same columns"
+            )
 
 
 def _stack_column(parts: Sequence[Column]) -> Column:

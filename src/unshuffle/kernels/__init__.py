@@ -17,6 +17,8 @@ from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
     accumulate_tensors,
+    add_label_powers,
+    add_monomials,
     evaluate_moments,
     evaluate_tensors,
 )
@@ -30,6 +32,7 @@ from unshuffle.kernels.scanning import (
     order_by_bag,
     widen_extremes,
 )
+from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_cell, match_sorted_cells
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -50,8 +53,10 @@ __all__ = [
     "SMALL_D",
     "SQUARED",
     "accumulate_tensors",
+    "add_label_powers",
     "add_label_squares",
     "add_moments",
+    "add_monomials",
     "add_to_cells",
     "advance_descent",
     "advance_replicas",
@@ -66,13 +71,16 @@ __all__ = [
     "evaluate_weighted",
     "exchange_units",
     "fill_counts",
+    "fill_sorted_cells",
     "fill_sums",
+    "find_cell",
     "gram",
     "hash_rows",
     "largest_step_gap",
     "log_likelihood",
     "log_likelihoods",
     "match_histograms",
+    "match_sorted_cells",
     "order_by_bag",
     "place_nodes",
     "share_out",

@@ -32,9 +32,11 @@ def tail_node(k):
 def _find_tail(distance, n_tail):
     """Return the cell that holds a distance beyond the window's edge, and the place in it."""
     k = min(int(TAIL * log1p(distance / TAIL)), n_tail - 1)
-    # The logarithm rounds: a cell too far by rounding has a negative place.
+    # The logarithm rounds, on every processor in its own way: the nodes alone decide.
     while k > 0 and tail_node(k) > distance:
         k -= 1
+    while k < n_tail - 1 and tail_node(k + 1) <= distance:
+        k += 1
     low = tail_node(k)
     return k, min((distance - low) / (tail_node(k + 1) - low), 1.0)
 

@@ -106,8 +106,11 @@ def evaluate_tensors(
 
 
 @njit(**OPTIONS)
-def accumulate_tensors(columns, start, stop, parents, out):
-    """Fill the mean of every monomial over rows start … stop (a block at a time)."""
+def accumulate_tensors(columns, start, stop, parents, n_varying, out):
+    """Fill the mean of every monomial over rows start … stop (a block at a time).
+
+    Columns from `n_varying` on are ones: a monomial times one of them is what it was.
+    """
     block = 256
     n_monomials = parents.shape[0]
     products = np.empty((n_monomials, block))
@@ -117,10 +120,46 @@ def accumulate_tensors(columns, start, stop, parents, out):
         products[0, :m] = 1.0
         for b in range(1, n_monomials):
             parent, j = parents[b, 0], parents[b, 1]
+            if j >= n_varying:
+                continue
             total = 0.0
             for i in range(m):
                 products[b, i] = products[parent, i] * columns[j, first + i]
                 total += products[b, i]
             out[b] += total
         out[0] += m
+    for b in range(1, n_monomials):
+        if parents[b, 1] >= n_varying:
+            out[b] = out[parents[b, 0]]
     out /= stop - start
+
+
+@njit(**OPTIONS)
+def add_monomials(X, codes, centre, factor, parents, n_varying, unit, sums):
+    """Add the monomials of t = (x − centre) factor, |t| ≤ 1, in multiples of 1/unit, bag by bag.
+
+    Columns from `n_varying` on are ones, whose monomials are left at zero: each is its parent.
+    """
+    d = centre.size
+    t, products = np.empty(d), np.empty(parents.shape[0])
+    products[0] = 1.0
+    for i in range(X.shape[0]):
+        r = codes[i]
+        for j in range(d):
+            t[j] = (X[i, j] - centre[j]) * factor[j]
+        for b in range(1, parents.shape[0]):
+            j = parents[b, 1]
+            if j < n_varying:
+                products[b] = products[parents[b, 0]] * t[j]
+                sums[r, b] += int(np.rint(products[b] * unit))
+
+
+@njit(**OPTIONS)
+def add_label_powers(y, codes, centre, factor, unit, sums):
+    """Add the powers 1 … K of (y − centre) factor, at most one, in multiples of 1/unit."""
+    for i in range(y.size):
+        value = (y[i] - centre) * factor
+        power = 1.0
+        for k in range(sums.shape[1]):
+            power *= value
+            sums[codes[i], k] += int(np.rint(power * unit))

@@ -33,6 +33,8 @@ _SAME_WIDTH = 2.0
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
+# Step of differences in log sigma of what takes no pass.
+_LEVEL_STEP = 1e-3
 # Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
 # last of them may gain.
 _INNER_STEPS, _LEAST_GAIN = 30, 1e-3
@@ -217,8 +219,34 @@ def _invert_curvature(
     target: BlockTarget, hill: _Hill, theta: np.ndarray, tilt: float
 ) -> np.ndarray:
     """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
-    curvature = hill.curvature + target.bend_rest(theta, tilt)
+    curvature = hill.curvature + bend_rest(target, theta, tilt)
     return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
+
+
+def bend_rest(target: BlockTarget, theta: np.ndarray, tilt: float) -> np.ndarray:
+    """Return the curvature of means and prior at a point, for one size of offsets.
+
+    That of the means in the weights is theirs if gaps are straight in them, which they are but for
+    the curve; the rest is by differences in log sigma.
+    """
+    w, log_sigma = target.split(theta)
+    p, d = target.p, target.dim
+    rows, weights = target.mean_slopes(w, target.curve(theta)), target.means.precisions(log_sigma)
+    inner = np.einsum("r,rj,rk->jk", weights, rows, rows)
+    if target.means.has_intercept:
+        middle = np.einsum("r,rj->j", weights, rows)
+        inner -= np.outer(middle, middle) / weights.sum()
+    bend = np.zeros((d, d))
+    places = [*range(p), *([target.curve_place] if target.has_curve else [])]
+    bend[np.ix_(places, places)] = inner
+    bend[range(p), range(p)] += 1.0 / target.options.weight_scale**2
+    if target.has_curve:
+        bend[target.curve_place, target.curve_place] += target.curve_scale**-2
+    if target.log_sigma is None:
+        move = _LEVEL_STEP * (np.arange(d) == p)
+        ahead, behind = (target.weigh_rest(theta + side * move, tilt)[1] for side in (1, -1))
+        bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
+    return bend
 
 
 def _keep_best(peaks: list[Peak], beside: list[Peak]) -> list[Peak]:

@@ -12,8 +12,9 @@ from unshuffle.core.noise import Noise
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import ArraySource
 from unshuffle.posterior.bag_means import BagMeans
-from unshuffle.posterior.block_target import BlockTarget, HistogramShapes
+from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, split_noise
+from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
 
 # Labels closer than this (in spreads of all labels) are one: far below any noise that so many
@@ -28,12 +29,15 @@ _LEAST_SAMPLED = 20
 _SAMPLED = 0.15
 
 
-def standardise_pass(first: FirstPass, has_intercept: bool) -> Scaling:
+def standardise_pass(
+    first: FirstPass, has_intercept: bool, centre_labels: bool | None = None
+) -> Scaling:
     """Return the standard units of data in blocks: see `core.scaling`."""
     centre = first.mean if has_intercept else np.zeros(len(first.base))
     scale = first.spreads(centre)
     scale[(scale <= 1e-14 * np.abs(centre)) | (first.reach == 0.0) & has_intercept] = 0.0
-    label_centre = first.label_mean if has_intercept else 0.0
+    is_centred = has_intercept if centre_labels is None else centre_labels
+    label_centre = first.label_mean if is_centred else 0.0
     label_scale = first.label_spread(label_centre)
     if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
         label_scale = abs(label_centre) or 1.0

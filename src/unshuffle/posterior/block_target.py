@@ -18,14 +18,16 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from unshuffle import kernels
+from unshuffle.core.histogram_source import HistogramSource
 from unshuffle.core.products import multiply
 from unshuffle.core.sources import Block, Source
 from unshuffle.core.threads import map_all
 from unshuffle.kernels.filling import TAIL
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.histograms import FINE_PER_SIGMA
+from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.model import Laws, Result, Steps, Target
-from unshuffle.posterior.shapes import Shapes
+from unshuffle.posterior.point_grid import PointGrid, bend_range
 
 # The even cells of a bag's predictions reach so many of their sds to either side; further out they
 # widen. At 10 no normal and no exponential column leaves them.
@@ -35,83 +37,14 @@ _MEMORY = 12e6
 # Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
 # 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
 _MOST_CELLS = 200_000
+# Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
+# hand out, a bag at least 100 to match.
+_PIECES = 2
 # Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
 # left of the error of binning is of fourth order in a node's width and grows with the labels, while
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
-# Step of differences in log sigma of what takes no pass.
-_LOG_SIGMA_STEP = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class HistogramShapes(Shapes):
-    """The labels of bags as cells, centred in each bag: what shapes need beside the rows.
-
-    `factors` say how often a row counts (more than once in a sample, never where a bag has no
-    shape), `row_means` and `row_squares` are the bags' moments of the rows that are counted.
-    """
-
-    values: np.ndarray
-    masses: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-    factors: np.ndarray
-    row_means: np.ndarray
-    row_squares: np.ndarray
-    is_centred = True
-    approximate = 1.0
-
-    @property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
-        """Number of labels of each bag."""
-        return self.sizes
-
-    def evaluate(
-        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
-    ) -> tuple[float, np.ndarray, float]:
-        raise NotImplementedError("shapes of blocks are evaluated by their target")
-
-    def evaluate_many(
-        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
-    ) -> np.ndarray:
-        raise NotImplementedError("shapes of blocks are evaluated by their target")
-
-
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Where the histograms of some points lie: see `kernels.fill_sums`."""
-
-    weights: np.ndarray
-    curves: np.ndarray
-    log_sigmas: np.ndarray
-    per_cell: np.ndarray
-    means: np.ndarray
-    squares: np.ndarray
-    lows: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-    tails: np.ndarray
-    units: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Cells of every point."""
-        return np.asarray((self.sizes + 2 * self.tails).sum(axis=1))
-
-    def part(self, points: slice) -> _Grid:
-        """Return some of the points."""
-        return _Grid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
-
-    @property
-    def bases(self) -> np.ndarray:
-        """Where each bag of each point begins."""
-        lengths = self.sizes + 2 * self.tails
-        ends = np.cumsum(lengths.ravel())
-        return (ends - lengths.ravel()).reshape(lengths.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -162,32 +95,6 @@ class BlockTarget(Target):
         nothing = np.zeros(self.p + self.has_curve)
         found = self._combine(w, log_sigma, self.curve(theta), 0.0, nothing, 0.0)
         return self.add_prior(theta, tilt, found)
-
-    def bend_rest(self, theta: np.ndarray, tilt: float) -> np.ndarray:
-        """Return the curvature of means and prior at a point, for one size of offsets.
-
-        That of the means in the weights is theirs if gaps are straight in them, which they are but
-        for the curve; the rest is by differences in log sigma.
-        """
-        w, log_sigma = self.split(theta)
-        rows = self._mean_slopes(w, self.curve(theta))
-        weights = self.means.precisions(log_sigma)
-        inner = np.einsum("r,rj,rk->jk", weights, rows, rows)
-        if self.means.has_intercept:
-            middle = np.einsum("r,rj->j", weights, rows)
-            inner -= np.outer(middle, middle) / weights.sum()
-        bend = np.zeros((self.dim, self.dim))
-        places = [*range(self.p), *([self.curve_place] if self.has_curve else [])]
-        bend[np.ix_(places, places)] = inner
-        bend[range(self.p), range(self.p)] += self._bound(tilt)
-        if self.has_curve:
-            bend[self.curve_place, self.curve_place] += self.curve_scale**-2
-        if self.log_sigma is None:
-            move = _LOG_SIGMA_STEP * (np.arange(self.dim) == self.p)
-            ahead, behind = (self.weigh_rest(theta + side * move, tilt)[1] for side in (1, -1))
-            along = -(ahead - behind) / (2.0 * _LOG_SIGMA_STEP)
-            bend[self.p], bend[:, self.p] = along, along
-        return bend
 
     def _order(self, gradient: np.ndarray, slope: float) -> np.ndarray:
         """Return slopes in (w, c) and in log sigma in the order of the coordinates."""
@@ -294,14 +201,14 @@ class BlockTarget(Target):
     ) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood of shapes and means, and its slopes in (w, c) and log sigma."""
         other, by_gap, _, other_slope = self._weigh_means(w, log_sigma, curve)
-        others = -(self._mean_slopes(w, curve) * by_gap[:, None]).sum(axis=0)
+        others = -(self.mean_slopes(w, curve) * by_gap[:, None]).sum(axis=0)
         return (
             self.power * value + other,
             self.power * gradient + others,
             self.power * slope + other_slope,
         )
 
-    def _mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
+    def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
         """Return the slopes of every bag's mean prediction in (w, c)."""
         pull = self.covariance @ w
         turned = np.einsum("rjk,k->rj", self.bag_squares, w)
@@ -320,29 +227,75 @@ class BlockTarget(Target):
         grid, found = self._lay_out(points), []
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
+        if isinstance(self.source, HistogramSource):
+            room = self.source.room / width
         start = 0
         while start < len(grid):
             fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
             part = grid.part(slice(start, start + max(fits, 1)))
-            match = partial(
-                self._match, part, self._fill(part, wants_slopes), part.bases, wants_slopes
-            )
-            found += map_all(match, range(len(part)), self.n_jobs)
+            found += self._match_all(part, self._fill(part, wants_slopes), wants_slopes)
             start += len(part)
         return found
 
+    def _match_all(
+        self, grid: PointGrid, cells: np.ndarray, wants_slopes: bool
+    ) -> list[tuple[float, np.ndarray, float]]:
+        """Return value and slopes of the shapes at every point from its histograms.
+
+        Few points are divided into their bags, so that all threads have something to do: a bag of
+        10⁸ labels takes tens of milliseconds. Bags are added up in order, to the same bits.
+        """
+        n_bags, n_threads = self.n_bags, effective_n_jobs(self.n_jobs)
+        is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
+        parts = [slice(r, r + 1) for r in range(n_bags)] if is_few else [slice(0, n_bags)]
+        match = partial(self._match, grid, cells, grid.bases, wants_slopes)
+        tasks = [(p, bags) for p in range(len(grid)) for bags in parts]
+        found = map_all(match, tasks, self.n_jobs)
+        results = []
+        for p in range(len(grid)):
+            own = found[p * len(parts) : (p + 1) * len(parts)]
+            value = stretch = 0.0
+            for part_value, part_stretch, _ in own:
+                value += part_value
+                stretch += part_stretch
+            pulls = np.concatenate([part_pulls for _, _, part_pulls in own])
+            results.append(self._unite(grid, p, value, stretch, pulls, wants_slopes))
+        return results
+
     def _match(
-        self, grid: _Grid, cells: np.ndarray, bases: np.ndarray, wants_slopes: bool, p: int
+        self,
+        grid: PointGrid,
+        cells: np.ndarray,
+        bases: np.ndarray,
+        wants_slopes: bool,
+        task: tuple[int, slice],
+    ) -> tuple[float, float, np.ndarray]:
+        """Return value, stretch and pulls of some bags at one point: see the kernel."""
+        shapes, (p, bags) = self.shapes, task
+        sigma = exp(float(grid.log_sigmas[p]))
+        fine = float(grid.per_cell[p]) * sigma
+        offsets = shapes.offsets[bags.start : bags.stop + 1]
+        labels = slice(offsets[0], offsets[-1])
+        found: tuple[float, float, np.ndarray] = kernels.match_histograms(
+            cells, bases[p, bags], grid.lows[p, bags], grid.sizes[p, bags], grid.tails[p, bags],
+            shapes.factors[bags], shapes.values[labels] / sigma, shapes.masses[labels],
+            offsets - offsets[0], grid.units[p], self.nodes_per_sigma * fine / FINE_PER_SIGMA,
+            fine, wants_slopes,
+        )  # fmt: skip
+        return found
+
+    def _unite(
+        self,
+        grid: PointGrid,
+        p: int,
+        value: float,
+        stretch: float,
+        pulls: np.ndarray,
+        wants_slopes: bool,
     ) -> tuple[float, np.ndarray, float]:
-        """Return value and slopes of the shapes at one point from its histograms."""
+        """Return value and slopes of the shapes at one point from what its bags add up to."""
         shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
         sigma, w = exp(log_sigma), grid.weights[p][self.kept]
-        fine = float(grid.per_cell[p]) * sigma
-        value, stretch, pulls = kernels.match_histograms(
-            cells, bases[p], grid.lows[p], grid.sizes[p], grid.tails[p], shapes.factors,
-            shapes.values / sigma, shapes.masses, shapes.offsets, grid.units[p],
-            self.nodes_per_sigma * fine / FINE_PER_SIGMA, fine, wants_slopes,
-        )  # fmt: skip
         inner = float((shapes.sizes - 1.0)[shapes.factors > 0].sum())
         value -= inner * log_sigma
         gradient = np.zeros(self.p + self.has_curve)
@@ -357,7 +310,7 @@ class BlockTarget(Target):
         values = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
         return value, gradient, stretch - float(values.sum()) / sigma - inner
 
-    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> _Grid:
+    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> PointGrid:
         """Choose the cells of every bag's predictions at every point."""
         shapes, sizes = self.shapes, np.maximum(self.shapes.sizes, 1.0)
         w = np.array([point[0] for point in points])
@@ -367,7 +320,7 @@ class BlockTarget(Target):
         sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
         means = straight + curves[:, None] * squares
         reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
-        low, high = _bend_range(straight, reach, curves[:, None])
+        low, high = bend_range(straight, reach, curves[:, None])
         most = max(_MOST_CELLS / self.n_bags, 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
         per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
         lows = np.floor((low - means) * per_cell[:, None]) - 1.0
@@ -382,7 +335,7 @@ class BlockTarget(Target):
         units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
         full = np.zeros((len(w), self.source.d))
         full[:, self.kept] = w
-        return _Grid(
+        return PointGrid(
             weights=full,
             curves=curves,
             log_sigmas=log_sigmas,
@@ -396,8 +349,10 @@ class BlockTarget(Target):
             units=units,
         )
 
-    def _fill(self, grid: _Grid, wants_slopes: bool) -> np.ndarray:
+    def _fill(self, grid: PointGrid, wants_slopes: bool) -> np.ndarray:
         """Take one pass over the rows; return the cells of all histograms."""
+        if isinstance(self.source, HistogramSource):
+            return self.source.fill(grid, self.centre, self.factor, wants_slopes)
         bases, n_bags = grid.bases, self.n_bags
         width = self.source.d + 3 if wants_slopes else 2
         units = (grid.units,) if wants_slopes else ()
@@ -422,15 +377,3 @@ class BlockTarget(Target):
             return total
 
         return self.source.map_reduce(start, add, merge)
-
-
-def _bend_range(
-    middle: np.ndarray, reach: np.ndarray, curve: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return least and largest z + c z² for z within reach of a middle."""
-    ends = [middle - reach, middle + reach]
-    with np.errstate(divide="ignore"):
-        turn = np.where(curve != 0.0, -0.5 / np.where(curve != 0.0, curve, 1.0), np.inf)
-    ends.append(np.clip(turn, ends[0], ends[1]))
-    values = np.stack([z + curve * z * z for z in ends])
-    return values.min(axis=0), values.max(axis=0)

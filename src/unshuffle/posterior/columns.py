@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import chi2
+from scipy.special import gammaincinv, ndtri
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
@@ -122,4 +121,5 @@ def _draw_noise(plain: Plain, has_intercept: bool, noise: Noise | None) -> np.nd
         return None
     # Even steps through the quantiles: with one degree of freedom the mean of random draws would
     # follow the largest of them.
-    return np.sqrt(plain.square / chi2.ppf((np.arange(_N_DRAWS) + 0.5) / _N_DRAWS, dof))
+    chi_squares = 2.0 * gammaincinv(0.5 * dof, (np.arange(_N_DRAWS) + 0.5) / _N_DRAWS)
+    return np.asarray(np.sqrt(plain.square / chi_squares))

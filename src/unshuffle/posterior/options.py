@@ -117,7 +117,8 @@ class Settings:
         if log_sigma is None:
             sentences.append(
                 "The estimate (least mean distance to the posterior) leans further towards low "
-                "noise; of the draws behind the intervals only a tenth do."
+                "noise and, in several bags, towards least squares; of the draws behind the "
+                "intervals only a tenth lean."
             )
         else:
             sentences.append(

@@ -88,14 +88,34 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
     """Minimise a problem by descent; very long data compete on a sample first."""
     if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
         return search(make_space(problem, rng), effort, problem.bags.n)
-    thin = problem.with_bags(problem.bags.thin(THIN_TO, rng))
-    rough = search(make_space(thin, rng), effort, thin.bags.n)
-    middle = problem.with_bags(problem.bags.thin(THIN_ABOVE, rng))
-    better = refine(make_space(middle, rng), rough, effort)
+    return solve_thinned(
+        problem, lambda n: problem.with_bags(problem.bags.thin(n, rng)), rng, effort
+    )
+
+
+def solve_thinned(
+    problem: Problem,
+    thin: Callable[[int], Problem],
+    rng: np.random.Generator,
+    effort: Effort,
+    whole: Effort | None = None,
+) -> Solution:
+    """Search on samples of so many rows, and go on from the best on all of them.
+
+    `whole` is the effort on all rows, where it is another.
+    """
+    few = thin(THIN_TO)
+    rough = search(make_space(few, rng), effort, few.bags.n)
+    better = refine(make_space(thin(THIN_ABOVE), rng), rough, effort)
     space = make_space(problem, rng)
     others = _meet_moments(problem, rng, effort)
-    found = refine(space, better, effort, others, LEAST_FINISHED, MOST_FINISHED)
-    return _settle(space, found, effort)
+    whole = whole or effort
+    effort.report("descending on all rows", 0.0)
+    found = refine(space, better, whole, others, LEAST_FINISHED, MOST_FINISHED)
+    effort.report("descending on all rows", 0.5)
+    settled = _settle(space, found, whole)
+    effort.report("descending on all rows", 1.0)
+    return settled
 
 
 def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
@@ -227,7 +247,8 @@ def refine(
 ) -> Solution:
     """Carry the best candidates of a sample, and other answers, over to more rows.
 
-    All are judged on the new rows, and the lowest descends, until the lowest has descended.
+    All are judged on the new rows; the `least` lowest descend side by side, and then the lowest
+    one by one, until the lowest has descended.
     """
     top = rough.candidates[:N_CARRIED]
     weights = np.stack([c.weights for c in top])
@@ -236,15 +257,15 @@ def refine(
     values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
     is_done = np.zeros(len(weights), dtype=bool)
     n_evaluations = len(weights)
-    while is_done.sum() < min(least, len(weights)) or (
-        not is_done[int(np.argmin(values))] and is_done.sum() < most
-    ):
-        best = int(np.argmin(np.where(is_done, np.inf, values)))
+    chosen = np.argsort(values, kind="stable")[:least]
+    while len(chosen):
         found = descend(
-            space.evaluate, weights[[best]], space.inverse, space.l1, effort.tol, effort.n_jobs
+            space.evaluate, weights[chosen], space.inverse, space.l1, effort.tol, effort.n_jobs
         )
-        weights[best], values[best], is_done[best] = found.weights[0], found.values[0], True
+        weights[chosen], values[chosen], is_done[chosen] = found.weights, found.values, True
         n_evaluations += found.n_evaluations
+        best = int(np.argmin(values))
+        chosen = np.array([] if is_done[best] or is_done.sum() >= most else [best], dtype=int)
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
     counts = [c.n_starts for c in top] + [1] * (len(weights) - len(top))

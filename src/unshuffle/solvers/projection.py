@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
 
 from unshuffle.core import moments
 from unshuffle.core.bags import Bags
@@ -197,6 +196,8 @@ def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> n
 
 def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
     """Carry solutions that meet two moments on to dp of them."""
+    from scipy.optimize import minimize  # slow to import, and seldom needed
+
     bags, noise, judge = problem.bags, problem.noise, _judge(problem)
     gaps = moment_gaps(bags, noise, dp)
     ends, values = [], []

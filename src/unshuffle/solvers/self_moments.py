@@ -39,7 +39,9 @@ class SelfMoments(Strategy):
         has_kinks = bool(problem.penalty.l1.any())
         if n_moments == 1 and not has_kinks:
             return closed_form.solve_first_moment(problem, loss)
-        if bags.d == 2 and n_moments == 2 and bags.n_bags == 1 and not problem.penalty.is_active:
+        is_closed = bags.d == 2 and n_moments == 2 and bags.n_bags == 1
+        # Rows choose between the two roots; where they were never held, a sample does afterwards.
+        if is_closed and isinstance(bags, Bags) and not problem.penalty.is_active:
             solution = closed_form.solve_two_moments(problem)
             if solution is not None:
                 return solution

@@ -1,0 +1,324 @@
+"""Text and cytometry files as a source of blocks: read once, in pieces, into a scratch file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.progress import Report, say_nothing
+from unshuffle.errors import InputError, quote
+from unshuffle.files.design_matrix import LARGEST_WHOLE, choose_features
+from unshuffle.files.forgotten_bags import find_forgotten_bag
+from unshuffle.files.reading import check_stems, read_table
+from unshuffle.files.scratch_source import ScratchSource, ScratchWriter
+from unshuffle.files.table import Table, check_same_names, source_name
+from unshuffle.files.text_pieces import TextFile, UnusualError, open_text, read_pieces
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a fit needs of a table: see `make_design`; with `log10` labels become logarithms."""
+
+    label: str
+    features: tuple[str, ...] | None = None
+    bag: str | None = None
+    log10: bool = False
+    drop_missing: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """Rows laid down in a scratch file, and what is to be said of them."""
+
+    source: ScratchSource
+    label: str
+    features: tuple[str, ...]
+    # The column of bags; None where every file is one, or all are.
+    bag: str | None
+    notes: tuple[str, ...]
+    sha256: str
+    n_read: int
+    # A column that looks like bags where none was named, and its number of values.
+    forgotten: tuple[str, int] | None
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Columns as a file calls them."""
+
+    label: str
+    features: tuple[str, ...]
+    bag: str | None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that hold numbers, the label first."""
+        return (self.label, *self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """Rows of a file: numbers by column, and cells of the bag's column where there is one."""
+
+    first_row: int
+    numbers: Mapping[str, np.ndarray]
+    bags: tuple[list[str], np.ndarray] | None
+    n_bytes: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.numbers.values())))
+
+
+def lay_down(
+    paths: Sequence[str],
+    asked: Asked,
+    *,
+    n_jobs: int | None = None,
+    report: Report = say_nothing,
+    **given: Any,
+) -> Laid:
+    """Read files once, piece by piece, and lay down what a fit needs of them.
+
+    Several files are one table where they have the bag column that was asked for, and a bag each
+    otherwise. ``given`` are the options of `read_table`. Raises `UnusualError` where files are
+    better read as a whole.
+    """
+    laying = _Laying(paths, asked, given, report)
+    for path in paths:
+        laying.take(path)
+    return laying.finish(n_jobs)
+
+
+class _Laying:
+    """Files on their way into a scratch file."""
+
+    def __init__(
+        self, paths: Sequence[str], asked: Asked, given: Mapping[str, Any], report: Report
+    ) -> None:
+        self.paths, self.asked, self.given, self.report = paths, asked, given, report
+        self.n_bytes, self.n_all_bytes = 0, sum(Path(path).stat().st_size for path in paths)
+        self.head: Table | None = None
+        self.chosen: _Chosen | None = None
+        self.writer = ScratchWriter(0)
+        self.notes: list[str] = []
+        self.digests: list[str] = []
+        # Of each file the cells that name bags, with their numbers and first rows.
+        self.cells: list[dict[str, tuple[int, int]]] = []
+        self.n_codes = 0
+        self.n_read = 0
+        self.missing: dict[str, int] = {}
+        self.forgotten: tuple[str, int] | None = None
+
+    def take(self, path: str) -> None:
+        """Read a file."""
+        opened = _open(path, self.given)
+        head = opened if isinstance(opened, Table) else _make_head(opened)
+        if self.head is None:
+            self.head = _without_columns(head)
+            self.chosen = _choose(head, self.asked, len(self.paths))
+            self.writer = ScratchWriter(len(self.chosen.features))
+            if self.chosen.bag is None and len(self.paths) > 1:
+                check_stems(self.paths)
+        else:
+            check_same_names([self.head, head])
+        assert self.chosen is not None
+        several = len(self.paths) > 1
+        self.notes += [f"{head.source}: {note}" if several else note for note in head.notes]
+        self.cells.append({})
+        digest, n_before = hashlib.sha256(), self.n_read
+        for piece in _read(opened, self.chosen, digest):
+            self._take_piece(piece, head.source)
+        if self.n_read == n_before:
+            raise InputError(
+                f"{head.source}: no rows of data, only column names; is the file complete?"
+            )
+        self.digests.append(head.sha256 or digest.hexdigest())
+
+    def _take_piece(self, piece: _Piece, source: str) -> None:
+        chosen = self.chosen
+        assert chosen is not None
+        if self.n_read == 0 and self.asked.bag is None and len(self.paths) == 1:
+            columns = {name: piece.numbers[name] for name in chosen.features}
+            table = Table(chosen.features, columns, piece.n_rows, source)
+            self.forgotten = find_forgotten_bag(table, self.asked.features or ())
+        numbers = dict(piece.numbers)
+        if self.asked.log10:
+            y = numbers[chosen.label]
+            numbers[chosen.label] = np.log10(y, out=np.full(len(y), np.nan), where=y > 0)
+        kept = self._find_complete(piece, numbers, source)
+        X = np.empty((int(kept.sum()), len(chosen.features)))
+        for j, name in enumerate(chosen.features):
+            X[:, j] = numbers[name][kept]
+        codes = self._number(piece)[kept]
+        self.writer.add(X, numbers[chosen.label][kept], codes)
+        self.n_read += piece.n_rows
+        self.n_bytes += piece.n_bytes
+        self.report("reading", min(1.0, self.n_bytes / max(self.n_all_bytes, 1)))
+
+    def _find_complete(
+        self, piece: _Piece, numbers: Mapping[str, np.ndarray], source: str
+    ) -> np.ndarray:
+        """Return which rows have all their cells; refuse others unless they are to be dropped."""
+        chosen = self.chosen
+        assert chosen is not None
+        there = {name: np.isfinite(numbers[name]) for name in (*chosen.features, chosen.label)}
+        if piece.bags is not None and chosen.bag is not None:
+            cells, places = piece.bags
+            there[chosen.bag] = np.array([bool(cell) for cell in cells], dtype=bool)[places]
+        kept = np.logical_and.reduce(list(there.values()))
+        if kept.all():
+            return kept
+        if not self.asked.drop_missing:
+            at = int(np.argmin(kept))
+            name = next(name for name in there if not there[name][at])
+            value = numbers[name][at] if name in numbers else np.nan
+            what = f"is {value:g}" if np.isinf(value) else "is missing"
+            raise InputError(
+                f"{source}, row {piece.first_row + at + 1}: column {quote(name)} {what}; mend it, "
+                "leave the column out, or drop such rows (missing='drop')"
+            )
+        for name, each in there.items():
+            if not each.all():
+                self.missing[name] = self.missing.get(name, 0) + int((~each).sum())
+        return kept
+
+    def _number(self, piece: _Piece) -> np.ndarray:
+        """Return a number for the bag of each row: of its cell in this file, or of the file."""
+        own = self.cells[-1]
+        cells, places = piece.bags or ([""], np.zeros(piece.n_rows, np.int64))
+        codes = np.empty(len(cells), np.int64)
+        for k, cell in enumerate(cells):
+            if cell not in own:
+                row = piece.first_row + int(np.argmax(places == k))
+                own[cell] = (self.n_codes, row)
+                self.n_codes += 1
+            codes[k] = own[cell][0]
+        return codes[places]
+
+    def finish(self, n_jobs: int | None) -> Laid:
+        """Return what was laid down."""
+        head, chosen = self.head, self.chosen
+        assert head is not None and chosen is not None
+        if self.writer.n == 0:
+            worst = max(self.missing, key=lambda name: self.missing[name], default=chosen.label)
+            raise InputError(
+                f"{head.source}: every row misses a value (column {quote(worst)} in "
+                f"{self.missing.get(worst, 0)} rows); leave such columns out"
+            )
+        if chosen.bag is None:
+            several = len(self.paths) > 1
+            numbers = list(range(self.n_codes)) if several else [0] * self.n_codes
+        else:
+            numbers = self._name_bags(chosen.bag)
+        digest = self.digests[0]
+        if len(self.digests) > 1:
+            digest = hashlib.sha256("".join(self.digests).encode()).hexdigest()
+        source = self.writer.finish(max(numbers) + 1, numbers, n_jobs)
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        notes = (*self.notes, *self._describe(head.source + more))
+        return Laid(
+            source, chosen.label, chosen.features, chosen.bag, notes, digest, self.n_read,
+            self.forgotten,
+        )  # fmt: skip
+
+    def _describe(self, source: str) -> list[str]:
+        notes = []
+        if self.asked.log10:
+            notes.append("labels turned into log10; values of 0 and below count as missing")
+        n_dropped = self.n_read - self.writer.n
+        if n_dropped:
+            counts = list(self.missing.items())[:6]
+            shown = ", ".join(f"{count} in {quote(name, 30)}" for name, count in counts)
+            notes += [
+                f"{source}: dropped {n_dropped} of {self.n_read} rows with missing or infinite "
+                f"values ({shown})",
+                "labels are not linked to rows, so a dropped row takes along a label of its bag "
+                "that may belong to another row",
+            ]
+        return notes
+
+    def _name_bags(self, bag: str) -> list[int]:
+        """Return the number of the bag of every cell: names are whole numbers, or else text."""
+        columns = [_as_column(own) for own in self.cells]
+        all_numbers = all(values is not None for values in columns)
+        names: dict[Any, int] = {}
+        numbers: list[int] = []
+        for path, own, values in zip(self.paths, self.cells, columns, strict=True):
+            for k, (cell, (_, row)) in enumerate(own.items()):
+                key: Any = cell
+                if values is not None:
+                    key = values[k] if all_numbers else f"{values[k]:.17g}"
+                if all_numbers and cell and not _is_whole(key):
+                    raise InputError(
+                        f"{source_name(path)}, row {row + 1}: the bag column {quote(bag)} holds "
+                        f"{key:.17g}, which names no bag; use whole numbers below 2^53 or text"
+                    )
+                # Missing cells are on no row that was laid down.
+                numbers.append(names.setdefault(key, len(names)) if cell else 0)
+        return numbers
+
+
+def _open(path: str, given: Mapping[str, Any]) -> TextFile | Table:
+    """Open a text file, or read any other as a whole."""
+    how = {name: value for name, value in given.items() if name != "allow_offset_error"}
+    try:
+        with open(path, "rb") as file:
+            is_fcs = file.read(3) == b"FCS"
+    except OSError as exc:  # named in the words of whole files
+        raise UnusualError("it cannot be opened") from exc
+    return read_table(path, **given) if is_fcs else open_text(path, **how)
+
+
+def _make_head(file: TextFile) -> Table:
+    """Return names and notes of a text file as a table without rows."""
+    columns = {name: np.empty(0) for name in file.names}
+    return Table(file.names, columns, 0, source_name(file.path), file.notes)
+
+
+def _without_columns(table: Table) -> Table:
+    columns = {name: np.empty(0) for name in table.names}
+    return Table(table.names, columns, 0, table.source, aliases=table.aliases)
+
+
+def _choose(head: Table, asked: Asked, n_files: int) -> _Chosen:
+    """Return the columns that are asked for; an unknown one is named."""
+    label = head.find(asked.label, "label column")
+    bag = asked.bag
+    if bag is not None and (n_files == 1 or bag in head.columns):
+        bag = head.find(bag, "bag column")
+    else:
+        bag = None
+    features = choose_features(head, asked.features, {"label": label, "bag": bag})
+    return _Chosen(label, tuple(features), bag)
+
+
+def _read(opened: TextFile | Table, chosen: _Chosen, digest: Any) -> Iterator[_Piece]:
+    if isinstance(opened, TextFile):
+        for piece in read_pieces(opened, chosen.numbers, chosen.bag, digest):
+            yield _Piece(piece.first_row, piece.numbers, piece.bags, piece.n_bytes)
+        return
+    if chosen.bag is not None or any(opened.columns[n].dtype == object for n in chosen.numbers):
+        raise UnusualError("a table that is read as a whole")
+    size = sum(column.nbytes for column in opened.columns.values())
+    yield _Piece(0, {name: opened.columns[name] for name in chosen.numbers}, None, size)
+
+
+def _as_column(own: Mapping[str, tuple[int, int]]) -> list[float] | None:
+    """Return the cells of a file's bag column as numbers; None where one of them is none."""
+    if any("_" in cell for cell in own):
+        return None  # Python reads 1_000 as a number, no other program does
+    try:
+        return [float(cell or "nan") for cell in own]
+    except ValueError:
+        return None
+
+
+def _is_whole(value: float) -> bool:
+    return bool(value == np.floor(value) and abs(value) < LARGEST_WHOLE)

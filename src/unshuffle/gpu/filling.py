@@ -1,0 +1,120 @@
+"""Histograms of rows on a card: which block of threads takes which rows, points and cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.histogram_source import Grid
+from unshuffle.gpu.devices import Device
+from unshuffle.gpu.rows import DeviceRows
+from unshuffle.kernels.filling import tail_node
+
+# Shared memory of a block where points have room to spare: three blocks fit a processor of any
+# card since 2020 but for the smallest, and what is read of rows serves several points.
+_SHARED = 72 * 1024
+# Points of a block: with eight, reading rows is an eighth of what it is with one.
+_MOST_POINTS = 8
+# Rows of a block: at most so many that its cells, written once, are nothing beside them; fewer
+# where the card would have too few blocks to be busy, and never less than the cells are worth.
+_MOST_ROWS, _LEAST_ROWS = 1 << 16, 1 << 12
+# Blocks for each processor of the card, so that the last ones end together.
+_BLOCKS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """A grid on a card, with the cells that are being filled.
+
+    `nodes` are those beyond a window, `lows` the first cells that blocks keep for themselves, and
+    `wanted` how many cells each point would like there.
+    """
+
+    device: Device
+    d: int
+    n_bags: int
+    wants_slopes: bool
+    laws: tuple[Any, ...]
+    nodes: Any
+    means: np.ndarray
+    lengths: np.ndarray
+    wanted: np.ndarray
+    cells: Any
+
+    @property
+    def name(self) -> str:
+        """The kernel that fills."""
+        return "fill_sums" if self.wants_slopes else "fill_counts"
+
+    @property
+    def cell_bytes(self) -> int:
+        """Shared memory of a cell: its number, and two words for each sum."""
+        return 4 * (2 * self.d + 5 if self.wants_slopes else 3)
+
+    def add(self, rows: DeviceRows, centre: Any, factor: Any) -> None:
+        """Add rows to the cells; points whose windows are about as wide share blocks."""
+        classes = np.ceil(np.log2(self.wanted))
+        for each in np.unique(classes):
+            self._add_to(np.flatnonzero(classes == each), rows, centre, factor)
+
+    def _add_to(self, chosen: np.ndarray, rows: DeviceRows, centre: Any, factor: Any) -> None:
+        device = self.device
+        limit = (device.shared_bytes - point_bytes(self.d)) // self.cell_bytes
+        window = int(min(self.wanted[chosen].max(), limit))
+        each = point_bytes(self.d) + window * self.cell_bytes
+        n_own = int(np.clip(min(_SHARED, device.shared_bytes) // each, 1, _MOST_POINTS))
+        n_own = min(n_own, len(chosen))
+        n_groups = -(-len(chosen) // n_own)
+        n_rows = rows.n * n_groups // (_BLOCKS * device.n_processors)
+        # Powers of two, so that rows are cut in few ways.
+        n_rows = 1 << int(np.clip(n_rows, _LEAST_ROWS, _MOST_ROWS)).bit_length() - 1
+        tiles, n_tiles = rows.cut(device, n_rows)
+        # Around the mean, but inside the histogram where that is wide enough.
+        lows = self.means - window // 2
+        lows = np.maximum(np.minimum(lows, self.lengths - window), 0)
+        device.run(
+            self.name,
+            self.d,
+            n_tiles * n_groups,
+            n_own * each,
+            (
+                rows.columns, rows.n, tiles, centre, factor, self.n_bags,
+                device.send(chosen.astype(np.int64)), len(chosen), n_own, *self.laws,
+                device.send(lows), window, self.nodes, self.cells,
+            ),
+        )  # fmt: skip
+
+
+def point_bytes(d: int) -> int:
+    """Return the shared memory of what a block knows of a point (`Point` of the kernels)."""
+    return 8 * (d + 7)
+
+
+def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Filling:
+    """Send a grid to a card, and make room for its cells."""
+    lengths = grid.sizes + 2 * grid.tails
+    laws = tuple(
+        device.send(np.ascontiguousarray(each))
+        for each in (
+            grid.weights, grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails,
+            grid.bases, grid.units,
+        )
+    )  # fmt: skip
+    nodes = np.array([tail_node(k) for k in range(int(grid.tails.max()) + 1)])
+    width = d + 3 if wants_slopes else 2
+    return Filling(
+        device=device,
+        d=d,
+        n_bags=grid.sizes.shape[1],
+        wants_slopes=wants_slopes,
+        laws=laws,
+        nodes=device.send(nodes),
+        means=grid.tails - grid.lows.astype(np.int64),
+        lengths=lengths,
+        # Half of the even cells, which reach ten sds to either side: in five sds lie all rows of
+        # normal columns, and 99 % of skew ones.
+        wanted=grid.sizes.max(axis=1) // 2 + 2,
+        cells=device.make((int(lengths.sum()), width), np.int64, is_zero=True),
+    )

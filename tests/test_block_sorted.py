@@ -1,0 +1,157 @@
+"""Laws of LS, EMD, P1 and P2 in blocks: what sorting all rows says, whatever the blocks."""
+
+import numpy as np
+import pytest
+
+import oracles
+from unshuffle import kernels, make_shuffled, shuffle_labels
+from unshuffle.answers.fit import fit_bags, fit_source
+from unshuffle.core import block_sorted
+from unshuffle.core.bags import make_bags
+from unshuffle.core.block_moments import take_moments
+from unshuffle.core.block_sorted import make_standard, pose_sorted, thin_sample
+from unshuffle.core.first_pass import look_at
+from unshuffle.core.losses import Absolute, Squared
+from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.penalties import no_penalty
+from unshuffle.core.problem import Problem
+from unshuffle.core.scaling import standardise
+from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.methods import SORTED_BLOCKS_ABOVE, find_block_settings
+from unshuffle.posterior.block_posing import standardise_pass
+
+N = 12_000
+
+
+def make_data(d=2, bags=3, n=N, rng=0, **how):
+    return make_shuffled(n, d, bags=bags, snr_db=15, intercept=1.0, rng=rng, **how)
+
+
+def source_of(X, y, groups, **how):
+    codes, n_bags = number_bags(groups, len(y))
+    return ArraySource(X, y, codes, n_bags, **how)
+
+
+def pose(data, loss, **how):
+    """Return the same problem in blocks and in memory."""
+    standard, scaling = standardise(make_bags(data.X, data.y, data.groups), True, True)
+    memory = Problem(standard, loss, None, no_penalty(data.X.shape[1] + 1), True)
+    first = look_at(source_of(data.X, data.y, data.groups, **how), 0)
+    units = standardise_pass(first, True)
+    np.testing.assert_allclose(units.scale, scaling.scale, rtol=1e-10)
+    found = take_moments(first, units, 2)
+    return pose_sorted(found, make_standard(first, units), loss, memory.penalty, True), memory
+
+
+@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
+@pytest.mark.parametrize("n_bags", [1, 5])
+def test_values_and_slopes_are_those_of_sorted_rows(loss, n_bags):
+    blocks, memory = pose(make_data(bags=n_bags), loss)
+    points = np.random.default_rng(1).normal(size=(12, 3))
+    (ours, slopes), (exact, others) = blocks.smooth(points), memory.smooth(points)
+    # Averaging labels in cells of h sds raises LS by h²/6 and moves EMD by less than h.
+    width = 16.0 / block_sorted.count_cells(n_bags, N)
+    assert width < 0.01
+    np.testing.assert_allclose(ours, exact, rtol=2e-4, atol=width**2)
+    np.testing.assert_allclose(slopes, others, rtol=2e-2, atol=5 * width)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
+def test_slopes_are_differences_of_values(loss):
+    blocks, _ = pose(make_data(bags=2, n=40_000), loss)
+    rng = np.random.default_rng(2)
+    w, step = rng.normal(size=3), rng.normal(size=3)
+    # Small, since EMD bends, but of some cells, inside which nobody knows where rows lie.
+    (up, down), _ = blocks.smooth(np.stack([w + 1e-3 * step, w - 1e-3 * step]))
+    slope = blocks.smooth(w[None])[1][0] @ step
+    assert (up - down) / 2e-3 == pytest.approx(slope, rel=2e-2)
+
+
+def test_heavy_tails_and_constant_bags_find_their_cells():
+    rng = np.random.default_rng(3)
+    data = make_data(bags=3)
+    X = np.exp(3.0 * rng.normal(size=(N, 2)))
+    X[data.groups == 2] = 1.0
+    y = shuffle_labels(X @ [1.0, 2.0] + rng.normal(size=N), data.groups, rng)
+    blocks, memory = pose(type(data)(**{**data.__dict__, "X": X, "y": y}), Squared())
+    points = rng.normal(size=(5, 3))
+    np.testing.assert_allclose(blocks.smooth(points)[0], memory.smooth(points)[0], rtol=1e-3)
+
+
+def test_blocks_orders_and_batches_give_the_same_bits(monkeypatch):
+    data, rng = make_data(bags=4), np.random.default_rng(1)
+    points = rng.normal(size=(9, 3))
+    one = pose(data, Squared())[0].smooth(points)
+    order, y = rng.permutation(N), shuffle_labels(data.y, data.groups, rng)
+    moved = type(data)(
+        **{**data.__dict__, "X": data.X[order], "y": y[order], "groups": data.groups[order]}
+    )
+    monkeypatch.setattr(block_sorted, "_TOTAL_BYTES", 1)  # a point a pass
+    other = pose(moved, Squared(), n_jobs=2, block_rows=77)[0].smooth(points)
+    assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("method", ["ls", "emd", "p1", "p2"])
+def test_methods_end_where_they_end_in_memory(method):
+    data = make_data(bags=4, n=20_000)
+    options = FitOptions(method=method, n_starts=8)
+    settings = find_block_settings(options, SORTED_BLOCKS_ABOVE + 1)
+    assert settings is not None and find_block_settings(options, SORTED_BLOCKS_ABOVE) is None
+    blocks = fit_source(source_of(data.X, data.y, data.groups), options, settings, make_rng(0))
+    memory = fit_bags(make_bags(data.X, data.y, data.groups), options, make_rng(0))
+    assert blocks.method == memory.method == method
+    # Values near the lowest are flat: a hundredth of the weights moves them by 1e-4 of themselves.
+    assert blocks.value == pytest.approx(memory.value, rel=1e-2)
+    np.testing.assert_allclose(blocks.weights, memory.weights, rtol=0.03, atol=0.03)
+
+
+def test_a_thinned_sample_has_the_laws_of_rows_and_labels():
+    data = make_data(bags=3, n=60_000)
+    first = look_at(source_of(data.X, data.y, data.groups), 0)
+    units = standardise_pass(first, True)
+    bags = thin_sample(first, units, 5000)
+    assert bags.n == pytest.approx(5000, abs=3) and bags.is_plain
+    # Means of 5000 rows and of even ranks: four standard errors, and the width of a rank.
+    assert np.abs(bags.X[:, :2].mean(axis=0)).max() < 4.0 / np.sqrt(5000)
+    assert abs(bags.y.mean()) < 1e-3 and bags.y.std() == pytest.approx(1.0, abs=5e-3)
+    for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
+        assert (np.diff(bags.y[start:stop]) >= 0).all()
+
+
+def test_cells_ascend_and_hold_any_gap():
+    gaps = np.concatenate(
+        [[-np.inf], np.sort(np.random.default_rng(0).standard_t(1, 500)), [1e300]]
+    )
+    cells = [kernels.find_cell(gap, 64) for gap in gaps]
+    assert cells == [oracles.sorted_cell(gap, 64) for gap in gaps]
+    assert cells == sorted(cells) and cells[0] == 0 and cells[-1] == 63
+
+
+@pytest.mark.parametrize("code", [kernels.SQUARED, kernels.ABSOLUTE])
+def test_filling_and_matching_are_what_they_are_row_by_row(code):
+    rng = np.random.default_rng(4)
+    X, codes = rng.uniform(-1, 1, (60, 2)), rng.integers(0, 2, 60)
+    weights, levels = rng.normal(size=(3, 2)), rng.normal(size=3)
+    means, inverse = rng.normal(size=(3, 2)), rng.uniform(0.5, 2, (3, 2))
+    centre, factor, unit = np.full(2, 0.1), np.full(2, 0.9), 2.0**40
+    totals = np.zeros((3, 2, 16, 3), np.int64)
+    kernels.fill_sorted_cells(
+        X, codes, centre, factor, weights, levels, means, inverse, unit, totals
+    )
+    plain = oracles.sorted_cells(X, codes, centre, factor, weights, levels, means, inverse, 16)
+    np.testing.assert_allclose(totals[..., 0], plain[..., 0])
+    np.testing.assert_allclose(totals[..., 1:] / unit, plain[..., 1:], atol=1e-9)
+    labels, offsets = [], [0]
+    for r in range(2):
+        labels.append(np.sort(rng.normal(size=int((codes == r).sum()))))
+        offsets.append(offsets[-1] + len(labels[-1]))
+    y, slopes = np.concatenate(labels), np.empty(3)
+    for s in range(3):
+        value = kernels.match_sorted_cells(
+            totals[s], weights[s], levels[s], y, np.ones(60), np.array(offsets), unit, code, slopes
+        )
+        expected, others = oracles.match_sorted_cells(
+            plain[s], weights[s], levels[s], labels, code == kernels.SQUARED
+        )
+        assert value == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose(slopes, others, atol=1e-7)

@@ -1,0 +1,69 @@
+"""What is released says the same everywhere: version, dependencies, licence."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import unshuffle
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "packaging").exists(), reason="an installed package has no packaging folder"
+)
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def project() -> dict:
+    return tomllib.loads(read("pyproject.toml"))["project"]
+
+
+def test_the_version_is_the_same_everywhere():
+    version = unshuffle.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+    assert f'{{% set version = "{version}" %}}' in read("packaging/conda/meta.yaml")
+    assert f"version: {version}\n" in read("CITATION.cff")
+    assert re.search(rf"^## {re.escape(version)} ", read("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs():
+    needed = {re.sub(r"\s", "", each) for each in project()["dependencies"]}
+    recipe = read("packaging/conda/meta.yaml").split("  run:\n")[1].split("\ntest:")[0]
+    listed = {re.sub(r"\s", "", line)[1:] for line in recipe.splitlines() if line.strip()}
+    assert listed == needed | {f"python{project()['requires-python']}"}
+
+
+def test_every_python_that_is_promised_is_tested():
+    promised = {
+        each.rsplit(" ", 1)[1]
+        for each in project()["classifiers"]
+        if re.search(r":: 3\.\d+$", each)
+    }
+    workflow = read(".github/workflows/ci.yml")
+    listed = re.search(r"python: \[(.*)\]", workflow)[1]
+    assert set(re.findall(r'"([\d.]+)"', listed)) == promised
+    assert f">={min(promised, key=lambda v: int(v.split('.')[1]))}" == project()["requires-python"]
+
+
+@pytest.mark.parametrize("name", ["ci.yml", "publish.yml"])
+def test_workflows_are_yaml_whose_steps_do_something(name):
+    yaml = pytest.importorskip("yaml", reason="pyyaml comes with Dask")
+    workflow = yaml.safe_load(read(f".github/workflows/{name}"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 30
+        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
+
+
+def test_files_that_the_image_copies_are_there():
+    copied = re.findall(r"^COPY (.*) \S+$", read("Dockerfile"), re.MULTILINE)
+    names = [name for line in copied for name in line.split()]
+    assert names and all((ROOT / name).exists() for name in names)
+    extras = re.search(r"/src\[(.*?)\]", read("Dockerfile"))[1].split(",")
+    assert set(extras) <= set(project()["optional-dependencies"])
