@@ -82,7 +82,9 @@ def solve_blocks(
     starts = _keep_basins(sample, found_there)
     effort.report("looking for modes", 0.5)
     peaks, _ = settle(target, climb_all(target, starts, 1.0), 1.0)
-    modes = [(peak.value, peak.theta) for peak in peaks]
+    # Of tops that differ in offsets alone the highest is judged: a lower one may fit as well.
+    tops = [(peak.value, peak.theta) for peak in peaks]
+    modes = keep_distinct(target, tops, options.n_components)
     effort.report("looking for modes", 1.0)
     found = answer(target, columns, modes, rng, effort)
     reached = (
