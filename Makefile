@@ -60,9 +60,12 @@ audit: .venv/.core ## known vulnerabilities of the dependencies
 	$(BIN)/python -m pip install -q pip-audit
 	$(BIN)/python -m pip_audit --skip-editable
 
-docs: $(STAMP) ## the generated page of the commands and the README's picture
+docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/run_pages.py --write
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 clean:
 	rm -rf .venv
@@ -72,6 +75,10 @@ clean:
 
 .venv/.core: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install -q -e '.[report]'
+	touch $@
+
+.venv/.docs: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install -q -e '.[docs]'
 	touch $@
 
 $(STAMP): pyproject.toml | .venv/bin/python

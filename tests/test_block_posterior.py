@@ -182,7 +182,7 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
     blocks = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     assert "in blocks" in str(blocks.summary()) and "in blocks" not in str(plain.summary())
     sd = np.diff(plain.conf_int(), axis=1)[:, 0] / 3.92
-    # 250 draws know a median to .08 sd, and the ends of an interval of this lopsided posterior to .6.
+    # 250 draws know a median to .08 sd, the ends of an interval of this lopsided posterior to .6.
     # The evidence hangs on the largest weights: seeds of blocks differ by .6 at 20 000 rows.
     one, other = (model.conf_int(1e-6).mean(axis=1) for model in (plain, blocks))
     assert (np.abs(one - other) < 0.35 * sd).all()

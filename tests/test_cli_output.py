@@ -223,8 +223,8 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
     args = [*FIT, "--method", "ls"]
     assert run([*args, "--strict"]) == 0
 
-    def fit_badly(data, options):
-        found = fit_data(data, options)
+    def fit_badly(data, options, *more):
+        found = fit_data(data, options, *more)
         solution = dataclasses.replace(found.solution, status=Status.UNFINISHED)
         return dataclasses.replace(found, solution=solution)
 
@@ -239,8 +239,8 @@ def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
 ):
     args = [*FIT, "--noise", "0.05", "--json", "-q"]
 
-    def fit_so(data, options):
-        found = fit_data(data, options)
+    def fit_so(data, options, *more):
+        found = fit_data(data, options, *more)
         return dataclasses.replace(
             found, solution=dataclasses.replace(found.solution, misfits=misfits)
         )
@@ -346,8 +346,8 @@ def test_match_without_bags_has_no_such_column_and_says_where_it_has_no_probabil
 def test_match_on_a_terminal_is_a_table_with_tiny_probabilities_in_words(
     folder, capsys, monkeypatch
 ):
-    def fit_tiny(data, options):
-        found = fit_data(data, options)
+    def fit_tiny(data, options, *more):
+        found = fit_data(data, options, *more)
 
         def match(bags):
             matched = Fit.match(found, bags)
@@ -426,10 +426,7 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert (
-        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>no</td>'
-        in Path("r.html").read_text()
-    )
+    assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
     assert run([*fit, "-q"]) == 0
     assert any(
         line.split() == ["batch", "0", "–", "–", "no"]

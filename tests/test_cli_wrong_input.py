@@ -81,7 +81,7 @@ WRONG_COMMANDS = {
     "noise not a number": ([*FIT, "--noise", "nan"], ["noise", "nan"]),
     "negative penalty": ([*FIT, "--l2", "-1", "--method", "ls"], ["l2", "-1"]),
     "negative seed": ([*FIT, "--seed", "-1"], ["--seed"]),
-    "no starts": ([*FIT, "--starts", "0", "--method", "ls"], ["n_starts", "0"]),
+    "no starts": ([*FIT, "--starts", "0", "--method", "ls"], ["--starts", "0"]),
     "rows alone": (["fit", "--rows", "data.csv"], ["--rows together with --labels"]),
     "labels alone": (["fit", "--labels", "data.csv"], ["--rows together with --labels"]),
     "separate and same": ([*FIT, "--separate", "--same-individuals"], ["not both"]),

@@ -2,9 +2,9 @@
 
 import ast
 import doctest
-import enum
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unshuffle
+from unshuffle import design
 
 SOURCE = Path(unshuffle.__file__).parent
 
@@ -47,7 +48,7 @@ INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
     "moment_losses coupling correction grid permanent likelihood filling histograms scanning "
     "mixture densities dual pairings swapping tempering cones designing",
-    "core": "options progress threads products uncertainty noise labels pairing rows statistics "
+    "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
     "losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
@@ -55,17 +56,18 @@ INSIDE = {
     "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
     "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler",
-    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs "
+    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
-    "answers": "limits known verdict prediction summary matching fit storing plots report",
+    "answers": "limits known verdict prediction cards summary matching result fit storing drawing "
+    "bag_views plots bag_plots report_parts report",
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "app console completion options data datasets simulate fitting streaming fit compare "
-    "match predict plan audit demo",
+    "cli": "wording app progress console completion options data datasets simulate fitting "
+    "streaming fit compare match predict plan audit demo",
 }
 PLACES = {
     (package, name): place
@@ -194,10 +196,8 @@ def test_unknown_names_are_missing_attributes():
 
 
 def explains_itself(thing):
-    """Tables of names, enums and errors do; so do pictures, which the gallery shows and runs."""
-    if isinstance(thing, dict) or thing.__module__ == "unshuffle.answers.plots":
-        return True
-    return inspect.isclass(thing) and issubclass(thing, enum.Enum | Exception)
+    """The table of methods does; so do pictures, which a page of the reference draws."""
+    return isinstance(thing, dict) or thing.__name__.startswith("plot_")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -219,3 +219,9 @@ def test_every_public_name_shows_a_runnable_example(name):
     module = importlib.import_module(thing.__module__)
     tests = doctest.DocTestFinder(recurse=False).find(thing, name, module)
     assert any(test.examples for test in tests), f"{name} has no example"
+    assert "Examples\n--------\n" in inspect.getdoc(thing), f"{name}: examples without a heading"
+
+
+@pytest.mark.parametrize("name", design.__all__)
+def test_every_name_of_the_design_shows_an_example(name):
+    assert re.search(r"Examples\n--------\n(.*\n)*?>>> ", inspect.getdoc(getattr(design, name)))

@@ -77,13 +77,16 @@ def test_html_shows_the_competing_answers_of_the_text():
     # Two columns of one law: exchanging their weights explains the labels about as well.
     data = make_shuffled(200, 2, noise=0.3, features="normal", weights=[1.0, 0.4], rng=0)
     summary = fit_quietly("likelihood", data.X, data.y).summary()
-    title = "Competing answers (posterior share, weights in the order above):"
+    title = "Competing answers, best first:"
     lines = str(summary).splitlines()
-    rivals = [line.strip() for line in lines[lines.index(title) + 1 :]]
-    rivals = rivals[: rivals.index("")]
+    rivals = [line.split() for line in lines[lines.index(title) + 1 :]]
+    rivals = rivals[: rivals.index([])]
+    # Weights go down and answers across, so that no number of weights makes a line longer.
+    assert [line[0] for line in rivals] == ["1", "share", "x0", "x1", "intercept"]
     page = summary._repr_html_()
-    assert len(rivals) > 1 and title in page
-    assert [f"<li>{rival}</li>" in page for rival in rivals] == [True] * len(rivals)
+    assert title in page
+    for name, *cells in rivals[1:]:
+        assert f'<th scope="row">{name}</th>' + "".join(f"<td>{c}</td>" for c in cells) in page
 
 
 def test_html_is_silent_where_nothing_competes():

@@ -1,5 +1,7 @@
 """Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
 
+import dataclasses
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +9,7 @@ import pandas
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
+from unshuffle.core.solution import OffsetLaw
 from unshuffle.errors import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -15,7 +18,8 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from unshuffle.answers import plots  # noqa: E402
+from unshuffle.answers import bag_plots, drawing, plots  # noqa: E402
+from unshuffle.answers.bag_views import view_table  # noqa: E402
 
 
 class Expectation:
@@ -60,11 +64,28 @@ def close_figures():
     pyplot.close("all")
 
 
+def offset(model):
+    """Return the fit as if its bags had been seen to be offset."""
+    found = model.result_
+    solution = dataclasses.replace(found.solution, offsets=OffsetLaw(0.9, 0.3))
+    return dataclasses.replace(found, solution=solution)
+
+
 def draw_all(model, data, make_ax):
     search = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
     return {
         "coefficients": plots.plot_coefficients(model, ax=make_ax()),
-        "sorted": plots.plot_sorted(model, data.X, data.y, data.groups, ax=make_ax()),
+        "noise": plots.plot_noise(model, ax=make_ax()),
+        **{
+            name: getattr(bag_plots, f"plot_{name}")(
+                model, data.X, data.y, data.groups, ax=make_ax()
+            )
+            for name in ("sorted", "bag_means", "places", "bags")
+        },
+        "offsets": bag_plots.plot_offsets(offset(model), data.X, data.y, data.groups, ax=make_ax()),
+        "predictions": bag_plots.plot_predictions(
+            model, model.match(data.X, data.y, data.groups), data.X, ax=make_ax()
+        ),
         "starts": plots.plot_starts(search, ax=make_ax()),
         "candidates": plots.plot_candidates(search, ax=make_ax()),
         "posterior": plots.plot_posterior(model, ax=make_ax()),
@@ -98,13 +119,13 @@ def test_every_plot_makes_axes_of_its_own(fitted):
 def test_every_plot_is_public():
     import unshuffle
 
-    names = {name for name in dir(plots) if name.startswith("plot_")}
+    names = {name for name in (*dir(plots), *dir(bag_plots)) if name.startswith("plot_")}
     assert names <= set(unshuffle.__all__)
 
 
 def test_axes_are_labelled(fitted):
     for name, ax in draw_all(*fitted, lambda: None).items():
-        if name != "posterior":  # its panes carry the names
+        if name not in ("posterior", "bags"):  # their panes carry the names
             assert ax.get_xlabel()
 
 
@@ -137,18 +158,125 @@ def test_what_is_not_there_is_said_in_words(fitted):
 
 def test_colours_differ_also_without_hue():
     """Neighbours in the palette differ in lightness or are told apart by their markers."""
-    assert len(set(plots.PALETTE)) == len(plots.PALETTE)
-    assert len(set(plots.MARKERS)) == len(plots.MARKERS) >= len(plots.PALETTE)
+    assert len(set(drawing.PALETTE)) == len(drawing.PALETTE)
+    assert len(set(drawing.MARKERS)) == len(drawing.MARKERS) >= len(drawing.PALETTE)
 
 
 def test_long_data_are_thinned():
-    share, values = plots._curve(np.random.default_rng(0).normal(size=100_000))
+    share, values = drawing.curve(np.random.default_rng(0).normal(size=100_000))
     assert len(share) == len(values) <= 200
     assert (np.diff(values) >= 0).all() and share[0] == 0 and share[-1] == 1
 
 
 def test_predictions_are_spread_like_labels():
     z = np.zeros(1000)
-    assert np.std(plots._spread(z, 0.5)) == pytest.approx(0.5, rel=0.02)
-    assert len(plots._spread(z, 0.5)) == 1000
-    assert plots._spread(z, None) is z
+    assert np.std(drawing.spread(z, 0.5)) == pytest.approx(0.5, rel=0.02)
+    assert len(drawing.spread(z, 0.5)) == 1000
+    assert drawing.spread(z, None) is z
+
+
+def tick_boxes(ax):
+    """Return where the numbers beside each axis lie, of the axes and of its panes."""
+    renderer = ax.figure.canvas.get_renderer()
+    for each in [ax, *ax.child_axes]:
+        for axis in (each.xaxis, each.yaxis):
+            shown = [label for label in axis.get_ticklabels() if label.get_text()]
+            ends = each.get_window_extent(renderer).expanded(1.01, 1.01)
+            boxes = [label.get_window_extent(renderer) for label in shown if label.get_visible()]
+            yield [box for box in boxes if ends.x0 <= box.x1 and box.x0 <= ends.x1]
+
+
+def test_no_tick_touches_its_neighbour(fitted):
+    model, data = fitted
+    wide = ShuffledLinearRegression("likelihood", random_state=0)
+    # Numbers of many digits: weights of columns of different sizes.
+    wide.fit(data.X * [1e-4, 1.0, 3e5], 12345.0 + data.y, groups=data.groups)
+    for each in (model, wide):
+        for ax in draw_all(each, data, lambda: None).values():
+            ax.figure.canvas.draw()
+            for boxes in tick_boxes(ax):
+                for first, second in itertools.pairwise(boxes):
+                    assert not first.overlaps(second)
+        pyplot.close("all")
+
+
+def test_bag_means_stand_at_the_means(fitted):
+    model, data = fitted
+    ax = bag_plots.plot_bag_means(model, data.X, data.y, data.groups)
+    found = np.array(ax.containers[0].lines[0].get_xydata())
+    z = model.predict(data.X)
+    means = [(z[data.groups == g].mean(), data.y[data.groups == g].mean()) for g in range(6)]
+    np.testing.assert_allclose(found, means, rtol=1e-12)
+
+
+def draw_heights(found, views):
+    steps = [p for p in bag_plots.draw_places(found, views).patches if hasattr(p, "get_data")]
+    return steps[0].get_data().values
+
+
+def test_places_are_even_where_the_law_is_right_and_gather_where_it_is_too_wide(fitted):
+    """At the true law one bar of twenty leaves the 95 % band, so that four of 15 do so in one of
+    a hundred; predictions twice as far apart leave their ends empty."""
+    model, data = fitted
+    views = view_table(model.result_, data.X, data.y, data.groups)
+    heights = draw_heights(model.result_, views)
+    band = 1.96 * np.sqrt((1 - 1 / 15) / (240 / 15))
+    assert len(heights) == 15 and heights.mean() == pytest.approx(1.0)
+    assert (np.abs(heights - 1) > band).sum() <= 3
+    means = [view.mean_z for view in views]
+    wide = [
+        dataclasses.replace(view, z=mean + 2 * (view.z - mean))
+        for view, mean in zip(views, means, strict=True)
+    ]
+    seen = draw_heights(model.result_, wide)
+    assert seen[[0, -1]].max() < 0.5 < 1 + band < seen.max()
+
+
+def test_panels_hold_all_labels_and_the_law_adds_up_to_one(fitted):
+    model, data = fitted
+    ax = bag_plots.plot_bags(model, data.X, data.y, data.groups)
+    assert len(ax.child_axes) == 6
+    for pane in ax.child_axes:
+        heights, edges, _ = pane.patches[0].get_data()
+        assert (heights * np.diff(edges)).sum() == pytest.approx(1.0)
+        x, law = pane.lines[0].get_data()
+        # What lies beyond the frame is a few per cent.
+        assert np.trapezoid(law, x) == pytest.approx(1.0, abs=0.05)
+
+
+def test_many_bags_go_into_panels_and_the_largest_are_shown(fitted):
+    model, _ = fitted
+    data = make_shuffled(300, 3, noise=0.1, bags=30, rng=0)
+    ax = bag_plots.plot_bags(model, data.X, data.y, data.groups)
+    assert len(ax.child_axes) == bag_plots.SHOWN_PANELS
+    assert len(bag_plots.plot_sorted(model, data.X, data.y, data.groups).lines) == 2 * 8
+
+
+def test_matches_are_told_by_marks_as_well_as_colours(fitted):
+    model, data = fitted
+    match = model.match(data.X, data.y, data.groups)
+    ax = bag_plots.plot_predictions(model, match, data.X, label="pH")
+    shown = ax.lines[1:]
+    assert (
+        len({line.get_marker() for line in shown}) == 3 == len({line.get_color() for line in shown})
+    )
+    assert sum(len(line.get_xdata()) for line in shown) == len(data.y)
+    assert ax.get_ylabel() == "matched pH"
+
+
+def test_without_noise_there_is_no_law_to_place_labels_in(fitted):
+    _, data = fitted
+    model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
+    with pytest.raises(InputError, match="noise"):
+        bag_plots.plot_places(model, data.X, data.y, data.groups)
+    with pytest.raises(InputError, match="offsets"):
+        bag_plots.plot_offsets(model, data.X, data.y, data.groups)
+
+
+def test_intervals_are_never_hidden_by_their_dots(fitted):
+    model, _ = fitted
+    ax = plots.plot_coefficients(model)
+    caps = [line for line in ax.lines if line.get_marker() == "|"]
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    assert len(caps) == 3
+    assert min(c.get_markersize() for c in caps) > max(d.get_markersize() for d in dots)

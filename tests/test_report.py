@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import datetime
 import functools
 import http.server
 import itertools
@@ -25,7 +26,7 @@ from unshuffle.errors import InputError
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-CSS = Path(__file__).parents[1] / "src" / "unshuffle" / "templates" / "report.css"
+CSS = Path(__file__).parents[1] / "src" / "unshuffle" / "templates" / "page.css"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x>', "{{ 7 * 7 }}", "$x$", "&amp;", "e\x1b[31m"]
 VOID = {"meta", "br", "img", "use", "path", "link", "input", "hr"}
@@ -102,6 +103,39 @@ def test_the_verdict_comes_before_everything_else(tmp_path):
     page = Page(report(tmp_path / "r.html", model, data))
     sentence = model.summary().verdict[0]
     assert page.text.index(sentence) < page.text.index("Coefficients")
+
+
+def test_the_title_names_label_file_and_date(tmp_path):
+    model, data = fit("ls")
+    written = datetime.date(2021, 3, 4)
+    text = report(tmp_path / "r.html", model, data, label="<pH>", source="a.csv", written=written)
+    page = Page(text)
+    top = page.text[: page.text.index("Not judged", 20)]
+    assert all(words in top for words in ("<pH>", "a.csv", "2021-03-04", "120 rows in 6 bags"))
+    assert "prediction of a bag, <pH>" in page.text
+
+
+def test_a_base_level_stands_above_its_category(tmp_path):
+    model, data = fit("ls", names=["colour=red", "x"])
+    text = report(tmp_path / "r.html", model, data, base_levels={"colour": "blue"})
+    page = Page(text).text
+    assert page.index("colour=blue base level") < page.index("colour=red")
+
+
+def test_every_picture_that_the_data_allow_is_drawn(tmp_path):
+    model, data = fit()
+    text = report(tmp_path / "r.html", model, data)
+    drawn = re.findall(r'<h3 id="[^"]*">(.*?)</h3>', text)
+    assert drawn[:6] == [
+        "The weights",
+        "What is compared",
+        "Means of the bags",
+        "Places of the labels",
+        "Predictions and matched labels",
+        "Which weights hang together",
+    ]
+    assert "The noise" in drawn
+    assert "Offsets of the bags" not in drawn  # none were seen
 
 
 def test_hostile_text_is_shown_as_it_is_and_never_obeyed(hostile):
@@ -193,7 +227,8 @@ def test_the_report_says_what_is_known_by_what_rule_and_when_this_works(tmp_path
     assert KNOWN_RULE in text and LIMITS in text
     for row in summary.rows:
         numbers = " ".join(f"{value:.4g}" for value in (row.estimate, row.low, row.high))
-        assert f"{row.name} {numbers} {row.known}" in text
+        scaled = "–" if row.standardised is None else f"{row.standardised:.4g}"
+        assert f"{row.name} {numbers} {row.known} {scaled}" in text
 
 
 def test_text_report_and_pictures_name_the_same_weights(tmp_path):
@@ -290,6 +325,13 @@ def test_the_users_figures_and_settings_are_left_alone(tmp_path):
     assert matplotlib.rcParams == before and pyplot.get_fignums() == figures
 
 
+def test_two_columns_are_for_wide_screens_and_print_has_one():
+    css = re.sub(r"/\*.*?\*/", "", CSS.read_text(), flags=re.DOTALL)
+    wide, printed = (css.index(start) for start in ("@media screen and (min-width", "@media print"))
+    for rule in ("columns: 2", "grid-template-columns: minmax(0, 1fr) minmax(0, 1fr)"):
+        assert css.count(rule) == 1 and wide < css.index(rule) < printed
+
+
 # ---- contrast -----------------------------------------------------------------------------------
 
 
@@ -311,7 +353,7 @@ def test_text_and_marks_stand_out(place):
     for ground in ("paper", "panel"):
         for text in ("ink", "soft", "green", "orange"):
             assert contrast(colours[text], colours[ground]) >= 4.5
-    for mark in ("blue", "orange", "green", "purple", "sky"):
+    for mark in ("blue", "orange", "green", "purple", "sky", "amber", "brown", "grey"):
         assert contrast(colours[mark], colours["paper"]) >= 3
 
 

@@ -106,6 +106,8 @@ def test_the_page_shows_whatever_the_folder_holds(tmp_path, small_figure2, cheap
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'<section id="(\S+)">', page) == ["figure1", "figure2"]
     assert page.count("has not been run") == len(EXPERIMENTS) - 2
+    # What is absent is told last, and folded.
+    assert page.rindex("</section>") < page.index("<details><summary>Not on this page")
 
 
 def test_the_page_says_what_is_not_drawn(tmp_path, small_figure2, cheap_auto, capsys):

@@ -230,7 +230,10 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
     assert entry == {"estimate": 0.0, "low": None, "high": None, "known": "no"}
     assert "batch & 0 & – & – & no" in summary.to_latex()
     assert summary.to_frame().loc["batch", ["low", "high"]].isna().all()
-    assert "<th>batch</th><td>0</td><td>–</td><td>–</td><td>no</td>" in summary._repr_html_()
+    assert (
+        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>no</td>'
+        in summary._repr_html_()
+    )
 
 
 def test_a_constant_column_that_serves_as_the_intercept_is_judged():

@@ -13,6 +13,7 @@ import numpy as np
 from unshuffle.answers.fit import fit_bags
 from unshuffle.core.bags import Bags
 from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.progress import Report, say_nothing
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
@@ -47,13 +48,17 @@ def compare_methods(
     linked_y: np.ndarray | None = None,
     methods: Sequence[str] | None = None,
     anchors: Any = None,
+    report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
 
     Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
-    rows for them. The other options are those of `ShuffledLinearRegression`.
+    rows for them. `report` is told which method is fitted, and the share of all that is done. The
+    other options are those of `ShuffledLinearRegression`.
 
+    Examples
+    --------
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(200, 2, noise=0.0, bags=4, rng=0)
     >>> rows = compare_methods(data.X, data.y, data.groups, linked_y=data.linked_y,
@@ -61,19 +66,24 @@ def compare_methods(
     >>> [(row.method, round(row.error, 3)) for row in rows]
     [('ls', 0.0), ('means', 0.0)]
     """
-    for name in methods or _suitable(len(y)):
+    for name in _tell(methods or _suitable(len(y)), report):
         yield _compare_one(name, X, y, groups, linked_y, anchors, options)
 
 
 def compare_bags(
-    bags: Bags, *, methods: Sequence[str] | None = None, random_state: Any = None, **options: Any
+    bags: Bags,
+    *,
+    methods: Sequence[str] | None = None,
+    random_state: Any = None,
+    report: Report = say_nothing,
+    **options: Any,
 ) -> Iterator[Comparison]:
     """Fit every method to bags whose rows and labels have numbers of their own.
 
     A method that needs one label for each row says so in its note. The other options are those of
     `FitOptions`.
     """
-    for name in methods or _suitable(bags.n):
+    for name in _tell(methods or _suitable(bags.n), report):
         begin = time.perf_counter()
         try:
             found = fit_bags(bags, FitOptions(method=name, **options), make_rng(random_state))
@@ -85,6 +95,13 @@ def compare_bags(
         seconds = time.perf_counter() - begin
         gap = float(np.sqrt(measure_gap(bags, found.coef, found.intercept)))
         yield Comparison(name, seconds, found.coef, found.intercept, gap)
+
+
+def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
+    """Yield the methods, and report each before it is fitted."""
+    for place, name in enumerate(names):
+        report(f"fitting by {name}, {place + 1} of {len(names)}", place / len(names))
+        yield name
 
 
 def _suitable(n: int) -> list[str]:

@@ -142,6 +142,8 @@ def load_dataset(name: str, *, scale: bool = False) -> tuple[NDArray[Any], NDArr
     ones is never added: the estimator has ``fit_intercept``. For "pbm" X is the array of
     sequences; for "promoters" it is that of `load_promoters`.
 
+    Examples
+    --------
     >>> X, y = load_dataset("lsat")  # doctest: +SKIP
     """
     dataset = _find(name)

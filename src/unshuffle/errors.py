@@ -10,11 +10,29 @@ SHOWN_LENGTH = 60
 
 
 class InputError(ValueError):
-    """The input is wrong: one line that names the thing, the value and the way out."""
+    """The input is wrong: one line that names the thing, the value and the way out.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression
+    >>> try:
+    ...     ShuffledLinearRegression("lss").fit([[1.0], [2.0], [4.0]], [3.0, 1.0, 2.0])
+    ... except InputError as error:
+    ...     print(str(error).split(":")[0])
+    unknown method 'lss'
+    """
 
 
 class ModelMisfitWarning(UserWarning):
-    """The labels do not look as the model predicts; the search itself may have ended well."""
+    """The labels do not look as the model predicts; the search itself may have ended well.
+
+    Examples
+    --------
+    Silence it where `summary()` is read anyway:
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", ModelMisfitWarning)
+    """
 
 
 class MissingDataError(InputError):

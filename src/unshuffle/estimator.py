@@ -20,6 +20,7 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.checks import check_range
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.products import predict_rows
+from unshuffle.core.progress import make_report
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
 from unshuffle.files.dask_rows import map_rows
@@ -72,6 +73,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Seed of the starts; an int makes fits repeatable to the last digit.
     n_jobs : int or None, default=None
         Threads; the result is the same for every number.
+    verbose : int, default=0
+        1 tells the stages of a fit on stderr, and that functions are compiled where this is the
+        first; 2 also how far each stage is.
 
     Attributes
     ----------
@@ -130,6 +134,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.method = method
         self.noise = noise
@@ -143,6 +148,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
@@ -157,7 +163,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels; their order inside a group carries no information.
         groups : sequence of n hashable labels, optional
-            The bag of each row and of each label; None means one bag.
+            The bag of each row and of each label; None means one bag. The column itself, not its
+            name: ``fit(frame.drop(columns=["pool", "y"]), frame["y"], groups=frame["pool"])``.
         anchors : sequence, optional
             Pairs that are known: True for each row whose label stands beside it in `y`, or the
             numbers of these rows, or for each row the place of its label in `y` (-1 where it is
@@ -201,8 +208,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X, y = check_data(self, X, y, reset=True)
         names = getattr(self, "feature_names_in_", None)
         groups = check_groups(groups, len(y))
-        rng = make_rng(self.random_state)
-        return fit_table(X, y, groups, options, rng, names, anchors=anchors)
+        rng, report = make_rng(self.random_state), make_report(self.verbose)
+        return fit_table(X, y, groups, options, rng, names, report, anchors=anchors)
 
     def _fit_dask(self, X: Any, y: Any, groups: Any, options: FitOptions) -> Fit:
         """Fit in blocks where the partitions lie; gather what is no matter of blocks."""
@@ -219,7 +226,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             return self._fit_arrays(table, labels, codes, options)
         validate_data(self, empty, reset=True, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
-        return fit_source(source, options, settings, make_rng(self.random_state), names)
+        rng, report = make_rng(self.random_state), make_report(self.verbose)
+        return fit_source(source, options, settings, rng, names, report)
 
     def _take(self, found: Fit) -> None:
         """Set the attributes of a fitted model."""
@@ -232,6 +240,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         offsets = found.offsets
         self.bag_offset_probability_ = None if offsets is None else offsets.probability
         self.bag_offset_sd_ = None if offsets is None else offsets.sd
+
+    def _html_repr(self) -> str:
+        """Return what a notebook shows: a card once fitted, scikit-learn's diagram before."""
+        if not hasattr(self, "result_"):
+            return str(super()._html_repr())
+        return self.result_.summary().to_card(" ".join(repr(self).split()))
 
     def predict(
         self, X: Any, return_std: bool = False

@@ -32,6 +32,7 @@ def check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.nd
             f"X has {len(X)} rows but y has {len(y)} labels, inconsistent numbers of samples: "
             "give one label for each row, bag by bag"
         )
+    _refuse_duplicates(X)
     # Before the conversion, which would take dates for numbers of nanoseconds.
     dates = _find_dates(X, y)
     if dates is not None:
@@ -54,6 +55,19 @@ def check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.nd
     y = np.asarray(y, dtype=np.float64)
     check_values(X, y, getattr(model, "feature_names_in_", None))
     return X, y
+
+
+def _refuse_duplicates(X: Any) -> None:
+    """Refuse a frame of which two columns have one name: a weight could then mean either."""
+    first: dict[Any, int] = {}
+    columns = getattr(X, "columns", None)
+    for place, name in enumerate([] if columns is None else list(columns), start=1):
+        if name in first:
+            raise InputError(
+                f"columns {first[name]} and {place} of X are both called {quote(name)}: rename one "
+                "of them, or leave it out"
+            )
+        first[name] = place
 
 
 def _find_gap(y: Any) -> str | None:
@@ -134,6 +148,12 @@ def check_groups(groups: Any, n: int) -> Any:
     """Refuse groups of another length, and groups that are missing."""
     if groups is None:
         return None
+    if isinstance(groups, str | bytes):
+        name = quote(groups, 30)
+        raise InputError(
+            f"groups={name} is a name, and groups are the bag of every row: give the column itself "
+            f"(groups=frame[{name}]), and leave it out of X"
+        )
     frame = nw.from_native(groups, allow_series=True, pass_through=True)
     if isinstance(frame, nw.DataFrame) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
         raise InputError(f"groups must be one column of names, got shape {np.shape(groups)}")

@@ -17,6 +17,8 @@ def load(path: str | os.PathLike[str]) -> ShuffledLinearRegression:
 
     It predicts, summarises and matches as the one that was saved, bit for bit.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(n=60, d=2, bags=6, rng=0)

@@ -93,6 +93,8 @@ def choose_method(
                                                         only one that knows how sure it is
     ==================================  ==============  ========================================
 
+    Examples
+    --------
     >>> choose_method(1000, 5).method
     'likelihood'
     >>> choose_method(1000, 5, penalty=True).method
@@ -121,6 +123,8 @@ def choose_method(
 def choose_paper_method(n: int, d: int, bag_sizes: Sequence[int] | None = None) -> Choice:
     """Say what the paper's rule picks: SM if d <= 2 or bags >= 3d, else P1.
 
+    Examples
+    --------
     >>> choose_paper_method(1000, 2).reason
     'd = 2 weights: two moments fix them in closed form'
     """

@@ -20,6 +20,8 @@ def sorted_error(
 
     It depends neither on the order of the labels nor on that of the predictions in a group.
 
+    Examples
+    --------
     >>> sorted_error([1.0, 2.0], [2.0, 1.0])
     0.0
     >>> sorted_error([1.0, 2.0], [2.0, 1.0], groups=["a", "b"])
@@ -93,6 +95,8 @@ def make_shuffled_scorer() -> Any:
     scikit-learn hands groups to the splitter only: neither the estimator nor this scorer ever sees
     them, and both treat a fold as one bag.
 
+    Examples
+    --------
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(100, 1, noise=0.0, rng=0)
     >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y)

@@ -58,6 +58,8 @@ def make_shuffled(
     features : {"normal", "uniform", "exponential", "lognormal"}
         The law of the features; normal means N(1, 1), as in the paper.
 
+    Examples
+    --------
     >>> data = make_shuffled(6, 2, noise=0.0, bags=2, rng=1)
     >>> data.X.shape, sorted(set(data.groups.tolist()))
     ((6, 2), [0, 1])
@@ -92,6 +94,8 @@ def shuffle_labels(
 ) -> np.ndarray:
     """Return the labels permuted at random inside each group.
 
+    Examples
+    --------
     >>> shuffle_labels([1.0, 2.0, 3.0], ["a", "b", "b"], rng=0)[0].item()
     1.0
     """

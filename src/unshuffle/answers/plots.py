@@ -1,8 +1,7 @@
 """Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
 
 Nothing is computed here that is not already in the model; only curves of many points are thinned.
-Colours are those of Okabe and Ito, which differ for every kind of colour vision, and no meaning
-rests on colour alone: markers, line styles and positions carry it as well.
+Pictures that need the data are in `bag_plots`.
 """
 
 from __future__ import annotations
@@ -12,26 +11,45 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.fit import Fit, as_fit
-from unshuffle.core.bags import Bags
-from unshuffle.core.products import predict_rows
-from unshuffle.errors import InputError, import_extra, shorten
+from unshuffle.answers.drawing import (
+    BLUE,
+    GREEN,
+    GRID,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    curve,
+    draw_interval,
+    name_label,
+    space_pane_ticks,
+    space_ticks,
+)
+from unshuffle.answers.drawing import name_rows as _name_rows
+from unshuffle.answers.drawing import plain as _plain
+from unshuffle.answers.drawing import prepare as _prepare
+from unshuffle.answers.drawing import row_height as _row_height
+from unshuffle.answers.known import NOTHING
+from unshuffle.answers.result import Fit, as_fit
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import InputError, shorten
 
-BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
-PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY)
-MARKERS = "osD^v"
-GRID = "#c8c9ca"
-
-# Room for a long name beside the picture; the table holds it in full.
-_NAME_LENGTH = 34
-# A line of more points looks the same and makes the file large.
-_CURVE_POINTS = 200
-_SHOWN_BAGS = 5
-_SHOWN_DRAWS = 400
+# Draws in a pane, and in all panes of a picture: more look the same and make the file large.
+_SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
 
 
-def plot_coefficients(model: Any, *, level: float = 0.95, ax: Any = None) -> Any:
+def plot_coefficients(
+    model: Any,
+    *,
+    level: float = 0.95,
+    standardised: bool = False,
+    label: str | None = None,
+    ax: Any = None,
+) -> Any:
     """Draw the weights of a fitted model with their intervals, one line each.
+
+    `standardised` multiplies each weight by the sd of its column, so that weights of columns in
+    different units can be compared; all are then in units of the `label`. A hollow mark is a weight
+    of which not even the sign is known.
 
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(200, 2, bags=4, rng=0)
@@ -42,67 +60,44 @@ def plot_coefficients(model: Any, *, level: float = 0.95, ax: Any = None) -> Any
     found = as_fit(model)
     rows = found.summary(level).rows[: len(found.coef)]
     ax = _prepare(ax, (6.4, _row_height(len(rows))))
-    places = np.arange(len(rows))
-    estimates = np.array([row.estimate for row in rows])
-    for place, row in zip(places, rows, strict=True):
+    scales = found.facts.scales if standardised else np.ones(len(rows))
+    estimates = np.array([row.estimate for row in rows]) * scales
+    for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
         if row.low is not None and row.high is not None:
-            ax.plot([row.low, row.high], [place, place], color=BLUE, lw=2.5, solid_capstyle="butt")
-    ax.plot(estimates, places, "o", color=BLUE, ms=6)
+            draw_interval(ax, (row.low * scale, row.high * scale), place)
+    is_open = np.array([row.known == NOTHING for row in rows])
+    for chosen, filling in ((~is_open, BLUE), (is_open, "none")):
+        if chosen.any():
+            places = np.flatnonzero(chosen)
+            ax.plot(estimates[chosen], places, "o", color=BLUE, mfc=filling, ms=5.5)
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
     _name_rows(ax, [row.name for row in rows])
-    ax.set_xlabel("weight")
+    ax.set_xlabel(
+        f"weight × sd of its column, in units of {name_label(label)}" if standardised else "weight"
+    )
     return ax
 
 
-def plot_sorted(model: Any, X: Any, y: Any, groups: Any = None, *, ax: Any = None) -> Any:
-    """Draw sorted labels against sorted predictions, bag by bag: what the loss compares.
-
-    Where the model knows the noise, predictions are spread by it, as labels are. The largest bags
-    are shown when there are many.
-    """
+def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax: Any = None) -> Any:
+    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar)."""
     found = as_fit(model)
-    ax = _prepare(ax, (6.4, 4.0))
-    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    z = X @ found.coef + found.intercept
-    names = [""] * len(y) if groups is None else list(groups)
-    for place, (name, members) in enumerate(_largest_bags(names).items()):
-        text = "labels" if groups is None else f"labels, bag {shorten(name, 20)}"
-        _draw_bag(ax, place, text, y[members], _spread(z[members], found.noise))
-    return _finish_sorted(ax)
-
-
-def draw_sorted_bags(model: Any, bags: Bags, *, ax: Any = None) -> Any:
-    """Draw what `plot_sorted` draws, of bags whose rows and labels have numbers of their own.
-
-    Bins are drawn as points, and bags, which have no names here, by their numbers of rows.
-    """
-    found = as_fit(model)
-    ax = _prepare(ax, (6.4, 4.0))
-    z = predict_rows(bags.X, found.coef) + found.intercept
-    labels, n = bags.labels.points, bags.rows.totals
-    for place, r in enumerate(np.argsort(-n, kind="stable")[:_SHOWN_BAGS]):
-        rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
-        items = slice(labels.offsets[r], labels.offsets[r + 1])
-        predictions = _spread(_thin(z[rows], bags.rows.masses[rows]), found.noise)
-        text = f"labels, bag of {n[r]:g} rows"
-        _draw_bag(ax, place, text, _thin(labels.values[items], labels.masses[items]), predictions)
-    return _finish_sorted(ax)
-
-
-def _draw_bag(ax: Any, place: int, text: str, labels: np.ndarray, predictions: np.ndarray) -> None:
-    """Draw the sorted labels of a bag as marks, and its sorted predictions as a line."""
-    share, marks = _curve(labels)
-    _, line = _curve(predictions)
-    colour, marker = PALETTE[place], MARKERS[place]
-    step = max(1, len(share) // 25)
-    ax.plot(share[::step], marks[::step], marker, color=colour, ms=4, label=_plain(text))
-    ax.plot(np.linspace(0, 1, len(line)), line, "-", color=colour, lw=1.5, alpha=0.8)
-
-
-def _finish_sorted(ax: Any) -> Any:
-    ax.set_xlabel("share of the bag, smallest first (lines: predictions)")
-    ax.set_ylabel("label")
-    ax.legend(frameon=False, fontsize="small", loc="upper left")
+    posterior = _need_posterior(found)
+    if not posterior.has_noise or np.ptp(posterior.sigma) == 0.0:
+        raise InputError("the noise is given, or not seen in the labels: there is nothing to draw")
+    ax = _prepare(ax, (6.4, 3.2))
+    low, high = posterior.quantiles(posterior.sigma, (0.002, 0.998))
+    tails = (0.5 - level / 2, 0.5 + level / 2)
+    heights, _, _ = ax.hist(
+        posterior.sigma, bins=40, range=(low, high), weights=posterior.shares, color=BLUE,
+        alpha=0.45, histtype="stepfilled",
+    )  # fmt: skip
+    ends = posterior.quantiles(posterior.sigma, tails)
+    draw_interval(ax, (float(ends[0]), float(ends[1])), -0.06 * float(np.max(heights)))
+    ax.axvline(posterior.noise, color=ORANGE, lw=1.4, ls="--")
+    space_ticks(ax)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel(f"sd of the noise, in units of {name_label(label)}")
     return ax
 
 
@@ -117,6 +112,7 @@ def plot_starts(model: Any, *, ax: Any = None) -> Any:
     ax.axhline(values[0], color=ORANGE, lw=1.2, ls="--", label="best value")
     if values[0] > 0 and values[-1] > 20 * values[0]:
         ax.set_yscale("log")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("start, best first")
     ax.set_ylabel("final value")
     ax.legend(frameon=False, fontsize="small")
@@ -150,49 +146,73 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     """Draw the posterior of every pair of weights, and of each weight on the diagonal.
 
     Without `features` (positions) the weights known least are shown, those that the verdict names,
-    and none of which the data say nothing. `ax` becomes the frame of the grid.
+    and none of which the data say nothing. `ax` becomes the frame of the grid; the estimate is
+    marked by lines.
     """
     found = as_fit(model)
-    posterior = found.posterior
-    if posterior is None:
-        raise InputError(
-            f"method '{found.method}' has no posterior to draw: use method='likelihood'"
-        )
+    posterior = _need_posterior(found)
     chosen = list(found.doubtful if features is None else features)
     if not chosen:
         raise InputError("the data say nothing about the weights, so there is nothing to draw")
-    ax = _prepare(ax, (1.6 * len(chosen) + 0.8, 1.6 * len(chosen) + 0.4))
+    n_shown = len(chosen)
+    ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
     names = [_plain(shorten(_feature_names(found)[j], 18)) for j in chosen]
-    n_shown = len(chosen)
-    size = 0.94 / n_shown
-    draws = _equal_draws(posterior)
+    n_pairs = n_shown * (n_shown - 1) // 2
+    draws = _equal_draws(posterior, min(_SHOWN_DRAWS, _DRAWS_IN_ALL // max(n_pairs, 1)))
+    limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
     for i, row in enumerate(chosen):
         for j, column in enumerate(chosen[: i + 1]):
-            place = (j / n_shown + 0.02, 1 - (i + 1) / n_shown + 0.02, size, size)
-            pane = ax.inset_axes(place)
-            pane.tick_params(labelsize=7)
-            _draw_pane(pane, draws[:, column], draws[:, row], row == column)
-            if i == n_shown - 1:
-                pane.set_xlabel(names[j], fontsize=8)
-            if j == 0 and i > 0:
-                pane.set_ylabel(names[i], fontsize=8)
-            pane.set_xticks(pane.get_xticks()[1:-1:2] if i == n_shown - 1 else [])
-            pane.set_yticks(pane.get_yticks()[1:-1:2] if j == 0 and i > 0 else [])
+            place = (j / n_shown + 0.01, 1 - (i + 1) / n_shown + 0.01, 0.93 / n_shown)
+            pane = ax.inset_axes((*place, 0.93 / n_shown))
+            pane.spines[["top", "right"]].set_visible(False)
+            pane.axvline(found.coef[column], color=ORANGE, lw=1, ls="--", zorder=3)
+            if i == j:
+                pane.hist(draws[:, column], bins=24, range=limits[j], color=BLUE, alpha=0.5,
+                          histtype="stepfilled")  # fmt: skip
+            else:
+                pane.plot(draws[:, column], draws[:, row], ".", color=BLUE, ms=3, alpha=0.5, mew=0)
+                pane.axhline(found.coef[row], color=ORANGE, lw=1, ls="--", zorder=3)
+                pane.set_ylim(limits[i])
+            pane.set_xlim(limits[j])
+            _name_pane(pane, names, i, j)
     return ax
 
 
-def _draw_pane(pane: Any, first: np.ndarray, second: np.ndarray, is_diagonal: bool) -> None:
-    if is_diagonal:
-        pane.hist(first, bins=24, color=BLUE, alpha=0.6, histtype="stepfilled")
+def _name_pane(pane: Any, names: Sequence[str], i: int, j: int) -> None:
+    """Write names and few ticks at the outer panes of a grid, and nothing between them."""
+    space_pane_ticks(pane)
+    pane.tick_params(labelsize=8.5)
+    if i == len(names) - 1:
+        pane.set_xlabel(names[j], fontsize=10)
     else:
-        pane.plot(first, second, ".", color=BLUE, ms=3, alpha=0.4, mew=0)
+        pane.tick_params(labelbottom=False)
+    if j == 0 and i > 0:
+        pane.set_ylabel(names[i], fontsize=10)
+    else:
+        pane.tick_params(labelleft=False, left=i != j)
 
 
-def _equal_draws(posterior: Any) -> np.ndarray:
+def _limits(values: np.ndarray, estimate: float) -> tuple[float, float]:
+    """Return ends that hold nearly all draws and the estimate, with some room."""
+    low, high = np.quantile(values, (0.003, 0.997))
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    room = 0.06 * (high - low) or abs(high) or 1.0
+    return low - room, high + room
+
+
+def _need_posterior(found: Fit) -> Posterior:
+    if found.posterior is None:
+        raise InputError(
+            f"method '{found.method}' has no posterior to draw: use method='likelihood'"
+        )
+    return found.posterior
+
+
+def _equal_draws(posterior: Any, most: int) -> np.ndarray:
     """Return some hundred draws of equal weight, at even steps of the cumulated weights."""
     total = np.cumsum(posterior.draw_weights)
-    n_shown = min(len(total), _SHOWN_DRAWS)
+    n_shown = min(len(total), most)
     steps = (np.arange(n_shown) + 0.5) / n_shown * total[-1]
     chosen: np.ndarray = posterior.draws[np.searchsorted(total, steps)]
     return chosen
@@ -203,7 +223,7 @@ def plot_matches(match: Any, *, ax: Any = None) -> Any:
     if match.probability is None:
         raise InputError("these matches have no probabilities: use method='likelihood'")
     ax = _prepare(ax, (6.4, 3.2))
-    share, values = _curve(match.probability)
+    share, values = curve(match.probability)
     ax.fill_between(share, values[::-1], color=BLUE, alpha=0.35, linewidth=0)
     ax.plot(share, values[::-1], color=BLUE, lw=1.5)
     ax.set_ylim(0, 1.02)
@@ -303,69 +323,5 @@ def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def _prepare(ax: Any, size: tuple[float, float]) -> Any:
-    """Return the given axes, or new ones, without the frame's upper and right side."""
-    if ax is None:
-        pyplot = import_extra("matplotlib.pyplot", "plots", "drawing")
-        _, ax = pyplot.subplots(figsize=size, layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def _row_height(n_rows: int) -> float:
-    return 0.9 + 0.28 * max(n_rows, 2)
-
-
-def _name_rows(ax: Any, names: Sequence[str]) -> None:
-    """Write the names at the left, the first on top."""
-    ax.set_yticks(np.arange(len(names)), [_plain(shorten(name, _NAME_LENGTH)) for name in names])
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.grid(axis="y", color=GRID, lw=0.5)
-    ax.set_axisbelow(True)
-    ax.tick_params(axis="y", length=0)
-
-
-def _plain(text: str) -> str:
-    """Keep matplotlib from reading dollar signs as mathematics."""
-    return text.replace("$", r"\$")
-
-
 def _feature_names(found: Fit) -> list[str]:
     return list(found.facts.names[: len(found.coef)])
-
-
-def _largest_bags(names: Sequence[Any]) -> dict[Any, np.ndarray]:
-    """Return the rows of the largest bags by name, in the order of their first rows."""
-    rows: dict[Any, list[int]] = {}
-    for row, name in enumerate(names):
-        rows.setdefault(name, []).append(row)
-    largest = set(sorted(rows, key=lambda name: -len(rows[name]))[:_SHOWN_BAGS])
-    return {name: np.array(places) for name, places in rows.items() if name in largest}
-
-
-def _thin(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """Return values at even shares of their mass: so many that a curve loses nothing."""
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(masses[order])
-    shares = (np.arange(_CURVE_POINTS) + 0.5) / _CURVE_POINTS
-    return values[order][np.searchsorted(sums, shares * sums[-1])]
-
-
-def _curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most some hundred points of a sorted sample, with the shares they stand at."""
-    ordered = np.sort(np.asarray(values, dtype=float))
-    places = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), _CURVE_POINTS)).round())
-    share = places / max(len(ordered) - 1, 1)
-    return share, ordered[places.astype(int)]
-
-
-def _spread(z: np.ndarray, noise: float | None) -> np.ndarray:
-    """Return predictions spread by Gaussian noise, as the labels of so many rows would be."""
-    if not noise:
-        return z
-    from unshuffle.core.noise import GaussianNoise
-
-    everything = np.sort((z[:, None] + GaussianNoise(noise).atoms()).ravel())
-    # One value of each slice: as many as there are rows.
-    n_atoms = len(everything) // len(z)
-    return everything[n_atoms // 2 :: n_atoms]

@@ -1,18 +1,10 @@
-"""A report of a fit: one HTML file that needs neither network nor scripts.
-
-The pictures are drawn by `plots` as SVG and put into the page, with their colours replaced by
-names that the page's style sheet gives a light and a dark value.
-"""
+"""A report of a fit: one HTML file that needs neither network nor scripts."""
 
 from __future__ import annotations
 
-import io
 import os
-import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -21,54 +13,24 @@ from typing import Any
 import numpy as np
 
 from unshuffle import __version__
-from unshuffle.answers import plots
-from unshuffle.answers.fit import Fit, as_fit
+from unshuffle.answers.bag_views import BagView, view_bags, view_table
 from unshuffle.answers.limits import LIMITS
-from unshuffle.core.bags import Bags
+from unshuffle.answers.matching import Match
+from unshuffle.answers.report_parts import Picture, draw_picture, draw_pictures
+from unshuffle.answers.result import Fit, as_fit
+from unshuffle.answers.summary import Summary, SummaryRow, describe_offsets
+from unshuffle.core.bags import Bags, make_bags
 from unshuffle.errors import import_extra, shorten
 from unshuffle.files.writing import check_writable, write_whole
 from unshuffle.registry import METHODS
-from unshuffle.wording import list_names, show_number
+from unshuffle.wording import show_number
+
+__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "write_report"]
 
 _PURPOSE = "writing a report"
-_INK = "#101112"
-_COLOURS = {
-    _INK: "currentColor",
-    plots.GRID: "var(--grid)",
-    plots.BLUE: "var(--blue)",
-    plots.ORANGE: "var(--orange)",
-    plots.GREEN: "var(--green)",
-    plots.PURPLE: "var(--purple)",
-    plots.SKY: "var(--sky)",
-}
-_STYLE = {
-    # Text stays text: it can be searched, read aloud, and takes little room.
-    "svg.fonttype": "none",
-    # Names of parts follow from their content, so that the same fit gives the same file.
-    "svg.hashsalt": "unshuffle",
-    "font.family": "sans-serif",
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
-# Without these the file would carry the time and matplotlib's address.
-_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-
-# Of an inch, so that the usual drawing of seven inches fills the page.
-_PIXELS = 120
-
 _LONGEST_NAME = 120
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing as SVG, with what it shows in words."""
-
-    title: str
-    svg: str
-    caption: str
+# Rows that are matched for a picture: that takes a second, as the fit of so many does.
+_MATCHED_ROWS = 1000
 
 
 def write_report(
@@ -80,17 +42,24 @@ def write_report(
     *,
     bags: Bags | None = None,
     level: float = 0.95,
+    label: str | None = None,
+    base_levels: Mapping[str, str] | None = None,
     source: str | None = None,
     notes: Sequence[str] = (),
     provenance: Mapping[str, Any] | None = None,
+    written: date | None = None,
 ) -> Path:
     """Write a report of a fitted model to an HTML file, whole or not at all.
 
-    With the data the report also shows what the loss compares, and how many rows and bags there
-    were; `bags` stands for X, y and groups where rows and labels have numbers of their own.
-    `source` names the data, `notes` are sentences on how they were read, `provenance` says
-    what repeats the fit.
+    With the data the report also shows what each bag predicts beside its labels, and how many rows
+    and bags there were; `bags` stands for X, y and groups where rows and labels have numbers of
+    their own. `label` is the label's name for the title and the axes (without it, that of `y`),
+    `base_levels` maps categories to the level that has no weight of its own. `source` names the
+    data, `notes` are sentences on how they were read, `provenance` says what repeats the fit, and
+    `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(200, 2, bags=4, rng=0)
@@ -104,11 +73,39 @@ def write_report(
     data = _describe_data(X, y, groups, source, notes)
     if bags is not None:
         data["facts"] += _describe_bags(bags)
+    if label is None and getattr(y, "name", None) is not None:
+        label = str(y.name)
+    data["source"] = None if source is None else shorten(source, 200)
+    data["label"], data["written"] = label, (written or _today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
-    pictures = _draw_pictures(found, X, y, groups, bags, level)
-    write_whole(target, _render(found, level, data, origin, pictures))
+    views = _view(found, X, y, groups, bags)
+    match = _match(found, X, y, groups)
+    pictures = draw_pictures(found, views, level, label, match, X)
+    write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}))
     return Path(path)
+
+
+def _today() -> date:
+    """Return the date of today, or that of SOURCE_DATE_EPOCH, which makes files repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
+    return moment.date()
+
+
+def _view(found: Fit, X: Any, y: Any, groups: Any, bags: Bags | None) -> list[BagView]:
+    """Return the bags for the pictures; none where the data were not handed over."""
+    if X is not None and y is not None:
+        return view_table(found, X, y, groups)
+    return [] if bags is None else view_bags(found, bags)
+
+
+def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
+    """Match rows and labels for a picture, where they are few and belong together."""
+    if X is None or y is None or len(y) > _MATCHED_ROWS or found.facts.n_anchors:
+        return None
+    names = None if groups is None else list(groups)
+    return found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
 
 
 def check_report(path: str | os.PathLike[str]) -> Path:
@@ -121,19 +118,20 @@ def check_report(path: str | os.PathLike[str]) -> Path:
 def _render(
     found: Fit,
     level: float,
-    data: Mapping[str, str],
+    data: Mapping[str, Any],
     origin: Mapping[str, Any],
     pictures: Sequence[Picture],
+    base_levels: Mapping[str, str],
 ) -> str:
     summary = found.summary(level)
-    d = len(found.coef)
     return fill_template(
         "report.html",
         summary=summary,
-        headline=_headline(found),
+        headline=summary.headline,
         has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
         rows=summary.rows,
+        table=_list_weights(summary, base_levels),
         candidates=found.competing,
         n_candidates=len(found.candidates),
         limits=LIMITS,
@@ -142,11 +140,36 @@ def _render(
         advice=found.status.value if summary.identified is None else "",
         remarks=found.remarks,
         method=_describe_method(found),
-        d=d,
+        sizes=_describe_sizes(summary),
+        offsets=None if found.offsets is None else describe_offsets(found.offsets),
         data=data,
         origin=origin,
         pictures=pictures,
     )
+
+
+def _list_weights(
+    summary: Summary, base_levels: Mapping[str, str]
+) -> list[tuple[str, SummaryRow | None]]:
+    """Return the table's rows; a base level, which has no weight, stands above its category."""
+    table: list[tuple[str, SummaryRow | None]] = []
+    left = dict(base_levels)
+    # The longest first: one name may begin another.
+    bases = sorted(base_levels, key=len, reverse=True)
+    for row in summary.rows:
+        base = next((each for each in bases if row.name.startswith(f"{each}=")), None)
+        if base in left:
+            table.append((f"{base}={left.pop(base)}", None))
+        table.append((row.name, row))
+    return table
+
+
+def _describe_sizes(summary: Summary) -> str:
+    """Say how many rows, labels and bags there are, in a few words."""
+    labels = "" if summary.n_labels == summary.n else f", {summary.n_labels} labels"
+    bags = "one bag" if summary.n_bags == 1 else f"{summary.n_bags} bags"
+    rows = "1 row" if summary.n == 1 else f"{summary.n} rows"
+    return f"{rows}{labels} in {bags}, {summary.d} feature{'' if summary.d == 1 else 's'}"
 
 
 def fill_template(name: str, **content: Any) -> str:
@@ -160,27 +183,9 @@ def fill_template(name: str, **content: Any) -> str:
     environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
     folder = resources.files("unshuffle") / "templates"
     template = environment.from_string((folder / name).read_text(encoding="utf-8"))
-    style = (folder / "report.css").read_text(encoding="utf-8")
+    style = (folder / "page.css").read_text(encoding="utf-8")
     page: str = template.render(style=style, **content)
     return page
-
-
-def _headline(found: Fit) -> tuple[str, str]:
-    """Return the verdict in a few words, and the class of its colour.
-
-    Good is only what is identified by a model that was seen to fit.
-    """
-    identified, fits = found.identified, found.model_fits
-    if identified is None:
-        return "Not judged", "unknown"
-    is_thin = found.posterior is not None and found.posterior.is_thin
-    words = "Identified" if identified else "Not established" if is_thin else "Not identified"
-    if fits is False:
-        joint = "but" if identified else "and"
-        return f"{words}, {joint} the model does not fit", "doubtful"
-    if not identified:
-        return words, "doubtful"
-    return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
 
 
 def _describe_method(found: Fit) -> list[tuple[str, str]]:
@@ -255,115 +260,3 @@ def _default_provenance(seed: Any, X: Any, y: Any) -> dict[str, Any]:
         content += np.ascontiguousarray(y, dtype=float).tobytes()
         origin["data_sha256"] = sha256(content).hexdigest()
     return origin
-
-
-def _draw_pictures(
-    found: Fit, X: Any, y: Any, groups: Any, bags: Bags | None, level: float
-) -> list[Picture]:
-    """Draw what this model and these data allow to be drawn."""
-    d = len(found.coef)
-    rows = 0.9 + 0.28 * max(d, 2)
-    has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
-    pictures = [
-        draw_picture(
-            "The weights",
-            partial(plots.plot_coefficients, found, level=level),
-            (7.0, rows),
-            f"Estimates (dots) of {d} weights"
-            + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
-            + "; the line marks zero. The intercept is in the table.",
-        )
-    ]
-    if X is not None and y is not None:
-        pictures.append(_draw_sorted(partial(plots.plot_sorted, found, X, y, groups)))
-    elif bags is not None:
-        pictures.append(_draw_sorted(partial(plots.draw_sorted_bags, found, bags)))
-    if len(found.start_values):
-        pictures.append(_draw_starts(found))
-    if len(found.competing) > 1:
-        pictures.append(
-            draw_picture(
-                "The best candidates",
-                partial(plots.plot_candidates, found),
-                (8.0, rows + 0.5),
-                "Weights of the best candidates, each row divided by its largest. Where the marks "
-                "lie apart, the answers differ.",
-            )
-        )
-    if found.posterior is not None and found.doubtful:
-        pictures.append(_draw_posterior(found))
-    return pictures
-
-
-def _draw_sorted(plot: Callable[..., Any]) -> Picture:
-    return draw_picture(
-        "What is compared",
-        plot,
-        (7.0, 4.2),
-        "Sorted labels (marks) and sorted predictions (lines) of each bag, the largest bags only. "
-        "A good fit lays the lines through the marks.",
-    )
-
-
-def _draw_starts(found: Fit) -> Picture:
-    n_starts = len(found.start_values)
-    return draw_picture(
-        "How sure the minimum is",
-        partial(plots.plot_starts, found),
-        (7.0, 3.2),
-        f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
-        "found the same minimum.",
-    )
-
-
-def _draw_posterior(found: Fit) -> Picture:
-    """Draw the pairs of the weights that the verdict names as known least."""
-    chosen, d = found.doubtful, len(found.coef)
-    names = [shorten(found.facts.names[j]) for j in chosen]
-    which = (
-        "all weights" if len(chosen) == d else f"the weights known least ({list_names(names, d)})"
-    )
-    n_shown = len(chosen)
-    return draw_picture(
-        "Which weights hang together",
-        partial(plots.plot_posterior, found, features=chosen),
-        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
-        f"Posterior of {which}: each alone on the diagonal, in pairs below. A slanted cloud means "
-        "that one weight can make up for another; separate clouds are separate answers.",
-    )
-
-
-def draw_picture(
-    title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str
-) -> Picture:
-    """Draw on a figure of its own, without touching the user's figures or settings."""
-    matplotlib = import_extra("matplotlib", "report", _PURPOSE)
-    figures = import_extra("matplotlib.figure", "report", _PURPOSE)
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
-        # Glyphs missing here are the browser's business: text stays text.
-        warnings.simplefilter("ignore")
-        figure = figures.Figure(figsize=size, layout="constrained")
-        plot(ax=figure.add_subplot())
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
-    return Picture(title, _embed(buffer.getvalue(), title, size[0]), caption)
-
-
-def _embed(svg: str, title: str, inches: float) -> str:
-    """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
-    svg = svg[svg.index("<svg") :]
-    prefix = re.sub(r"\W+", "-", title.lower())
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
-    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
-    # Its style sheet would reach the whole page, and repeats what the page says once.
-    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    for drawn, named in _COLOURS.items():
-        svg = re.sub(re.escape(drawn), named, svg, flags=re.IGNORECASE)
-    # Small drawings stay small: letters are of the same size in all of them.
-    width = f"max-width: {inches * _PIXELS:.0f}px"
-    head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    return svg.replace("<svg", head, 1)

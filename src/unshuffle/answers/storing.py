@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import __version__
-from unshuffle.answers.fit import Fit
+from unshuffle.answers.result import Fit
 from unshuffle.core.solution import Status
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.files.table import source_name
@@ -34,7 +34,7 @@ FORMAT_VERSION = 1
 _KINDS = {
     name: module
     for module, names in {
-        "answers.fit": "Fit",
+        "answers.result": "Fit",
         "answers.verdict": "Facts",
         "core.options": "FitOptions",
         "core.solution": "Solution Candidate Certificate OffsetLaw",

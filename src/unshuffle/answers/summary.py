@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.cards import make_card
 from unshuffle.answers.known import KNOWN_RULE, judge_weights
 from unshuffle.answers.verdict import (
     Facts,
     competing_answers,
     is_identified,
     list_inseparable,
+    make_headline,
     make_verdict,
     model_fits,
 )
@@ -22,18 +24,23 @@ from unshuffle.core.solution import Certificate, OffsetLaw, Solution
 from unshuffle.errors import InputError
 from unshuffle.wording import show_number
 
-_RIVALS = "Competing answers (posterior share, weights in the order above):"
+_RIVALS = "Competing answers, best first:"
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One weight: name, estimate, interval and what is known of it (None without intervals)."""
+    """One weight: name, estimate, interval and what is known of it (None without intervals).
+
+    `standardised` is the estimate times the sd of its column: in units of the label, and fit to be
+    compared with that of other columns. The intercept has none.
+    """
 
     name: str
     estimate: float
     low: float | None
     high: float | None
     known: str | None = None
+    standardised: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class Summary:
     # Pairs that were known, and the share of links that are wrong, given or found.
     n_anchors: int = 0
     mislinked: float | None = None
+    # The verdict in a few words, and whether it is good, doubtful or unknown.
+    headline: tuple[str, str] = ("Not judged", "unknown")
 
     @property
     def has_intervals(self) -> bool:
@@ -109,47 +118,37 @@ class Summary:
         rule = [] if self.known_rule is None else [self.known_rule]
         return [*rule, *facts, *self.priors, *self.remarks]
 
-    def _rivals(self) -> list[str]:
-        """Return one line per competing answer, none where one stands alone."""
+    def _rivals(self) -> list[tuple[str, ...]]:
+        """Return competing answers, weights down and answers across; none where one stands alone.
+
+        The first line holds their numbers, the second their shares of the posterior.
+        """
         if self.n_competing < 2 or self.candidates[0]["share"] is None:
             return []
+        shown = self.candidates[: self.n_competing]
         return [
-            f"{c['share']:.0%}: " + ", ".join(show_number(w) for w in c["weights"])
-            for c in self.candidates[: self.n_competing]
+            ("", *(str(place) for place in range(1, len(shown) + 1))),
+            ("share", *(f"{c['share']:.0%}" for c in shown)),
+            *(
+                (row.name, *(show_number(c["weights"][j]) for c in shown))
+                for j, row in enumerate(self.rows)
+            ),
         ]
 
     def __str__(self) -> str:
-        table = self._table()
-        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-        lines = [
-            line[0].ljust(widths[0])
-            + "".join(
-                "  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)
-            )
-            for line in table
-        ]
-        rivals = [f"  {rival}" for rival in self._rivals()]
-        if rivals:
-            rivals = ["", _RIVALS, *rivals]
-        return "\n".join([*self._opening(), "", *lines, *rivals, "", *self._facts()])
+        rivals = self._rivals()
+        more = ["", _RIVALS, *_align(rivals)] if rivals else []
+        return "\n".join([*self._opening(), "", *_align(self._table()), *more, "", *self._facts()])
 
     def _repr_html_(self) -> str:
-        first, *rest = self._table()
-        head = "".join(f"<th>{text}</th>" for text in first)
-        body = "".join(
-            "<tr><th>"
-            + html.escape(name)
-            + "</th>"
-            + "".join(f"<td>{c}</td>" for c in cells)
-            + "</tr>"
-            for name, *cells in rest
-        )
-        words = "".join(f"<p>{html.escape(line)}</p>" for line in self._opening())
-        facts = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in self._facts())
-        rivals = "".join(f"<li>{html.escape(line)}</li>" for line in self._rivals())
-        if rivals:
-            rivals = f"<p>{html.escape(_RIVALS)}</p><ul>{rivals}</ul>"
-        return f"<div>{words}<table><tr>{head}</tr>{body}</table>{rivals}{facts}</div>"
+        return self.to_card()
+
+    def to_card(self, title: str = "") -> str:
+        """Return HTML for a notebook, below a title such as the model's parameters."""
+        tables: list[tuple[str, list[tuple[str, ...]]]] = [("", self._table())]
+        if self._rivals():
+            tables.append((_RIVALS, self._rivals()))
+        return make_card(self.headline, self._opening(), tables, self._facts(), title)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists (None, never NaN, where there is no value).
@@ -166,6 +165,7 @@ class Summary:
             "verdict": list(self.verdict),
             "coefficients": dict(zip(names, entries[: self.d], strict=True)),
             "intercept": entries[self.d] if len(entries) > self.d else None,
+            "standardised": {row.name: row.standardised for row in self.rows[: self.d]},
             "level": self.level,
             "known_rule": self.known_rule,
             "inseparable": [list(pair) for pair in self.inseparable],
@@ -228,7 +228,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
     )
     return Summary(
         verdict=make_verdict(solution, identified, facts),
-        rows=_make_rows(solution, facts.names, level),
+        rows=_make_rows(solution, facts, level),
         level=level,
         noise=facts.noise,
         method=facts.method,
@@ -251,7 +251,20 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         certificate=solution.certificate,
         n_anchors=facts.n_anchors,
         mislinked=solution.stats.get("mislinked"),
+        headline=make_headline(solution, identified),
     )
+
+
+def _align(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return lines of cells as text, the first column to the left."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return [
+        line[0].ljust(widths[0])
+        + "".join(
+            "  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)
+        )
+        for line in lines
+    ]
 
 
 def _count_pairs(n: int) -> str:
@@ -266,18 +279,21 @@ def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
     return {"certified": proof.is_complete, **found}
 
 
-def _make_rows(solution: Solution, names: tuple[str, ...], level: float) -> tuple[SummaryRow, ...]:
+def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryRow, ...]:
     """Return the table's rows, without an interval where there is none or it has no ends."""
-    unsure = solution.uncertainty
+    unsure, names = solution.uncertainty, facts.names
+    scales = [*facts.scales.tolist(), *[None] * (len(names) - len(facts.scales))]
     ends = np.full((len(names), 2), np.inf)
     if unsure is not None and unsure.has_interval:
         ends = unsure.interval(level)
     found = []
-    for name, w, (low, high), known in zip(
-        names, solution.weights.tolist(), ends.tolist(), judge_weights(solution), strict=True
+    weights, judged = solution.weights.tolist(), judge_weights(solution)
+    for name, w, (low, high), known, scale in zip(
+        names, weights, ends.tolist(), judged, scales, strict=True
     ):
         pair = (low, high) if np.isfinite([low, high]).all() else (None, None)
-        found.append(SummaryRow(name, w, pair[0], pair[1], known))
+        standardised = None if scale is None else w * scale
+        found.append(SummaryRow(name, w, pair[0], pair[1], known, standardised))
     return tuple(found)
 
 

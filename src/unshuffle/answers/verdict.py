@@ -104,6 +104,24 @@ def model_fits(solution: Solution) -> bool | None:
     return None if solution.misfits is None else not solution.misfits
 
 
+def make_headline(solution: Solution, identified: bool | None) -> tuple[str, str]:
+    """Return the verdict in a few words, and the class of its colour.
+
+    Good is only what is identified by a model that was seen to fit.
+    """
+    fits, unsure = model_fits(solution), solution.uncertainty
+    if identified is None:
+        return "Not judged", "unknown"
+    is_thin = isinstance(unsure, Posterior) and unsure.is_thin
+    words = "Identified" if identified else "Not established" if is_thin else "Not identified"
+    if fits is False:
+        joint = "but" if identified else "and"
+        return f"{words}, {joint} the model does not fit", "doubtful"
+    if not identified:
+        return words, "doubtful"
+    return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
+
+
 def describe_misfit(solution: Solution) -> str | None:
     """Say in what the labels do not look as the model predicts, what was done, and what helps."""
     if not solution.misfits:

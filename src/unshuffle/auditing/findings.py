@@ -54,6 +54,8 @@ class Audit:
     `exposed` are the rows matched rightly and most surely, `verdict` says in sentences what was
     found, `remarks` what should be known besides, and `not_shown` what was not looked at.
 
+    Examples
+    --------
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
     >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls")
@@ -171,6 +173,8 @@ def audit(
     **options
         How the outsider fits, as in `ShuffledLinearRegression`.
 
+    Examples
+    --------
     >>> from unshuffle import make_shuffled
     >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
     >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls")

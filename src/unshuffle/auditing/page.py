@@ -32,6 +32,8 @@ def write_audit(
     `source` names the data, `notes` are sentences on how they were read, `provenance` says what
     repeats the audit.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from unshuffle import audit, make_shuffled
     >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.cli.wording import speak
 from unshuffle.errors import InputError, shorten, suggest
 
 # Name → where the command is. Its module is imported when it runs or when help is shown, so it
@@ -137,7 +138,7 @@ def _accept_any_text() -> None:
 
 
 def _complain(message: str) -> int:
-    line = shorten(" ".join(message.split()), _LONGEST)
+    line = shorten(speak(" ".join(message.split())), _LONGEST)
     click.echo(f"unshuffle: {line}", err=True)
     return WRONG
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unshuffle.comparison import Comparison
+    from unshuffle.core.progress import Report
 
 _EPILOG = """\b
 Examples:
@@ -51,9 +52,8 @@ def compare(**options: Any) -> None:
     if data.truth is not None and options["separate"]:
         raise click.UsageError("--truth is about the same individuals; leave --separate out")
     console.print_messages(data.describe(), options["quiet"])
-    comparisons = _compare(data, options)
-    with console.show_progress("fitting every method …", options["quiet"]):
-        rows = list(comparisons)
+    with console.report_progress("fitting every method", options["quiet"]) as report:
+        rows = list(_compare(data, options, report))
     if options["as_object"]:
         names = data.design.feature_names
         origin = provenance(options["seed"], data.sha256)
@@ -67,7 +67,7 @@ def compare(**options: Any) -> None:
         )
 
 
-def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
+def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
     """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
     from unshuffle.comparison import compare_bags, compare_methods
     from unshuffle.files import join_design, write_out
@@ -82,6 +82,7 @@ def _compare(data: Data, options: dict[str, Any]) -> Iterator[Comparison]:
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
         "bag_offsets": options["bag_offsets"],
+        "report": report,
     }
     bags = join_design(data.design)
     if not (bags.pairing.is_usual and bags.labels.is_raw):

@@ -6,38 +6,52 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
+from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Without a terminal there is no width to ask for, and what is piped should not change with it.
+# Without a terminal and without COLUMNS there is no width to ask for.
 PIPED_WIDTH = 100
+# Narrower no table can be read.
+_LEAST_WIDTH = 20
 # Sentences may hold names from a file: control characters are escaped, and nothing is endless.
 _LONGEST = 5000
 _LONGEST_CELL = 100
+# Names are folded to no less than this, and numbers never.
+_LEAST_TEXT = 12
 
 
-def make_console(stream: TextIO) -> Console:
+def make_console(stream: TextIO, least_width: int = 0) -> Console:
     """Return a console that takes text as it is, without colour where none is wanted."""
     from rich.console import Console
 
     is_terminal = stream.isatty()
+    columns = os.environ.get("COLUMNS", "")
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
-    return Console(
+    console = Console(
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
-        width=None if is_terminal else PIPED_WIDTH,
+        width=None if is_terminal else _piped_width(columns),
         markup=False,
         emoji=False,
         highlight=False,
     )
+    if console.width < least_width:
+        console.width = least_width
+    return console
+
+
+def _piped_width(columns: str) -> int:
+    """Return the width of tables in a pipe: COLUMNS where it is set, or a fixed one."""
+    return int(columns) if columns.isdigit() and int(columns) >= _LEAST_WIDTH else PIPED_WIDTH
 
 
 def print_result(*parts: Any) -> None:
@@ -46,9 +60,11 @@ def print_result(*parts: Any) -> None:
     for part in parts:
         if isinstance(part, str):
             # Unlike a table, a sentence can be wrapped by whoever reads the pipe.
-            console.print(shorten(part, _LONGEST), soft_wrap=not console.is_terminal)
+            console.print(shorten(speak(part), _LONGEST), soft_wrap=not console.is_terminal)
         else:
-            console.print(part)
+            # A table that is wider than the screen is wrapped there; cut off, it would be useless.
+            needed = part.__rich_measure__(console, console.options).minimum
+            make_console(sys.stdout, needed).print(part)
 
 
 def print_json(content: Any) -> None:
@@ -78,15 +94,17 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
     sys.stdout.flush()
     console = make_console(sys.stderr)
     for line in lines:
-        console.print(shorten(line, _LONGEST), soft_wrap=True, style="dim")
+        console.print(shorten(speak(line), _LONGEST), soft_wrap=True, style="dim")
 
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:
-    """Show on stderr that work is going on, where stderr is a terminal."""
+    """Show on stderr how far work is, where stderr is a terminal; `reporter` tells it."""
     console = make_console(sys.stderr)
     if quiet or not console.is_terminal:
         return nullcontext()
-    return console.status(shorten(text))
+    from unshuffle.cli.progress import Display
+
+    return Display(console, text)
 
 
 def describe_effort(seconds: float) -> str:
@@ -112,14 +130,43 @@ def _find_peak() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def reporter(status: Any) -> Callable[[str, float], None]:
-    """Return what tells the status of `show_progress`, where there is one, how far work is."""
+def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]:
+    """Return what tells the display of `show_progress`, where there is one, how far work is.
+
+    With `verbose` every stage is a line on stderr as well, also without a terminal.
+    """
+    from unshuffle.core.progress import Lines, say_nothing
+
+    if not verbose:
+        return say_nothing if status is None else status.report
+    lines = Lines(_write_line)
 
     def report(stage: str, share: float) -> None:
+        lines(stage, share)
         if status is not None:
-            status.update(f"{stage} … {share:.0%}")
+            status.report(stage, share)
 
     return report
+
+
+@contextmanager
+def report_progress(
+    text: str, quiet: bool = False, verbose: bool = False
+) -> Iterator[Callable[[str, float], None]]:
+    """Show progress, and yield what tells it; what is compiled meanwhile is told too."""
+    with show_progress(text, quiet) as status:
+        report = reporter(status, verbose)
+        if status is None:
+            yield report  # without numba, which takes a while to import
+            return
+        from unshuffle.core.progress import watch_compiling
+
+        with watch_compiling(report):
+            yield report
+
+
+def _write_line(text: str) -> None:
+    print_messages([text.rstrip()])
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> Table:
@@ -129,14 +176,17 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    lines = [[shorten(cell, _LONGEST_CELL) for cell in row] for row in rows]
     for j, name in enumerate(columns):
         is_text = j < n_text
+        longest = max([len(shorten(name)), *(len(line[j]) for line in lines)])
         table.add_column(
             Text(shorten(name)),
             justify="left" if is_text else "right",
             overflow="fold",
             no_wrap=not is_text,
+            min_width=min(longest, _LEAST_TEXT) if is_text else longest,
         )
-    for row in rows:
-        table.add_row(*(Text(shorten(cell, _LONGEST_CELL)) for cell in row))
+    for line in lines:
+        table.add_row(*map(Text, line))
     return table

@@ -33,6 +33,12 @@ class Data:
     truth: np.ndarray | None = None
     # What may have been forgotten, in a sentence.
     hint: str | None = None
+    has_logs: bool = False
+
+    @property
+    def shown_label(self) -> str:
+        """The name of what is fitted: the label, or its logarithm."""
+        return f"log10 {self.label}" if self.has_logs else self.label
 
     @property
     def n_bags(self) -> int:
@@ -78,10 +84,11 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     same_individuals = _choose_pairing(options)
     table, bag = _read(options["data"], options)
     table = _take_logs(table, [label, truth], options["log10"])
-    features = choose_columns(options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-        taken = [label, bag, truth, options["weight"], options["anchor"]]
+    taken = [label, bag, truth, options["weight"], options["anchor"]]
+    features = choose_columns(options, table, taken)
+    if truth is not None:
         features = features or _all_but(table, taken)
     from unshuffle.files import Apart, make_design
 
@@ -101,8 +108,11 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         design = dataclasses.replace(design, apart=apart, notes=notes)
     linked = None if truth is None else _find_linked(table, truth, design)
     name = table.find(label)
-    hint = _point_out_bag(table, bag, [name, truth, options["weight"], *options["features"]])
-    return Data(design, table.source, table.sha256, name, bag, table.n_rows, linked, hint)
+    used = [name, truth, options["weight"], *options["features"]]
+    hint = _point_out_bag(table, bag, used)
+    return Data(
+        design, table.source, table.sha256, name, bag, table.n_rows, linked, hint, options["log10"]
+    )
 
 
 def _load_two(options: dict[str, Any], truth: str | None) -> Data:
@@ -131,7 +141,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         label=options["label"],
         bag=bag,
         weight=options["weight"],
-        features=choose_columns(options),
+        features=choose_columns(options, rows, [bag, _here(options["weight"], rows)]),
         categorical=options["categorical"],
         missing=options["missing"],
         log10=options["log10"],
@@ -141,8 +151,11 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     source = f"{rows.source} and {labels.source}"
     # Bags must be named in both files.
     alone = [name for name in rows.names if name not in labels.columns]
-    hint = _point_out_bag(rows, bag, [*alone, weight, *options["features"]])
-    return Data(design, source, digest, label, bag, rows.n_rows, hint=hint)
+    used = [*alone, weight, *options["features"]]
+    hint = _point_out_bag(rows, bag, used)
+    return Data(
+        design, source, digest, label, bag, rows.n_rows, hint=hint, has_logs=options["log10"]
+    )
 
 
 def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:
@@ -231,8 +244,32 @@ def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
     return noise_from_calibration(column[column == column])
 
 
-def choose_columns(options: dict[str, Any]) -> list[str] | None:
-    return options["features"] or None
+def choose_columns(
+    options: dict[str, Any], table: Table, taken: Sequence[str | None]
+) -> list[str] | None:
+    """Return the features that the options name, or leave; None where they say nothing."""
+    if options["features"] and options["exclude"]:
+        raise click.UsageError("give --features or --exclude, not both")
+    if not options["exclude"]:
+        return options["features"] or None
+    left_out = [table.find(name, "column to exclude") for name in options["exclude"]]
+    return _all_but(table, [*taken, *left_out])
+
+
+def choose_features(
+    options: dict[str, Any], names: Sequence[str], source: str, bag: str | None
+) -> list[str] | None:
+    """Return what `choose_columns` does, of a table of which only the names are read."""
+    from unshuffle.files import Table
+
+    table = Table(tuple(names), dict.fromkeys(names), 0, source)  # type: ignore[arg-type]
+    taken = [name for name in (options["label"], bag) if name in names]
+    return choose_columns(options, table, taken)
+
+
+def _here(name: str | None, table: Table) -> str | None:
+    """Return a column's name where the table has it."""
+    return name if name in table.columns else None
 
 
 def _all_but(table: Table, taken: Sequence[str | None]) -> list[str]:

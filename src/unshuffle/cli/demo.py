@@ -62,8 +62,8 @@ def demo(**options: Any) -> None:
     check_writable(options["out"])
     data = draw_pools(options["seed"])
     console.print_messages(_introduce())
-    with console.show_progress("fitting …"):
-        found = fit_data(data, {**_MODEL, "seed": options["seed"]})
+    with console.show_progress("fitting") as status:
+        found = fit_data(data, {**_MODEL, "seed": options["seed"]}, console.reporter(status))
         summary = found.summary()
     origin = provenance(options["seed"], data.sha256)
     truth = [*WEIGHTS, INTERCEPT]
@@ -123,6 +123,7 @@ def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> 
             design.X,
             design.y,
             design.groups,
+            label=data.label,
             source=data.source,
             notes=[*data.describe(), *_introduce()],
             provenance=origin,

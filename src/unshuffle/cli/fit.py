@@ -45,10 +45,8 @@ Examples:
   unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786
   unshuffle fit 'runs/*.parquet' --label score --bag run --device cuda"""
 
-# More columns of competing answers are in --json and in the report.
-_SHOWN_WEIGHTS = 6
 # A column as wide as its name would leave no room for others.
-_NAME_LENGTH = 16
+_NAME_LENGTH = 30
 
 
 @click.command(epilog=_EPILOG)
@@ -69,7 +67,11 @@ _NAME_LENGTH = 16
     help="Labels stand beside their rows, but for this share of them, which were mixed up inside "
     "their bags; 'estimate' finds it.",
 )
-@click.option("--verbose", is_flag=True, help="Say also how long it took, and its peak of memory.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Tell the stages of the fit on stderr, how long it took, and its peak of memory.",
+)
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @click.option(
     "--dask",
@@ -89,12 +91,15 @@ _NAME_LENGTH = 16
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
 
-    DATA is CSV, TSV, Parquet or FCS; '-' is standard input. Several files are one table where --bag
+    DATA is CSV, TSV, Parquet, FCS or Excel (the first sheet), never JSON; '-' is standard input.
+    Several files are one table where --bag
     names a column they have, and a bag each otherwise; patterns are welcome, and folders of
     Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
     their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
     open one.
     """
+    if options["verbose"] and options["quiet"]:
+        raise click.UsageError("give --verbose or --quiet, not both")
     if options["device"] not in (None, "cpu") and options["dask"]:
         raise click.UsageError("--device is for this machine, and --dask for others: give one")
     start = time.perf_counter()
@@ -120,8 +125,8 @@ def _fit(options: dict[str, Any]) -> int:
     few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"
     said = [*data.describe(), *([few] if options["dask"] else [])]
     console.print_messages(said, options["quiet"])
-    with console.show_progress("fitting …", options["quiet"]):
-        found = fit_data(data, options)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        found = fit_data(data, options, console.reporter(status, options["verbose"]))
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
@@ -146,13 +151,8 @@ def _judge(found: Fit, options: dict[str, Any]) -> int:
 def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     """Fit data that are read in blocks; a report shows the fit without the rows."""
     console.print_messages(stream.describe(), options["quiet"])
-    with console.show_progress("fitting …", options["quiet"]) as status:
-
-        def report(stage: str, share: float) -> None:
-            if status is not None:
-                status.update(f"{stage} … {share:.0%}")
-
-        found = fit_stream(stream, options, report)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        found = fit_stream(stream, options, console.reporter(status, options["verbose"]))
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], stream.sha256)
     if options["as_object"]:
@@ -164,8 +164,8 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
 
         notes = stream.describe()
         path = write_report(
-            found, options["report"], level=options["level"], source=stream.files, notes=notes,
-            provenance=origin,
+            found, options["report"], level=options["level"], label=options["label"],
+            source=stream.files, notes=notes, provenance=origin,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
     if options["save"]:
@@ -189,6 +189,8 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
             *((design.X, design.y, design.groups) if is_plain else ()),
             bags=None if is_plain else join_design(design),
             level=options["level"],
+            label=data.shown_label,
+            base_levels=design.base_levels,
             source=data.source,
             notes=data.describe(),
             provenance=origin,
@@ -262,24 +264,21 @@ def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
 
 
 def _candidate_table(found: Fit) -> Any:
+    """Return weights down and answers across: at most five columns, however many weights."""
     names, candidates = found.facts.names, found.competing
-    shown = _choose_shown(found)
     has_shares = any(c.share is not None for c in candidates)
+    counted = (
+        ["share", *(f"{c.share or 0.0:.1%}" for c in candidates)]
+        if has_shares
+        else ["starts", *(str(c.n_starts) for c in candidates)]
+    )
     rows = [
-        [
-            str(place),
-            f"{c.share or 0.0:.1%}" if has_shares else str(c.n_starts),
-            show_number(c.value),
-            *(show_number(c.weights[j]) for j in shown),
-        ]
-        for place, c in enumerate(candidates, start=1)
+        counted,
+        ["value", *(show_number(c.value) for c in candidates)],
+        *(
+            [shorten(name, _NAME_LENGTH), *(show_number(c.weights[j]) for c in candidates)]
+            for j, name in enumerate(names)
+        ),
     ]
-    heads = [shorten(names[j], _NAME_LENGTH) for j in shown]
-    count = "share" if has_shares else "starts"
-    return console.make_table(["#", count, "value", *heads], rows, n_text=0)
-
-
-def _choose_shown(found: Fit) -> list[int]:
-    """Return the weights that a line has room for: those known least, then the first."""
-    first = [j for j in range(len(found.facts.names)) if j not in found.doubtful]
-    return sorted([*found.doubtful, *first][:_SHOWN_WEIGHTS])
+    heads = [str(place) for place in range(1, len(candidates) + 1)]
+    return console.make_table(["", *heads], rows)

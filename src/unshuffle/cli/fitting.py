@@ -15,25 +15,29 @@ if TYPE_CHECKING:
 
     from unshuffle.answers.fit import Fit
     from unshuffle.core.options import FitOptions
+    from unshuffle.core.progress import Report
     from unshuffle.files import Coding
 
 
-def fit_data(data: Data, options: dict[str, Any]) -> Fit:
-    """Fit the data as the options say."""
+def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) -> Fit:
+    """Fit the data as the options say; `report` is told how far the work is."""
     from unshuffle.answers.fit import fit_bags, fit_table
     from unshuffle.core.options import make_rng
+    from unshuffle.core.progress import say_nothing
     from unshuffle.files import join_design
 
-    asked = make_options(options, len(data.design.y))
+    asked, report = make_options(options, len(data.design.y)), report or say_nothing
+    report("fitting", 0.0)  # libraries are imported by now
     # Not kept here: the solver lets go of what it no longer needs.
     rng, design = make_rng(options["seed"]), data.design
     names, sources = design.feature_names, design.sources
     if design.apart is None and design.counts is None:
         return fit_table(
-            design.X, design.y, design.groups, asked, rng, names, sources=sources,
-            anchors=design.anchors,
+            design.X, design.y, design.groups, asked, rng, names, report,
+            sources=sources, anchors=design.anchors,
         )  # fmt: skip
-    return fit_bags(join_design(design), asked, rng, names, sources=sources)
+    bags = join_design(design)
+    return fit_bags(bags, asked, rng, names, report, sources=sources)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:

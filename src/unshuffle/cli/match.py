@@ -55,8 +55,10 @@ def match(**options: Any) -> None:
     design = write_out(data.design, f"{data.source}: match")
     console.print_messages(data.describe(), options["quiet"])
     data = dataclasses.replace(data, design=design)
-    with console.show_progress("fitting and matching …", options["quiet"]):
-        fitted = fit_data(data, options)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        report = console.reporter(status)
+        fitted = fit_data(data, options, report)
+        report("matching", 0.0)
         found = fitted.match(join_design(design))
     verdict = [*fitted.summary().verdict, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])

@@ -93,7 +93,15 @@ _DATA = (
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of features; all but label, bag, weight and anchor without it.",
+        help="Columns of features; all but label, bag, weight and anchor without it. A name that "
+        "holds a comma stands in quotation marks: '\"a,b\",c'.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns that are no features, where all others are.",
     ),
     click.option(
         "--bag",

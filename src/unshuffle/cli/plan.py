@@ -135,8 +135,8 @@ def plan(**options: Any) -> None:
         missing=options["missing"],
     )
     console.print_messages(_describe(samples, table), options["quiet"])
-    with console.show_progress("designing …", options["quiet"]) as status:
-        found = _make_plan(samples, options, console.reporter(status))
+    with console.report_progress("designing", options["quiet"]) as report:
+        found = _make_plan(samples, options, report)
     if options["out"]:
         write_whole(options["out"], as_csv(found, samples))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])

@@ -64,8 +64,11 @@ def simulate(**options: Any) -> None:
     from unshuffle.simulate import make_shuffled
 
     names = ("n", "d", "bags", "noise", "snr_db", "weights", "intercept", "features")
-    data = make_shuffled(**{name: options[name] for name in names}, rng=options["seed"])
-    text = _as_csv(data, options["linked"])
+    with console.show_progress("simulating") as status:
+        report = console.reporter(status)
+        data = make_shuffled(**{name: options[name] for name in names}, rng=options["seed"])
+        report("writing the table", 0.0)
+        text = _as_csv(data, options["linked"])
     if options["out"]:
         write_whole(options["out"], text)
     if options["as_object"]:

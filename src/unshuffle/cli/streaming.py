@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns, count, point_out
+from unshuffle.cli.data import choose_features, count, point_out
 from unshuffle.cli.fitting import make_options
 from unshuffle.errors import quote, shorten
 
@@ -122,8 +122,8 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
         if not options["dask"]:
             check_room(table.n, len(table.columns), _name(paths), options["method"])
         return _stay(options, "the method works in memory", "take --method auto and no penalty")
-    features = choose_columns(options)
     bag = options["bag"] if options["bag"] in table.columns or len(paths) == 1 else None
+    features = choose_features(options, list(table.columns), paths[0], bag)
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
@@ -147,7 +147,11 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
     from unshuffle.files.text_pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE
 
-    features = choose_columns(options)
+    size = sum(Path(path).stat().st_size for path in paths)
+    if options["exclude"]:  # which columns there are is known only once they are read
+        check_table_room(size, _name(paths), "--exclude is given: name the rest by --features")
+        return None
+    features = options["features"] or None
     asked = Asked(
         options["label"], None if features is None else tuple(features), options["bag"],
         bool(options["log10"]), options["missing"] == "drop",
@@ -159,12 +163,10 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
         try:
             laid = lay_down(paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given)
         except UnusualError as exc:
-            check_table_room(
-                sum(Path(path).stat().st_size for path in paths), _name(paths), str(exc)
-            )
+            check_table_room(size, _name(paths), str(exc))
             return None
-    size = laid.source.scratch.size / 2**20
-    note = f"read in pieces into a scratch file of {size:.0f} MB"
+    laid_size = laid.source.scratch.size / 2**20
+    note = f"read in pieces into a scratch file of {laid_size:.0f} MB"
     hint = [] if laid.forgotten is None else [point_out(*laid.forgotten)]
     return Stream(
         laid.source, laid.label, laid.features, laid.bag, _name(paths), len(paths), laid.sha256,

@@ -20,6 +20,8 @@ class Bag:
     is the row, or the label, written twice. `anchors` says which pairs are known after all, as in
     `ShuffledLinearRegression.fit`, counted inside the bag.
 
+    Examples
+    --------
     >>> Bag([[1.0], [2.0]], [3.0, 1.0]).n
     2
     >>> Bag([[1.0], [2.0]], Histogram([0.0, 1.0, 4.0], [5, 2])).n_labels

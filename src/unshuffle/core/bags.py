@@ -164,6 +164,8 @@ def make_bags(
 ) -> Bags:
     """Bring rows, labels and bag names to the canonical order; `anchors` are known pairs.
 
+    Examples
+    --------
     >>> bags = make_bags(np.array([[2.0], [1.0], [3.0]]), np.array([5.0, 4.0, 9.0]), "aab")
     >>> bags.sizes.tolist(), bags.y.tolist(), bags.X.ravel().tolist()
     ([1, 2], [9.0, 4.0, 5.0], [3.0, 1.0, 2.0])

@@ -27,6 +27,8 @@ class Histogram:
     Bin k holds ``counts[k]`` labels between ``edges[k]`` and ``edges[k + 1]``. A bin of width zero
     holds labels of exactly that value.
 
+    Examples
+    --------
     >>> Histogram([0.0, 1.0, 2.0], [3, 1]).n
     4
     """

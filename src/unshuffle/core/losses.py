@@ -55,6 +55,8 @@ class Loss(ABC):
 class Squared(Loss):
     """Mean squared gap of order statistics (LS): the squared 2-Wasserstein distance.
 
+    Examples
+    --------
     >>> Squared()(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
     2.0
     """
@@ -72,6 +74,8 @@ class Squared(Loss):
 class Absolute(Loss):
     """Mean absolute gap of order statistics (EMD): the earth mover's distance.
 
+    Examples
+    --------
     >>> Absolute()(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
     1.0
     """
@@ -89,6 +93,8 @@ class Absolute(Loss):
 class KolmogorovSmirnov(Loss):
     """Largest gap between the two step functions (KS); flat almost everywhere.
 
+    Examples
+    --------
     >>> KolmogorovSmirnov()(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
     0.5
     """
@@ -111,6 +117,8 @@ class SmallD(Loss):
 
     Without D it takes a tenth of the smallest bag, and at least one more than there are weights.
 
+    Examples
+    --------
     >>> SmallD(1)(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
     0.0
     """
@@ -144,6 +152,8 @@ class OrderInvariant(Loss):
     the slope `s` of g's output with g's Jacobian at z; without it the problem takes differences.
     With g the identity, p = 2 is LS and p = 1 is EMD.
 
+    Examples
+    --------
     >>> OrderInvariant(np.sqrt, p=1)(np.array([1.0, 4.0]), np.array([1.0, 9.0]))[0].item()
     0.5
     """
@@ -191,6 +201,8 @@ class Moments(Loss):
     Moments are taken in units of the root mean square of all labels, not centred, so that the K
     terms keep their balance in any units. Without K it is ⌈d/R⌉, and at least 2 when d > 1.
 
+    Examples
+    --------
     >>> Moments(K=1)(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
     1.0
     """

@@ -70,6 +70,8 @@ def _check_spread(sd: float) -> float:
 class GaussianNoise(Noise):
     """Gaussian noise of a given standard deviation.
 
+    Examples
+    --------
     >>> GaussianNoise(2.0).moments(4).tolist()
     [0.0, 4.0, 0.0, 48.0]
     """
@@ -111,6 +113,8 @@ class GaussianNoise(Noise):
 class MomentNoise(Noise):
     """Noise of which only the moments E[e], E[e²], … are known; it has no atoms.
 
+    Examples
+    --------
     >>> MomentNoise((0.0, 4.0)).sd
     2.0
     """
@@ -195,6 +199,8 @@ class SampleNoise(Noise):
 class StudentNoise(Noise):
     """Noise with heavy tails: Student's t of a given sd and degrees of freedom, more than 2.
 
+    Examples
+    --------
     >>> StudentNoise(2.0, dof=5).sd
     2.0
     """
@@ -251,6 +257,8 @@ class StudentNoise(Noise):
 class GridNoise(Noise):
     """Noise of any density, given at places that increase; straight lines between, zero beyond.
 
+    Examples
+    --------
     >>> round(GridNoise([-1.0, 0.0, 1.0], [0.0, 1.0, 0.0]).sd, 4)
     0.4082
     """
@@ -316,6 +324,8 @@ def noise_from_calibration(labels: Sequence[float]) -> Noise:
 
     The differences from the mean are widened by √(n/(n − 1)), so that the variance is unbiased.
 
+    Examples
+    --------
     >>> round(noise_from_calibration([1.0, 2.0, 3.0]).sd, 3)
     1.0
     """

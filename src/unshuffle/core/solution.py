@@ -14,7 +14,15 @@ from unshuffle.errors import InputError
 
 
 class Status(Enum):
-    """How a solver ended; the value is a sentence of advice."""
+    """How a solver ended; the value is a sentence of advice.
+
+    Examples
+    --------
+    >>> Status.POSTERIOR.value
+    'The posterior was sampled well: its spread is the uncertainty.'
+    >>> Status.LONELY.is_doubtful
+    True
+    """
 
     EXACT = "The minimum is exact: a closed form or a search through every possibility."
     AGREED = "Several starts reached the best value: the minimum found is probably the lowest."
@@ -125,6 +133,8 @@ class Solution:
     what the labels do not look as the model predicts: nothing where they do, None where nobody
     looked. It is apart from how the search ended, which is the status.
 
+    Examples
+    --------
     >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
     >>> solution.weights.tolist(), solution.value, solution.status.name
     ([2.0], 0.1, 'EXACT')

@@ -46,6 +46,12 @@ class Assignment:
 
     `shares` are the parts of the variance that lie between the runs, from the direction they spread
     most to the one they spread least: 0 means that the means say nothing in that direction.
+
+    Examples
+    --------
+    >>> found = judge_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> found.n_runs, found.sizes.tolist(), found.shares.round(6).tolist()
+    (2, [2, 2], [0.2])
     """
 
     runs: np.ndarray
@@ -90,6 +96,8 @@ def assign_runs(
         beside those of the features: then the runs differ in their spreads, which tell of weights
         for which there are too few means.
 
+    Examples
+    --------
     >>> X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
     >>> found = assign_runs(X, 2, rng=0)
     >>> len(set(found.runs[:3].tolist())), found.sizes.tolist(), found.shares.round(2).tolist()
@@ -120,6 +128,8 @@ def assign_runs(
 def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
     """Return the assignment that these runs are, with its value.
 
+    Examples
+    --------
     >>> judge_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
     [0.8]
     """
@@ -144,6 +154,8 @@ def choose_spread(X: Any, runs: int) -> float:
     On the paper's tables (tuning seed) it has about 0.6 and 0.8 of the error of random bags at two
     and four runs, where means alone have 1.4 and 1.0; at eight runs means alone do better.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
     >>> choose_spread(X, 4), choose_spread(X, 8)
     (2.0, 0.0)

@@ -35,6 +35,13 @@ class Plan:
     `expectations` has one entry for every number of runs, kind of bags ("designed", "random" or
     "given") and whether runs were offset; `verdict` says in sentences what follows, `notes` what
     was assumed.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+    >>> plan = plan_runs(X, [2, 4], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> sorted(plan.assignments), plan.trials
+    ([2, 4], 2)
     """
 
     names: tuple[str, ...]
@@ -135,6 +142,8 @@ def plan_runs(
     **options
         How they are fitted, as in `ShuffledLinearRegression`.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).exponential(size=(24, 2))
     >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
     >>> plan.assignments[2].sizes.tolist(), plan.find(2, "designed").error < 1
@@ -181,6 +190,8 @@ def judge_bags(
 
     The parameters are those of `plan_runs`; `groups` is the bag of every sample.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).exponential(size=(24, 2))
     >>> plan = judge_bags(X, [0, 1] * 12, noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
     >>> sorted({each.kind for each in plan.expectations})

@@ -128,6 +128,15 @@ class Expectation:
     `error` is |ŵ − w|/|w| with weights in units of w_j sd(x_j). Of every weight, `width` is that
     of its 95 % interval, `sign_known` the chance that its sign is known, and `covered` that the
     interval holds the truth; None where the method has no intervals.
+
+    Examples
+    --------
+    >>> from unshuffle.design import plan_runs
+    >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+    >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> expected = plan.find(2, "random")
+    >>> expected.n_runs, expected.kind, expected.has_offsets
+    (2, 'random', False)
     """
 
     n_runs: int

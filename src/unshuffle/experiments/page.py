@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from unshuffle.errors import InputError, import_extra
+from unshuffle.answers.report import fill_template
+from unshuffle.errors import InputError
 from unshuffle.experiments import EXPERIMENTS, load_experiment
 from unshuffle.experiments.drawing import Drawing, save_drawing
 from unshuffle.experiments.origin import library_version
@@ -69,12 +69,8 @@ def write_page(out: Path, seed: int, left_out: Sequence[str] = ()) -> Path:
         raise InputError(
             f"nothing is drawn in {out}: run without --step, or with --step draw first"
         )
-    jinja2 = import_extra("jinja2", "report", "the page")
-    text = files("unshuffle.experiments").joinpath("page.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page = environment.from_string(text).render(
+    page = fill_template(
+        "reproduction.html",
         items=items,
         seed=seed,
         version=library_version(),

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import os
 import sys
 import zlib
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.files.delimited import read_delimited
+from unshuffle.files.excel import is_workbook, read_excel
 from unshuffle.files.fcs import is_fcs, read_fcs
 from unshuffle.files.parquet import read_parquet
 from unshuffle.files.table import Table, source_name, stack_tables
@@ -26,7 +28,7 @@ def read_table(
     header: bool | None = None,
     allow_offset_error: bool = False,
 ) -> Table:
-    """Read a table from a file: text (CSV, TSV, …), Parquet or FCS, gzipped or not.
+    """Read a table from a file: text (CSV, TSV, …), Parquet, FCS or Excel, gzipped or not.
 
     The format is seen from the content. ``"-"`` reads standard input. For text, ``delimiter``
     ("," or a name such as "tab"), ``decimal`` ("." or ","), ``encoding`` and ``header`` are
@@ -46,8 +48,9 @@ def read_table(
         return read_parquet(data, source, digest)
     if is_fcs(data):
         return read_fcs(data, source, digest, allow_offset_error=allow_offset_error)
-    if data.startswith(b"PK\x03\x04"):
-        raise InputError(f"{source}: looks like an Excel workbook; save the sheet as CSV")
+    if is_workbook(data):
+        return read_excel(data, source, digest)
+    refuse_json(data, source)
     return read_delimited(
         data, source, digest, delimiter=delimiter, decimal=decimal, encoding=encoding, header=header
     )
@@ -120,6 +123,24 @@ def _unpack(raw: bytes, source: str) -> bytes:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error) as exc:
         raise InputError(f"{source}: the gzip file is broken or cut off; fetch it again") from exc
+
+
+def refuse_json(data: bytes, source: str) -> None:
+    """Refuse JSON, a list or lines of objects: it has no columns before somebody chooses them."""
+    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start.startswith((b"{", b"[")):
+        return
+    try:
+        json.loads(start)
+    except ValueError:
+        try:
+            json.loads(start.splitlines()[0])
+        except ValueError:
+            return
+    raise InputError(
+        f"{source}: is JSON, which is not read; write it as CSV or Parquet, for instance with "
+        "pandas: read_json(…).to_csv(…)"
+    )
 
 
 def _check_promise(path: str, data: bytes, source: str) -> None:

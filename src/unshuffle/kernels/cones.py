@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS, SUMS
-from unshuffle.kernels.projection import project
+from unshuffle.kernels.projection import longest_bag, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
 # A corner's part this far below zero (of the whole) is rounding: the face without it has the same
@@ -45,7 +45,7 @@ def climb_matchings(directions, columns, y, offsets, n_steps, points, values):
     the order of the rows, so that equal labels that change places change no bit.
     """
     k, n = columns.shape
-    longest = np.max(np.diff(offsets))
+    longest = longest_bag(offsets)
     z, dealt = np.empty(n), np.empty(n)
     ordered = np.empty(longest)
     pairs, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)

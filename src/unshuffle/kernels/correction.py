@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
 from unshuffle.kernels.coupling import (
     column_sums,
     conductances,
@@ -187,7 +187,7 @@ def _pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes):
     return stretch
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def match_points(z, y, wants_slopes, tolerance, slopes):
     """Return the approximate log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma.
 

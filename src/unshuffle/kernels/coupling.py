@@ -5,7 +5,7 @@ from math import asinh, exp, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
 
 # exp(-18) = 1.5e-8: entries this far below the best path change log-likelihoods by less than 1e-6
 # per row.
@@ -176,7 +176,7 @@ def _aim(gaps, path, my, least, step):
     return along
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
     """Change u and v until the margins of u K v are right: those of rows exactly.
 
@@ -187,7 +187,8 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
     before, expected, share = v.copy(), 0.0, 1.0
     for passes in range(_MAX_PASSES):
         row_sums(band, start, ptr, v, rows)
-        u[:] = mz / np.maximum(rows, 1e-300)
+        for i in range(u.size):
+            u[i] = mz[i] / np.maximum(rows[i], 1e-300)
         column_sums(band, start, ptr, u, gaps)
         along = 0.0
         for j in range(v.size):
@@ -197,7 +198,8 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
             if passes % 3 == 0 or share < 1.0:  # conductances change slowly
                 path = conductances(band, start, ptr, u, v, y)
             expected, share = _aim(gaps, path, my, least, step), 1.0
-            before[:] = v
+            for j in range(v.size):
+                before[j] = v[j]
         else:  # far beyond the lowest point of the line
             share *= 0.5
         for j in range(v.size):
@@ -205,7 +207,8 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
         if share == 1.0 and expected > -tolerance:
             break
     row_sums(band, start, ptr, v, rows)
-    u[:] = mz / np.maximum(rows, 1e-300)
+    for i in range(u.size):
+        u[i] = mz[i] / np.maximum(rows[i], 1e-300)
 
 
 @njit(**OPTIONS)

@@ -158,9 +158,9 @@ def advance_descent(
                 move[j] = trials[s, j] - weights[s, j]
                 change[j] = trial_gradients[s, j] - gradients[s, j]
             _update_inverse(inverses[s], move, change, counts[s, 1] == 1)
-        weights[s] = trials[s]
+        for j in range(d):
+            weights[s, j], gradients[s, j] = trials[s, j], trial_gradients[s, j]
         values[s] = value
-        gradients[s] = trial_gradients[s]
         counts[s, 1] += 1
         _pseudo_gradient(weights[s], gradients[s], l1, slopes[s])
         along = _aim(weights[s], slopes[s], inverses[s], l1, directions[s])

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
 from unshuffle.kernels.correction import (
     add_corrections,
     collisions,
@@ -50,7 +50,8 @@ def bin_values(values):
 def _gather(values, keep, low, potential, slopes):
     """Fill slopes in the values from those in the nodes' masses; return that in their log scale."""
     field = np.zeros(keep[keep.size - 1] + 3)
-    field[keep] = potential
+    for i in range(keep.size):
+        field[keep[i]] = potential[i]
     stretch = 0.0
     for i in range(values.size):
         place = values[i] * CELLS_PER_SIGMA - low
@@ -104,7 +105,7 @@ def _add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull
         pull_z[i] += total
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def match_on_grid(rows, labels, wants_slopes, tolerance, slopes):
     """Return the log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma; fill d/dz."""
     z, mz, keep_z, low_z = bin_values(rows)

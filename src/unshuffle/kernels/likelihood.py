@@ -9,7 +9,7 @@ from math import exp, lgamma, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INLINED, OPTIONS
 from unshuffle.kernels.correction import match_points
 from unshuffle.kernels.coupling import PRECISE
 from unshuffle.kernels.grid import CELLS_PER_SIGMA, match_on_grid
@@ -39,7 +39,7 @@ def _grid_share(z, y):
     return way * way * (3.0 - 2.0 * way), 6.0 * way * (1.0 - way) / width
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def _match_sorted(z, y, wants_slopes, tolerance, slopes):
     """Return the log permanent of a bag off the grid and its slope in log sigma; fill d/dz."""
     order = np.argsort(z)
@@ -58,15 +58,19 @@ def _match_bag(z, y, wants_slopes, tolerance, slopes):
     """Return log(perm/n!) of one bag (y ascends) and its slope in log sigma; fill those in z."""
     share, share_slope = _grid_share(z, y)
     base = -lgamma(z.size + 1.0)
-    if share == 0.0:
-        value, slope = _match_sorted(z, y, wants_slopes, tolerance, slopes)
-        return value + base, slope
-    value, slope = match_on_grid(z, y, wants_slopes, tolerance, slopes)
+    value, slope, other, other_slope = 0.0, 0.0, 0.0, 0.0
+    others = np.empty(z.size if 0.0 < share < 1.0 else 0)
+    if share > 0.0:
+        value, slope = match_on_grid(z, y, wants_slopes, tolerance, slopes)
+    if share < 1.0:
+        place = slopes if share == 0.0 else others
+        other, other_slope = _match_sorted(z, y, wants_slopes, tolerance, place)
     if share == 1.0:
         return value + base, slope
-    others = np.empty(z.size)
-    other, other_slope = _match_sorted(z, y, wants_slopes, tolerance, others)
-    slopes[:] = share * slopes + (1.0 - share) * others
+    if share == 0.0:
+        return other + base, other_slope
+    for i in range(z.size):
+        slopes[i] = share * slopes[i] + (1.0 - share) * others[i]
     slope = share * slope + (1.0 - share) * other_slope + share_slope * (value - other)
     return share * value + (1.0 - share) * other + base, slope
 
@@ -117,9 +121,9 @@ def _bound_bag(z, y):
     """
     if _grid_share(z, y)[0] == 1.0:
         return 0.0
-    ordered, total = np.sort(z), 0.0
+    order, total = np.argsort(z), 0.0
     for i in range(z.size):
-        total += (ordered[i] - y[i]) ** 2
+        total += (z[order[i]] - y[i]) ** 2
     return -0.5 * total
 
 
@@ -128,11 +132,13 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
     """Fill the log-likelihoods of many laws, whose predictions are the rows of z (changed).
 
     Predictions and labels are centred in each bag. As `log_likelihood`, for a whole batch and to a
-    tolerance in nats that may be coarser. A value that is surely below its floor is told only as a
-    bound from above: far from any fit the scaling is slowest.
+    tolerance in nats that may be coarser. A value that is surely below its floor is told as -inf:
+    far from any fit the scaling is slowest, and a bound would be no value at another power.
     """
     n, n_bags = labels.size, offsets.size - 1
     y, slopes = np.empty(n), np.empty(n)
+    # A constant would have everything below compiled once more for it.
+    wants = n < 0
     for k in range(z.shape[0]):
         sigma = exp(log_sigmas[k])
         base = -(n - n_bags) * log_sigmas[k]
@@ -143,9 +149,11 @@ def log_likelihoods(z, labels, offsets, log_sigmas, floors, tolerance, values):
         for r in range(n_bags):
             lo, hi = offsets[r], offsets[r + 1]
             value += _bound_bag(z[k, lo:hi], y[lo:hi])
-        if value >= floors[k]:
+        if value < floors[k]:
+            value = -np.inf
+        else:
             value = base
             for r in range(n_bags):
                 lo, hi = offsets[r], offsets[r + 1]
-                value += _match_bag(z[k, lo:hi], y[lo:hi], False, tolerance, slopes[lo:hi])[0]
+                value += _match_bag(z[k, lo:hi], y[lo:hi], wants, tolerance, slopes[lo:hi])[0]
         values[k] = value

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS, SUMS
-from unshuffle.kernels.projection import add_chain, add_up, project
+from unshuffle.kernels.projection import add_chain, add_up, longest_bag, project
 
 
 @njit(**OPTIONS)
@@ -33,7 +33,7 @@ def evaluate_moments(weights, columns, offsets, mixing, factors, targets, values
     """Fill value and gradient of the moment loss for every start, from the rows themselves."""
     d = columns.shape[0]
     n_moments = factors.size
-    longest = np.max(np.diff(offsets))
+    longest = longest_bag(offsets)
     z = np.empty(longest)
     power = np.empty(longest)
     raw = np.empty(n_moments)

@@ -5,7 +5,7 @@ from math import exp, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INLINED, OPTIONS
 from unshuffle.kernels.coupling import monotone_potentials
 
 # Exact permanents cost n 2^n: 10 rows take 15 microseconds, 15 rows would take a millisecond.
@@ -53,7 +53,7 @@ def match_probabilities(matrix, table, count):
     return found
 
 
-@njit(**OPTIONS)
+@njit(**INLINED)
 def match_exactly(z, y, wants_slopes, slopes):
     """Return log perm exp(-(y_j - z_i)^2/2) and its slope in log sigma; fill those in z.
 

@@ -3,10 +3,19 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import SUMS
+from unshuffle.kernels.compiling import OPTIONS, SUMS
 
 # Rows of two columns that stay in the first-level cache while all pairs of columns are multiplied.
 _BLOCK = 512
+
+
+@njit(**OPTIONS)
+def longest_bag(offsets):
+    """Return the size of the largest bag. (NumPy's diff takes seconds to compile.)"""
+    longest = 0
+    for r in range(offsets.size - 1):
+        longest = max(longest, offsets[r + 1] - offsets[r])
+    return longest
 
 
 @njit(**SUMS)
@@ -91,7 +100,8 @@ def triangulate(columns):
     normal = np.empty(columns.shape[1])
     for j in range(d):
         rest = normal[j:]
-        rest[:] = columns[j, j:]
+        for k in range(rest.size):
+            rest[k] = columns[j, j + k]
         square = 0.0
         for i in range(rest.size):
             square += rest[i] * rest[i]

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS, SUMS
-from unshuffle.kernels.projection import add_chain, project
+from unshuffle.kernels.projection import add_chain, longest_bag, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
 # Codes of the losses that have a compiled form; `core.losses` gives each its code.
@@ -91,7 +91,7 @@ def evaluate_sorted(weights, columns, y, offsets, atoms, code, extent, values, g
     """
     n = columns.shape[1]
     n_atoms = atoms.size
-    longest = np.max(np.diff(offsets))
+    longest = longest_bag(offsets)
     z = np.empty(longest)
     slope = np.empty(longest)
     spread = z if n_atoms == 1 else np.empty(longest * n_atoms)

@@ -104,6 +104,29 @@ def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
 
 
 @njit(**OPTIONS)
+def _merge_order(z, pairs, spare):
+    """Order the rows by merging, ties in row order; return the array that holds them."""
+    n = z.size
+    for i in range(n):
+        pairs[i] = np.uint64(i)
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            i, j = start, min(start + width, n)
+            middle, stop = j, min(start + 2 * width, n)
+            for k in range(start, stop):
+                if i < middle and (j >= stop or not z[pairs[j]] < z[pairs[i]]):
+                    spare[k] = pairs[i]
+                    i += 1
+                else:
+                    spare[k] = pairs[j]
+                    j += 1
+        pairs, spare = spare, pairs
+        width *= 2
+    return pairs
+
+
+@njit(**OPTIONS)
 def sort_rows(z, ordered, pairs, spare, counts):
     """Sort `z` into `ordered`; return the pairs whose low 32 bits are the rows, ties in row order.
 
@@ -124,8 +147,7 @@ def sort_rows(z, ordered, pairs, spare, counts):
             out = _radix_order(z, low, high, bits, n_passes, pairs, spare, counts)
             if _insertion_finish(z, out[:n], ordered, _MOVES_PER_ELEMENT * n):
                 return out
-    by_value = np.argsort(z, kind="mergesort")
+    out = _merge_order(z, pairs, spare)
     for k in range(n):
-        pairs[k] = np.uint64(by_value[k])
-        ordered[k] = z[by_value[k]]
-    return pairs
+        ordered[k] = z[out[k]]
+    return out

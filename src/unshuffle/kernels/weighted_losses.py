@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
-from unshuffle.kernels.projection import add_chain, project
+from unshuffle.kernels.projection import add_chain, longest_bag, project
 from unshuffle.kernels.sorted_losses import ABSOLUTE
 from unshuffle.kernels.sorting import ROW, sort_rows
 
@@ -55,7 +55,7 @@ def evaluate_weighted(
     bag.
     """
     n_atoms = atoms.size
-    longest = np.max(np.diff(offsets))
+    longest = longest_bag(offsets)
     z, slope = np.empty(longest), np.empty(longest)
     spread = np.empty(longest * n_atoms)
     ordered, sorted_slope = np.empty(longest * n_atoms), np.empty(longest * n_atoms)

@@ -90,21 +90,22 @@ class Likelihood(Settings, Strategy):
     of the predictions is as likely, the noise's share σ²/(s + σ²) is Beta(share_low, share_high),
     the scale is free, and a Gaussian factor bounds the weights.
 
+    The fields `lean_…` and `tilt_…` choose the point estimate, `trust` how far the likelihood is
+    believed; all were set on simulations and on splits that no reported figure uses. The rest is
+    numerical effort.
+
     Parameters
     ----------
     weight_scale : float, default=2.5
         Sd of the factor that bounds a weight, in units of sd(y)/sd(x_j).
     share_low, share_high : float, default=0.5, 1.0
         The noise's share of the labels' variance is Beta(share_low, share_high).
-
     curve_scale : float, default=0.3
         Prior sd of the curve c of the mean law z + c (z² − mean z²) with many bags, closed with
         one; 0 makes the law straight.
 
-    The fields `lean_…` and `tilt_…` choose the point estimate, `trust` how far the likelihood is
-    believed; all were set on simulations and on splits that no reported figure uses. The rest is
-    numerical effort.
-
+    Examples
+    --------
     >>> Likelihood(weight_scale=2.5).weight_scale
     2.5
     """

@@ -394,7 +394,7 @@ class Target:
         """Return, for many points (m, dim), four numbers each: log likelihoods and log priors.
 
         The likelihoods are those of shapes and of means at full power, the priors plain and tilted.
-        Where the log posterior is surely below the floor that of shapes may be a bound from above.
+        Where the log posterior is surely below the floor the point may count as impossible.
         """
         size = max(1, min(_BATCH, _BATCH_ROWS // max(self.rows.shape[1], 1)))
         batches = [x[k : k + size] for k in range(0, len(x), size)]

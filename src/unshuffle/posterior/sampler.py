@@ -71,6 +71,8 @@ class Sampler(Strategy):
     n_levels : int or None, default=None
         Noise levels, from no likelihood to the least noise; None takes 8 + 3.5 √n.
 
+    Examples
+    --------
     >>> from unshuffle import Bag, fit
     >>> bag = Bag([[0.0], [1.0], [3.0], [7.0]], [15.1, 3.0, 1.0, 7.1])
     >>> fit([bag], method=Sampler(n_sweeps=400), noise=0.1, rng=0).weights.round(1).tolist()

@@ -69,8 +69,8 @@ class Shapes(ABC):
     ) -> np.ndarray:
         """Return the values at many predictions (m, n), centred in each bag where `is_centred`.
 
-        Iterations may end at steps of so many nats, and a value surely below its floor may be a
-        bound from above.
+        Iterations may end at steps of so many nats, and a value surely below its floor may be
+        -inf.
         """
 
 

@@ -60,6 +60,8 @@ class Certified(Strategy):
     suffice, the best answer so far comes with its gap. A proof that was completed is repeatable to
     the last bit; one cut short is as far as the machine came. Known noise plays no part.
 
+    Examples
+    --------
     >>> from unshuffle import Bag, fit
     >>> found = fit([Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])], method=Certified())
     >>> found.weights.round(6).tolist(), found.solution.certificate.is_complete

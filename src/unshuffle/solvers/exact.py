@@ -24,6 +24,8 @@ _KEPT = 10
 class Exact(Strategy):
     """Try every permutation; for at most eight rows.
 
+    Examples
+    --------
     >>> from unshuffle import Bag, fit
     >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
     >>> fit([bag], method=Exact()).weights.round(6).tolist()

@@ -20,6 +20,8 @@ from unshuffle.errors import InputError
 class Means(Strategy):
     """Regress the mean labels of the bags on their mean rows.
 
+    Examples
+    --------
     >>> from unshuffle import Bag, fit
     >>> bags = [Bag([[0.0], [2.0]], [5.0, 1.0]), Bag([[4.0]], [9.0])]
     >>> fit(bags, method=Means()).weights.round(6).tolist()

@@ -41,6 +41,8 @@ _NEWTON_STEPS = 20
 class Projection(Strategy):
     """The hybrid estimator P(dp): LS among the weights that meet the first dp moments.
 
+    Examples
+    --------
     >>> from unshuffle import Bag, fit
     >>> bag = Bag([[0.0], [1.0], [3.0]], [7.0, 3.0, 1.0])
     >>> fit([bag], method=Projection(2)).weights.round(6).tolist()

@@ -1,0 +1,108 @@
+"""How Sphinx builds the site; `make docs` calls it with warnings as errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import site_figures  # noqa: E402
+
+import unshuffle  # noqa: E402
+from unshuffle.answers.limits import LIMITS  # noqa: E402
+
+project = "unshuffle"
+author = "The unshuffle developers"
+copyright = "The unshuffle developers, BSD-3-Clause"
+version = release = unshuffle.__version__
+
+extensions = [
+    "mathml",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+html_math_renderer = "mathml"
+default_role = "code"  # single backticks of docstrings
+toc_object_entries_show_parents = "hide"
+exclude_patterns = ["_build", "gallery", "**/README.*", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+
+# Names of the site's own must resolve. What stays unresolved are words of numpydoc's type lines
+# ("optional", "sequence of int") and classes of other projects, which are not linked.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!unshuffle\b).*")]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+myst_heading_anchors = 3
+# Every figure that a page quotes comes from the files of the benchmarks as they are now.
+myst_substitutions = {
+    "limits": LIMITS,
+    "schema": site_figures.describe_schema(),
+    **site_figures.quote_corpus(),
+}
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "unshuffle"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 9,
+    "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "default",
+    "pygments_dark_style": "github-dark",
+}
+# Pages without pages below them need no list of these.
+html_sidebars = {
+    page: [] for page in ("start", "will-it-work", "methods", "glossary", "design", "reproduction")
+}
+html_show_sourcelink = False
+html_copy_source = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery"],
+    "gallery_dirs": ["auto_gallery"],
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": False,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "reference_url": {"unshuffle": None},
+    "doc_module": ("unshuffle",),
+    "image_scrapers": ("matplotlib",),
+    "matplotlib_animations": False,
+}
+
+# A verdict stands in the text of each page; warnings beside it would say the same again.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"unshuffle\b")
+
+
+def escape_bars(app, what, name, obj, options, lines) -> None:
+    """Keep |w| of a docstring a size: reStructuredText would look for a substitution."""
+    lines[:] = [line if "``" in line else line.replace("|", r"\|") for line in lines]
+
+
+def setup(app) -> None:
+    """Draw the pictures of the prose pages before anything is read."""
+    site_figures.draw_all(HERE / "images" / "generated")
+    app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc

@@ -1,0 +1,197 @@
+"""Figures of the prose pages, in numbers and pictures, from the benchmarks' files as they are."""
+
+from __future__ import annotations
+
+import csv
+import json
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+BAGS = ("1", "4", "10", "natural")
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b7075"
+# What the columns of the corpus' table are called in the pages.
+QUOTED = {
+    "error": "error", "/ ls": "ratio", "coverage": "coverage", "identified": "identified",
+    "wrong": "wrong", "signs known": "signs", "fits": "fits", "mean s": "seconds",
+    "of these wrong": "wrong_signs",
+}  # fmt: skip
+PERCENT = ("coverage", "signs known", "of these wrong")
+KINDS = {
+    "obeys": "as the model says",
+    "offset": "offsets between bags",
+    "offset_means": "offsets, bags that differ",
+    "curve": "curved mean",
+    "curve_means": "curved, bags that differ",
+    "uneven": "noise grows with the label",
+    "uneven_strong": "noise grows strongly",
+    "uneven_normal": "noise grows, normal columns",
+    "skewed": "skewed noise",
+    "two_point": "noise of two values",
+    "t3": "heavy tails",
+    "outliers": "outliers",
+    "discrete": "whole-number columns",
+    "correlated": "correlated columns",
+    "binary": "binary columns",
+}
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """Read the first table of a Markdown file, a dictionary for each line."""
+    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[2:]]
+
+
+def quote_corpus() -> dict[str, str]:
+    """Return what the pages quote of the corpus: {auto_error_4: "0.253", …}."""
+    quotes = {}
+    for row in read_table("corpus.md"):
+        for column, name in QUOTED.items():
+            text = row[column]
+            if column in PERCENT and text != "–":
+                text = f"{100 * float(text):.1f}".removesuffix(".0")
+            quotes[f"{row['method']}_{name}_{row['bags']}".replace("-", "_")] = text
+    for name in ("identified", "wrong", "fits"):
+        quotes[f"auto_{name}_all"] = str(sum(int(quotes[f"auto_{name}_{b}"]) for b in BAGS))
+    return quotes
+
+
+def describe_schema() -> str:
+    """Return tables in Markdown of every key of the JSON of a fit, part by part."""
+    text = (resources.files("unshuffle") / "schema" / "fit.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+    parts = {"The object": schema, **{f"`{k}`": v for k, v in schema["$defs"].items()}}
+    blocks = []
+    for title, part in parts.items():
+        rows = [
+            f"| `{key}` | {_kind(entry)} | {entry['description']} |"
+            for key, entry in part.get("properties", {}).items()
+        ]
+        if rows:
+            head = ["| key | kind | meaning |", "|---|---|---|"]
+            blocks.append("\n".join([f"**{title}**", "", *head, *rows]))
+    return "\n\n".join(blocks)
+
+
+def _kind(entry: dict) -> str:
+    """Say in a word or two what a key holds."""
+    if "anyOf" in entry:
+        return " or ".join(_kind(each) for each in entry["anyOf"])
+    if "$ref" in entry:
+        return f"`{entry['$ref'].rsplit('/', 1)[1]}`"
+    if "enum" in entry:
+        return " or ".join(json.dumps(each) for each in entry["enum"])
+    kind = entry.get("type", "anything")
+    words = " or ".join(kind) if isinstance(kind, list) else kind
+    if words == "array" and "items" in entry:
+        return f"array of {_kind(entry['items'])}"
+    if words == "object" and isinstance(entry.get("additionalProperties"), dict):
+        return f"object of {_kind(entry['additionalProperties'])}"
+    return words
+
+
+def read_corpus() -> dict[tuple[str, str], list[dict[str, str]]]:
+    """Return the fits of the corpus by method and bags."""
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    with (RESULTS / "corpus.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["error"] != "nan":
+                found.setdefault((row["method"], row["bags"]), []).append(row)
+    return found
+
+
+def draw_all(folder: Path) -> None:
+    """Draw every picture of the prose pages."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({"svg.hashsalt": "unshuffle"}):
+        for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):
+            figure = draw()
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            plt.close(figure)  # or the gallery would take it for one of its own
+
+
+def draw_corpus():
+    """Draw errors on the real tables by number of bags, and what is known of the weights."""
+    import matplotlib.pyplot as plt
+
+    found, quotes = read_corpus(), quote_corpus()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    places = np.arange(len(BAGS))
+    for shift, method, name, colour in (
+        (-0.17, "auto", "auto", BLUE),
+        (0.17, "ls", "least squares", ORANGE),
+    ):
+        errors = [np.array([float(r["error"]) for r in found[method, b]]) for b in BAGS]
+        low, high = np.array([np.quantile(e, [0.25, 0.75]) for e in errors]).T
+        centre = np.array([float(quotes[f"{method}_error_{b}"]) for b in BAGS])
+        left.vlines(places + shift, low, high, color=colour, lw=5, alpha=0.3)
+        left.plot(places + shift, centre, "o", color=colour, label=name)
+    left.set_yscale("log")
+    left.set_yticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
+    left.minorticks_off()
+    left.set_ylabel("relative error of the weights")
+    left.set_title("dots: geometric mean, bars: middle half of the fits", fontsize=9)
+    left.legend(frameon=False, loc="lower left")
+    for shift, name, text, colour in (
+        (-0.27, "signs", "weights whose sign is known", BLUE),
+        (0.0, "identified", "fits called identified", GREEN),
+        (0.27, "coverage", "95 % intervals that hold the truth", GREY),
+    ):
+        heights = [float(quotes[f"auto_{name}_{b}"]) for b in BAGS]
+        if name == "identified":
+            fits = [float(quotes[f"auto_fits_{b}"]) for b in BAGS]
+            heights = [100 * h / n for h, n in zip(heights, fits, strict=True)]
+        right.bar(places + shift, heights, 0.25, color=colour, label=text)
+    right.axhline(95, color="0.3", lw=0.8, ls=":")
+    right.set_ylim(0, 138)
+    right.set_yticks([0, 25, 50, 75, 95])
+    right.set_ylabel("%")
+    right.legend(frameon=False, fontsize=8, loc="upper left")
+    for ax in (left, right):
+        ax.set_xticks(places, ["1 bag", "4 bags", "10 bags", "natural"])
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_violations():
+    """Draw what wrong models cost: coverage of intervals, and the share of fits that say so."""
+    import matplotlib.pyplot as plt
+
+    rows = read_table("violations.md")
+    sizes = list(dict.fromkeys((r["n"], r["d"], r["bags"]) for r in rows))
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained", sharey=True)
+    kinds = sorted({r["kind"] for r in rows}, key=[*KINDS, *(r["kind"] for r in rows)].index)
+    places = np.arange(len(kinds))
+    for k, size in enumerate(sizes):
+        of = {r["kind"]: r for r in rows if (r["n"], r["d"], r["bags"]) == size}
+        label = f"n = {size[0]}, d = {size[1]}, {size[2]} bags"
+        marks = {"marker": "os"[k % 2], "color": (BLUE, ORANGE)[k % 2], "ls": "none"}
+        at = places + 0.24 * k - 0.12
+        for ax, column in ((axes[0], "coverage"), (axes[1], "any")):
+            there = [kind in of for kind in kinds]
+            shares = [100 * float(of[kind][column]) for kind in kinds if kind in of]
+            ax.plot(shares, at[there], label=label, **marks)
+    axes[0].axvline(95, color="0.3", lw=0.8, ls=":")
+    axes[0].set_xlim(60, 102)
+    axes[0].set_xlabel("95 % intervals that hold the truth, %")
+    axes[1].set_xlim(-4, 104)
+    axes[1].set_xlabel("fits that say the model does not fit, %")
+    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[0].set_yticks(places, [KINDS.get(kind, kind) for kind in kinds])
+    axes[0].invert_yaxis()
+    for ax in axes:
+        ax.grid(axis="y", color="0.9")
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,231 @@
+"""The result of a fit, from which estimator, command line, report and JSON all speak."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.matching import Match, fingerprint, match_labels
+from unshuffle.answers.prediction import predict_ends, predict_sds
+from unshuffle.answers.summary import Summary, summarise
+from unshuffle.answers.verdict import (
+    Facts,
+    check_level,
+    competing_answers,
+    describe_misfit,
+    is_identified,
+    make_intervals,
+    model_fits,
+)
+from unshuffle.core.bags import Bags
+from unshuffle.core.options import FitOptions
+from unshuffle.core.pairing import Pairing
+from unshuffle.core.products import predict_rows
+from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import InputError, ModelMisfitWarning
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A solution with everything that is to be said of it.
+
+    Examples
+    --------
+    >>> from unshuffle import Bag, fit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(60, 1))
+    >>> found = fit([Bag(X, rng.permutation(2 * X[:, 0] + 1))], method="ls", rng=1)
+    >>> found.coef.round(3).tolist(), round(found.intercept, 3), found.method
+    ([2.0], 1.0, 'ls')
+    """
+
+    solution: Solution
+    facts: Facts
+    options: FitOptions
+    # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
+    fingerprint: str | None = None
+
+    @property
+    def method(self) -> str:
+        """The method used, where another one chose it."""
+        return self.facts.method
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimated weights, the intercept last."""
+        return self.solution.weights
+
+    @property
+    def coef(self) -> np.ndarray:
+        """The estimated weights of the features."""
+        return self.weights[: len(self.facts.scales)]
+
+    @property
+    def intercept(self) -> float:
+        """The estimated intercept, 0.0 without one."""
+        return float(self.weights[-1]) if self.options.fit_intercept else 0.0
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Competing answers, best first."""
+        return self.solution.candidates
+
+    @property
+    def status(self) -> Status:
+        """How the solver ended; its value is a sentence of advice."""
+        return self.solution.status
+
+    @property
+    def stats(self) -> Any:
+        """What the solver counted."""
+        return self.solution.stats
+
+    @property
+    def value(self) -> float:
+        """The value of the best candidate."""
+        return self.solution.value
+
+    @property
+    def start_values(self) -> np.ndarray:
+        """The final value of every start, best first."""
+        return self.solution.start_values
+
+    @property
+    def noise(self) -> float | None:
+        """Sd of the noise, given or estimated; None where the method has none."""
+        return self.facts.noise
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """Weighted draws of weights and noise, where the method has them."""
+        unsure = self.solution.uncertainty
+        return unsure if isinstance(unsure, Posterior) else None
+
+    @property
+    def offsets(self) -> OffsetLaw | None:
+        """What is known of offsets between bags; None for one bag, or where the method has none."""
+        return self.solution.offsets
+
+    @property
+    def pairing(self) -> Pairing:
+        """How rows and labels belong together; its sentence says what follows from it."""
+        return self.facts.pairing
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels; it may differ from that of rows."""
+        return self.facts.n if self.facts.n_labels is None else self.facts.n_labels
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was handled but should be known, each one sentence."""
+        return tuple(self.stats.get("remarks", ()))
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the search ended as it should; that the model fits is another thing."""
+        return not self.status.is_doubtful
+
+    @property
+    def identified(self) -> bool | None:
+        """Whether the posterior stays near the estimate; None without a posterior."""
+        return is_identified(self.solution, self.facts.scales)
+
+    @property
+    def model_fits(self) -> bool | None:
+        """Whether the labels look as the model predicts; None where nobody looked."""
+        return model_fits(self.solution)
+
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """In what the labels do not look as the model predicts, if anybody looked."""
+        return self.solution.misfits or ()
+
+    @property
+    def known(self) -> tuple[str | None, ...]:
+        """What is known of each weight ("sign and size", "sign", "no"); None without intervals."""
+        return judge_weights(self.solution)
+
+    @property
+    def competing(self) -> tuple[Candidate, ...]:
+        """The candidates worth a reader's time, best first."""
+        return competing_answers(self.solution)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Positions of the weights that text, tables and pictures show as known least."""
+        return doubtful_weights(self.solution, self.facts.scales)
+
+    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
+        """Return one row (low, high) per feature, and one for the intercept where asked."""
+        ends = make_intervals(self.solution, self.method, level)
+        return ends if intercept else ends[: len(self.facts.scales)]
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
+        return summarise(self.solution, self.facts, check_level(level))
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_card()
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return X w + b for each row."""
+        return predict_rows(X, self.coef) + self.intercept
+
+    def predict_sd(self, X: np.ndarray) -> np.ndarray:
+        """Return the sd of a new label at each row, noise included."""
+        return predict_sds(self.solution, self.facts, X)
+
+    def predict_interval(
+        self, X: np.ndarray, level: float = 0.95, new_label: bool = False
+    ) -> np.ndarray:
+        """Return (low, high) for each row: of the prediction, or of a new label there."""
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label)
+
+    def match(self, bags: Bags) -> Match:
+        """Return which label most probably belongs to which row, and how sure that is."""
+        posterior, tables = self.posterior, None
+        if self.fingerprint is not None and fingerprint(bags) == self.fingerprint:
+            tables = self.stats.get("match_probabilities")
+        if posterior is not None and posterior.is_thin:
+            tables = None  # runs that disagree are no exact answer; the wider draws are kept
+        return match_labels(
+            bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
+        )
+
+
+def as_fit(fitted: Any) -> Fit:
+    """Return the result behind a fitted estimator, or the result itself."""
+    if isinstance(fitted, Fit):
+        return fitted
+    if hasattr(fitted, "get_params"):  # of scikit-learn, which is slow to import
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(fitted)
+    found = getattr(fitted, "result_", None)
+    if not isinstance(found, Fit):
+        raise InputError(
+            f"this needs a fitted ShuffledLinearRegression, got {type(fitted).__name__}: of a "
+            "pipeline give its last step, with X as the steps before it return it"
+        )
+    return found
+
+
+def warn_once(found: Fit, stacklevel: int) -> None:
+    """Say at most one thing about convergence, one about the model and one about the data."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+
+    misfit = describe_misfit(found.solution)
+    said = [
+        (None if found.is_converged else found.status.value, ConvergenceWarning),
+        (misfit, ModelMisfitWarning),
+        (" ".join(found.remarks), UserWarning),
+    ]
+    for text, category in said:
+        if text:
+            warnings.warn(text, category, stacklevel=stacklevel + 1)

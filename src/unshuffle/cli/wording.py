@@ -1,0 +1,52 @@
+"""The words of the command line in place of the library's: options, not parameters."""
+
+from __future__ import annotations
+
+import re
+
+# What the library says → what the command line says. Phrases rather than words, so that a column
+# that happens to be called like a parameter keeps its name.
+_PHRASES = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"\(missing='(\w+)'\)", r"(--missing \1)"),
+        (r"\bmissing is 'error' or 'drop'", "--missing is error or drop"),
+        (r"\bmethod='([\w-]+)'", r"--method \1"),
+        (r"\buse method '([\w-]+)'", r"use --method \1"),
+        (r"\bUse method '([\w-]+)'", r"Use --method \1"),
+        (r"\bmethod 'likelihood' does\b", "--method likelihood does"),
+        (r"\buse method 'likelihood' or 'ls'", "use --method likelihood or ls"),
+        (r"\bleave method at 'auto'", "leave --method at auto"),
+        (r"\bleave l1 and l2 at 0\b", "leave --l1 and --l2 at 0"),
+        (r"\bgive a penalty l2 > 0\b", "give a penalty --l2 above 0"),
+        (r"^(l1|l2) must be\b", r"--\1 must be"),
+        (r"^noise must be\b", "--noise must be"),
+        (r"^n_starts must be None or\b", "--starts must be"),
+        (r"^n_jobs must be None or\b", "--jobs must be"),
+        (r"^time_limit must be\b(.*?) or None \(no limit\)", r"--time-limit must be\1"),
+        (r"\braise n_starts\b", "raise --starts"),
+        (r"\braise time_limit\b", "raise --time-limit"),
+        (r"\braise n_sweeps of Sampler, or use\b", "use"),
+        (r"\btry another random_state\b", "try another --seed"),
+        (r"\bleave bag_offsets at '(\w+)'", r"leave --bag-offsets at \1"),
+        (r"\bbag_offsets='(\w+)'", r"--bag-offsets \1"),
+        (r"\bmislinked='?([\w.+-]+?)'? (is no share|has a method)", r"--mislinked \1 \2"),
+        (r" \(None: no link is known\)", ""),
+        (r"\bleave mislinked out\b", "leave --mislinked out"),
+        (r"\bmislinked takes no penalties\b", "--mislinked takes no penalties"),
+        (r"\bor declare it categorical\b", "or name it in --categorical"),
+        (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
+        (r"^level must lie\b", "--level must lie"),
+    )
+)
+
+
+def speak(text: str) -> str:
+    """Return a sentence of the library in the words of the command line.
+
+    >>> speak("drop such rows (missing='drop')")
+    'drop such rows (--missing drop)'
+    """
+    for pattern, words in _PHRASES:
+        text = pattern.sub(words, text)
+    return text

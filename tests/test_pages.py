@@ -1,0 +1,171 @@
+"""The documentation runs, is whole, and quotes the figures that the benchmarks have."""
+
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import unshuffle
+from unshuffle import METHODS, design
+from unshuffle.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+if not DOCS.is_dir():  # the source distribution has none
+    pytest.skip("there is no documentation here", allow_module_level=True)
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+run_pages, check_links, site_figures = map(load, ("run_pages", "check_links", "site_figures"))
+
+# Pages that simulate experiments, or sample an audit, take more than ten seconds.
+LONG = ("guides/planning.md", "reference/python.md")
+PAGES = [page.relative_to(DOCS).as_posix() for page in run_pages.find_pages()]
+GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
+# What a test cannot run: installing, other people's files, schedulers elsewhere.
+NOT_RUN = re.compile(r"^(pip install |unshuffle fit (run1\.fcs|'runs/))")
+
+
+needs_results = pytest.mark.skipif(
+    not site_figures.RESULTS.is_dir(), reason="the benchmarks' results are not here"
+)
+
+
+def read(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(p, marks=[pytest.mark.slow] if p in LONG else []) for p in PAGES]
+)
+def test_a_page_prints_what_it_shows(name, monkeypatch):
+    for needed in re.findall(r"^import (pandas|flowio|pyarrow|dask)", read(name), re.MULTILINE):
+        pytest.importorskip(needed)
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.setenv("UNSHUFFLE_DATA", "")
+    _, differences = run_pages.run_page(DOCS / name)
+    assert not differences, "run: python docs/run_pages.py --write\n\n" + "\n".join(
+        map(str, differences)
+    )
+
+
+@pytest.mark.parametrize("name", [p for p in PAGES if not p.startswith("reference")])
+def test_every_block_of_code_is_run_or_cannot_be(name):
+    blocks = re.findall(r"^```(\S*)\n(.*?)^```", read(name), re.DOTALL | re.MULTILINE)
+    assert blocks
+    for kind, code in blocks:
+        assert kind in ("python", "bash", "text", "sh", "{toctree}"), kind
+        if kind == "sh":
+            assert all(NOT_RUN.match(line) for line in code.splitlines()), code
+
+
+def test_outputs_agree_in_words_exactly_and_in_numbers_nearly():
+    assert run_pages.agree("error 0.100 of 12 rows\n───\n", "error 0.101 of 12 rows\n────\n")
+    assert not run_pages.agree("error 0.100", "error 0.104")
+    assert not run_pages.agree("error 0.100", "gap 0.100")
+    assert run_pages.agree("took 3 s", "took 9 s", has_numbers=False)
+    assert not run_pages.agree("took 3 s", "took 9 min", has_numbers=False)
+
+
+def test_a_page_that_shows_something_else_is_found_and_mended(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    text, differences = run_pages.run_page(page)
+    assert len(differences) == 1 and "```text\n2\n```\n" in text
+    page.write_text(text)
+    assert run_pages.run_page(page) == (text, [])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_described(name):
+    section = re.search(rf"^### {re.escape(name)}\n(.*?)(?=^##)", read("methods.md"), re.S | re.M)
+    assert section, f"methods.md has no section '{name}'"
+    if METHODS[name].place is not None:
+        for word in ("Idea", "Formula", "Assumption", "Cost", "When"):
+            assert re.search(rf"\*\*[^*]*{word}", section[1], re.I), f"{name} says no {word}"
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   (\w+)$", read("reference/python.md"), re.MULTILINE))
+    public = {*unshuffle._NAMES, *design.__all__} - {"METHODS"}
+    assert public - listed == set() and listed - public == set()
+
+
+def test_every_picture_is_drawn_in_the_reference():
+    page = read("reference/python.md")
+    pictures = [name for name in unshuffle._NAMES if name.startswith("plot_")]
+    assert [name for name in pictures if f"un.{name}(" not in page] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_what_it_prints(name):
+    section = read("reference/commands.md").split(f"\n## {name}\n")[1].split("\n## ")[0]
+    assert f"unshuffle {name}" in section
+    # Completion prints a script for a shell, not for a reader.
+    assert name == "completion" or re.search(r"```text\n[^`]", section)
+
+
+def test_the_gallery_has_a_dozen_scripts_of_one_picture_each():
+    assert len(GALLERY) >= 12
+    for script in GALLERY:
+        text = script.read_text(encoding="utf-8")
+        title, rule, *_ = ast.get_docstring(ast.parse(text)).splitlines()
+        assert rule == "=" * len(title), script.name
+        assert text.count("plt.show()") == 1 and text.endswith("plt.show()\n"), script.name
+
+
+def test_pictures_of_the_gallery_that_pages_show_are_drawn_by_it():
+    drawn = {f"sphx_glr_{script.stem}_001.png" for script in GALLERY}
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    shown = set(re.findall(r"auto_gallery/images/(\w+\.png)", text))
+    assert shown and shown <= drawn
+
+
+@needs_results
+def test_the_figures_that_pages_quote_exist():
+    quotes = {"limits", "schema", *site_figures.quote_corpus()}
+    for page in DOCS.rglob("*.md"):
+        used = set(re.findall(r"\{\{ (\w+) \}\}", page.read_text(encoding="utf-8")))
+        assert used <= quotes, page.name
+
+
+@needs_results
+def test_the_readme_quotes_the_corpus_as_it_is():
+    quotes = site_figures.quote_corpus()
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+    def list_four(name, digits):
+        one, four, ten, natural = (
+            f"{float(quotes[f'auto_{name}_{bags}']):.{digits}f}" for bags in site_figures.BAGS
+        )
+        return f"{one}, {four}, {ten} and {natural}"
+
+    assert f"intervals cover {list_four('coverage', 0)} %" in readme
+    assert f"takes {list_four('seconds', 1)} s in the mean" in readme
+    ratios = [quotes[f"auto_ratio_{bags}"] for bags in site_figures.BAGS]
+    said = (
+        "geometric mean error on these tables is {}, {} and {} of least squares' ({} with natural"
+    )
+    assert said.format(*ratios) in readme
+    identified, wrong = quotes["auto_identified_all"], quotes["auto_wrong_all"]
+    assert re.search(rf"Of {identified} fits [\w ]*called identified {wrong} err", readme)
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    (tmp_path / "a.html").write_text('<a href="b.html#x">b</a><a href="https://x.org">x</a>')
+    (tmp_path / "b.html").write_text('<p id="x"><img src="gone.png"><a href="a.html#y">a</a></p>')
+    found = check_links.find_broken(tmp_path)
+    assert found == [
+        "b.html: a.html#y is no place on that page",
+        "b.html: gone.png is no file",
+    ]

@@ -1,0 +1,135 @@
+"""Laws of progress: told on stderr or not at all, never part of the answer."""
+
+import io
+import re
+
+import pytest
+
+from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled
+from unshuffle.cli import console
+from unshuffle.cli.progress import Display
+from unshuffle.core import progress
+from unshuffle.errors import InputError
+
+DATA = make_shuffled(60, 2, noise=0.1, bags=6, rng=0)
+
+
+class Terminal(io.StringIO):
+    """What a terminal is to a console."""
+
+    def isatty(self):
+        return True
+
+
+def fit_with(**options):
+    model = ShuffledLinearRegression("ls", random_state=0, **options)
+    return model.fit(DATA.X, DATA.y, groups=DATA.groups)
+
+
+def test_verbose_tells_stages_on_stderr_and_changes_no_digit(capsys):
+    silent = fit_with()
+    assert capsys.readouterr() == ("", "")
+    loud = fit_with(verbose=1)
+    streams = capsys.readouterr()
+    assert streams.out == "" and "descending from many starts" in streams.err
+    assert re.fullmatch(r"(unshuffle: +\d+\.\d s  .*\n)+", streams.err)
+    assert loud.coef_.tobytes() == silent.coef_.tobytes()
+
+
+def test_bags_are_told_as_tables_are(capsys):
+    fit([Bag(DATA.X, DATA.y)], method="ls", rng=0, verbose=2)
+    assert "% of it done" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verbose", [-1, "yes", 0.5, None])
+def test_what_is_no_number_of_words_is_refused(verbose):
+    with pytest.raises(InputError, match="verbose="):
+        fit_with(verbose=verbose)
+
+
+def test_every_stage_is_one_line_unless_shares_are_asked_for():
+    said = []
+    lines = progress.Lines(said.append)
+    for share in (0.0, 0.5, 1.0):
+        lines("looking", share)
+    lines("sampling", 0.0)
+    assert [line.split("s  ")[1] for line in said] == ["looking\n", "sampling\n"]
+
+
+def test_the_course_of_a_fit_only_rises():
+    done = [
+        progress.measure_course(stage, share)[0]
+        for stage in progress.STAGES
+        for share in (0.0, 0.3, 1.0)
+    ]
+    assert done == sorted(done) and done[0] == 0.0 and done[-1] == pytest.approx(1.0)
+    assert progress.measure_course("reading", 0.4) == (0.4, 0.0)
+
+
+def test_what_is_compiled_is_announced_once_and_what_is_cached_never():
+    from numba import njit
+
+    said = []
+    fresh = njit(lambda x: x + 1)
+    with progress.watch_compiling(lambda stage, share: said.append((stage, share))):
+        fresh(1)
+        n_first = len(said)
+        fresh(2)
+    assert n_first >= 2 and len(said) == n_first
+    assert all(stage == progress.COMPILING and 0 < share < 1 for stage, share in said[:-1])
+    assert said[-1] == (progress.RESUMED, 1.0)
+    njit(lambda x: x - 1)(1)
+    assert len(said) == n_first  # nobody listens any more
+
+
+def test_a_display_shows_stage_share_and_time_left_and_leaves_nothing():
+    stream = Terminal()
+    with Display(console.make_console(stream), "fitting …") as display:
+        assert display.describe() == "fitting …"
+        display.report("looking for modes", 1.0)
+        display._begin -= 53.0  # as if it had taken so long
+        assert display.describe() == "looking for modes … 53%, 47 s left"
+        display.report("sampling the posterior", 0.5)
+        assert re.fullmatch(r"sampling the posterior … 7\d%, \d+ s left", display.describe())
+    assert stream.getvalue().endswith("\x1b[2K")  # the line is wiped
+
+
+def test_compiling_has_no_part_in_the_time_left():
+    display = Display(console.make_console(Terminal()), "fitting")
+    display.report("looking for modes", 0.0)
+    display._begin -= 10.0
+    display.report(progress.COMPILING, 0.5)
+    assert "compiling" in display.describe() and "50%" in display.describe()
+    display._begin -= 60.0  # a minute of compiling
+    display.report(progress.RESUMED, 1.0)
+    assert display.describe() == "looking for modes … 8%, 2 min left"
+    display.report("looking for modes", 1.0)
+    spent = display._reported - display._begin
+    assert 10.0 <= spent < 11.0
+
+
+def test_nothing_is_shown_without_a_terminal_or_where_quiet_is_asked(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    with console.show_progress("fitting") as status:
+        assert status is None
+        console.reporter(status)("looking for modes", 0.5)
+    assert stream.getvalue() == ""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with console.show_progress("fitting", quiet=True) as status:
+        assert status is None
+    assert terminal.getvalue() == ""
+
+
+def test_comparisons_tell_which_method_is_fitted():
+    from unshuffle import compare_methods
+
+    said = []
+    methods = ["ls", "means"]
+    rows = compare_methods(
+        DATA.X, DATA.y, DATA.groups, methods=methods, random_state=0,
+        report=lambda stage, share: said.append((stage, share)),
+    )  # fmt: skip
+    assert len(list(rows)) == 2
+    assert said == [("fitting by ls, 1 of 2", 0.0), ("fitting by means, 2 of 2", 0.5)]
