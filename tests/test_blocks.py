@@ -15,7 +15,7 @@ from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample, standardise_pass
 from unshuffle.posterior.model import pose
-from unshuffle.posterior.modes import _first_metric
+from unshuffle.posterior.modes import first_metric
 
 RNG = np.random.default_rng(0)
 
@@ -205,7 +205,7 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept):
         gaps.append(one[0] - other[0])
         # In nats for a step of one posterior sd, if half of the information survives shuffling:
         # the value is linear inside a cell, so that slopes waver with the rows' places in cells.
-        sds = np.sqrt(np.diag(_first_metric(plain, np.append(w, [log_sigma, curve]))))
+        sds = np.sqrt(np.diag(first_metric(plain, np.append(w, [log_sigma, curve]))))
         steps = (np.append(one[1], one[2]) - np.append(other[1], other[2])) * sds[[0, 1, 2, 4, 3]]
         assert np.abs(steps).max() < 0.2
     # Two grids of one law: what is left is a few tenths of a nat of tens of thousands.

@@ -9,9 +9,9 @@ from scipy import stats
 
 from targets import PLAIN, pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
-from unshuffle.posterior.importance import normalise, reweigh, sample_posterior
+from unshuffle.posterior.importance import reweigh, sample_posterior
 from unshuffle.posterior.modes import climb_all, draw_starts
-from unshuffle.posterior.proposals import Mixture, Shell, follow, make_mixture
+from unshuffle.posterior.proposals import Mixture, Shell, follow, make_mixture, normalise
 
 OPEN = Likelihood()
 

@@ -60,7 +60,7 @@ class Choice:
 
 # Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
 # instead of copies in canonical order.
-BLOCKS_ABOVE = 50_000
+BLOCKS_ABOVE = 40_000
 
 
 # LS, EMD, P1 and P2 sort their rows up to here, which is twice as fast as counting them in cells

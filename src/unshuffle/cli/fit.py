@@ -77,7 +77,7 @@ _NAME_LENGTH = 30
     "--device",
     metavar="D",
     callback=check_device,
-    help="Pass over more than 50000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
+    help="Pass over more than 40000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
     "digits stay the same.",
 )
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")

@@ -193,7 +193,7 @@ _TUNING = (
         type=int,
         metavar="N",
         help="Threads; the result stays the same. Without it all processors work on more than "
-        "50000 rows, and one on fewer.",
+        "40000 rows, and one on fewer.",
     ),
 )
 

@@ -25,7 +25,8 @@ class BagMeans:
     """The law of the gaps of R bags: labels of each, fixed variances, and factors of var(z).
 
     `offset_share` is the prior probability that bags are offset at all; `offset_sd`, where given,
-    is the sd of the offsets. With an intercept the common offset is integrated out.
+    is the sd of the offsets; `only` one of the sizes that are possible leaves the others out. With
+    an intercept the common offset is integrated out.
     """
 
     m: np.ndarray
@@ -34,19 +35,31 @@ class BagMeans:
     has_intercept: bool
     offset_share: float = 0.0
     offset_sd: float | None = None
+    only: int | None = None
 
-    @cached_property
-    def _sizes(self) -> np.ndarray:
-        """The offsets that are possible, in units of sigma."""
+    @property
+    def n_sizes(self) -> int:
+        """How many sizes of offsets are possible."""
+        return 1 if self.offset_sd is not None else len(self._all_sizes)
+
+    @property
+    def _all_sizes(self) -> np.ndarray:
         if self.offset_share == 1.0:
             return DECLARED_OFFSETS
         return OFFSETS[:1] if self.offset_share == 0.0 else OFFSETS
 
     @cached_property
+    def _sizes(self) -> np.ndarray:
+        """The offsets that are possible, in units of sigma."""
+        return self._all_sizes[
+            slice(None) if self.only is None else slice(self.only, self.only + 1)
+        ]
+
+    @cached_property
     def _log_prior(self) -> np.ndarray:
         share = self.offset_share
         if share == 1.0:
-            return np.full(len(self._sizes), -np.log(len(self._sizes)))
+            return np.full(len(self._sizes), -np.log(len(self._all_sizes)))
         return np.log(np.where(self._sizes > 0.0, share / (len(OFFSETS) - 1), 1.0 - share))
 
     def evaluate(
@@ -76,6 +89,11 @@ class BagMeans:
         _, shares, _, _, s2 = self._weigh(gaps, variances, log_sigma)
         sds = np.sqrt(self._offset_variances(s2))
         return (shares * (sds > 0.0)).sum(axis=-1), (shares * sds).sum(axis=-1)
+
+    def precisions(self, log_sigma: float) -> np.ndarray:
+        """Return 1/variance of every gap, for the first size of offsets."""
+        s2 = float(np.exp(2.0 * log_sigma))
+        return np.asarray(1.0 / (s2 / self.m + self.fixed + self._offset_variances(s2)[0]))
 
     def _offset_variances(self, s2: Any) -> np.ndarray:
         """Return the variances of the offsets that are possible, (…, their number)."""

@@ -12,8 +12,9 @@ from unshuffle.core.noise import Noise
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import ArraySource
 from unshuffle.posterior.bag_means import BagMeans
-from unshuffle.posterior.block_target import BlockTarget, HistogramShapes
+from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, split_noise
+from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
 
 # Labels closer than this (in spreads of all labels) are one: far below any noise that so many

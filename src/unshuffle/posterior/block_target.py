@@ -25,9 +25,9 @@ from unshuffle.core.threads import map_all
 from unshuffle.kernels.filling import TAIL
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.histograms import FINE_PER_SIGMA
-from unshuffle.posterior.model import Result, Steps, Target
+from unshuffle.posterior.histogram_shapes import HistogramShapes
+from unshuffle.posterior.model import Laws, Result, Steps, Target
 from unshuffle.posterior.point_grid import PointGrid, bend_range
-from unshuffle.posterior.shapes import Shapes
 
 # The even cells of a bag's predictions reach so many of their sds to either side; further out they
 # widen. At 10 no normal and no exponential column leaves them.
@@ -45,40 +45,6 @@ _PIECES = 2
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
-
-
-@dataclass(frozen=True, eq=False)
-class HistogramShapes(Shapes):
-    """The labels of bags as cells, centred in each bag: what shapes need beside the rows.
-
-    `factors` say how often a row counts (more than once in a sample, never where a bag has no
-    shape), `row_means` and `row_squares` are the bags' moments of the rows that are counted.
-    """
-
-    values: np.ndarray
-    masses: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
-    factors: np.ndarray
-    row_means: np.ndarray
-    row_squares: np.ndarray
-    is_centred = True
-    approximate = 1.0
-
-    @property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
-        """Number of labels of each bag."""
-        return self.sizes
-
-    def evaluate(
-        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
-    ) -> tuple[float, np.ndarray, float]:
-        raise NotImplementedError("shapes of blocks are evaluated by their target")
-
-    def evaluate_many(
-        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
-    ) -> np.ndarray:
-        raise NotImplementedError("shapes of blocks are evaluated by their target")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,6 +82,25 @@ class BlockTarget(Target):
         found = self._shape(points, wants_slopes)
         return [self._combine(*each, *shape) for each, shape in zip(points, found, strict=True)]
 
+    def weigh_shapes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the shapes say in full at some points, and its gradients: one pass."""
+        points = [(*self.split(theta), self.curve(theta)) for theta in thetas]
+        found = self._shape(points, True)
+        gradients = [self._order(gradient, slope) for _, gradient, slope in found]
+        return np.array([value for value, _, _ in found]), np.array(gradients)
+
+    def weigh_rest(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
+        """Return what means of bags and prior say at a point, and its gradient: no pass."""
+        w, log_sigma = self.split(theta)
+        nothing = np.zeros(self.p + self.has_curve)
+        found = self._combine(w, log_sigma, self.curve(theta), 0.0, nothing, 0.0)
+        return self.add_prior(theta, tilt, found)
+
+    def _order(self, gradient: np.ndarray, slope: float) -> np.ndarray:
+        """Return slopes in (w, c) and in log sigma in the order of the coordinates."""
+        level = [slope] if self.log_sigma is None else []
+        return np.concatenate([gradient[: self.p], level, gradient[self.p :]])
+
     def drive(self, steps: list[Steps[Result]]) -> list[Result]:
         """Run searches side by side: what they ask for at a time is one pass."""
         results: dict[int, Any] = {}
@@ -140,11 +125,27 @@ class BlockTarget(Target):
         points = [(law.w[k], float(law.log_sigmas[k]), float(law.curves[k])) for k in inside]
         shapes = np.full(len(x), -np.inf)
         shapes[inside] = [found[0] for found in self._shape(points, False)]
-        gaps = self.bag_labels - np.array(
-            [self._bag_predictions(w, c) for w, c in zip(law.w, law.curves, strict=True)]
-        )
-        means = self.means.evaluate_many(gaps, np.zeros(gaps.shape), law.log_sigmas)
-        return law.join(shapes, means)
+        return law.join(shapes, self._weigh_many_means(law))
+
+    def parts_of_means(self, x: np.ndarray) -> np.ndarray:
+        """Return the parts of many points without their shapes, which are zero: no pass."""
+        law = self.read_points(x)
+        return law.join(np.zeros(len(x)), self._weigh_many_means(law))
+
+    def _weigh_many_means(self, law: Laws) -> np.ndarray:
+        """Return what the means of bags say at many points, some at a time."""
+        size = max(1, int(_MEMORY / (64.0 * self.n_bags * self.means.n_sizes)))
+        found = []
+        for start in range(0, len(law.w), size):
+            part = slice(start, start + size)
+            w, curves = law.w[part], law.curves[part, None]
+            gaps = self.bag_labels - multiply(w, self.bag_rows.T)
+            if self.has_curve:
+                squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, w, w)
+                gaps -= curves * (squares - law.signals[part, None])
+            nothing = np.zeros(gaps.shape)
+            found.append(self.means.evaluate_many(gaps, nothing, law.log_sigmas[part]))
+        return np.concatenate(found) if found else np.empty(0)
 
     def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
         w, log_sigma = self.split(theta)
@@ -200,18 +201,21 @@ class BlockTarget(Target):
     ) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood of shapes and means, and its slopes in (w, c) and log sigma."""
         other, by_gap, _, other_slope = self._weigh_means(w, log_sigma, curve)
-        pull = self.covariance @ w
-        along = np.einsum("rjk,k->rj", self.bag_squares, w) - pull
-        slopes = self.bag_rows + 2.0 * curve * along
-        others = -(slopes * by_gap[:, None]).sum(axis=0)
-        if self.has_curve:
-            bend = np.einsum("rjk,j,k->r", self.bag_squares, w, w) - float(w @ pull)
-            others = np.append(others, -float((bend * by_gap).sum()))
+        others = -(self.mean_slopes(w, curve) * by_gap[:, None]).sum(axis=0)
         return (
             self.power * value + other,
             self.power * gradient + others,
             self.power * slope + other_slope,
         )
+
+    def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
+        """Return the slopes of every bag's mean prediction in (w, c)."""
+        pull = self.covariance @ w
+        turned = np.einsum("rjk,k->rj", self.bag_squares, w)
+        slopes = self.bag_rows + 2.0 * curve * (turned - pull)
+        if not self.has_curve:
+            return slopes
+        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ pull)])
 
     def _shape(
         self, points: list[tuple[np.ndarray, float, float]], wants_slopes: bool

@@ -13,9 +13,10 @@ import numpy as np
 
 from unshuffle.core.products import dot
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.posterior.importance import Sample, flatten, limit_tilt, normalise
+from unshuffle.posterior.importance import Sample, limit_tilt
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.options import Settings
+from unshuffle.posterior.proposals import flatten, normalise
 from unshuffle.posterior.trust import Signs, share_least_squares
 
 # Share of the intervals' draws that see the shapes as the estimate does; where it bets in full, an

@@ -9,14 +9,19 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
+from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.model import Target
-from unshuffle.posterior.proposals import Mixture, follow
+from unshuffle.posterior.proposals import Mixture, flatten, follow, normalise
+from unshuffle.posterior.surrogate import Followed, learn, teach
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
 # Draws so many nats below the best mode have no weight, also at five times the power.
 OUT_OF_REACH = 50.0
+# Draws of the first round and of others in blocks, as parts of those of rows in memory: most
+# often the first, which is worth .6 to .9 of its number, is enough.
+_FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +29,9 @@ class Sample:
     """All draws with their log weights, plain and tilted, and what further rounds build on.
 
     `parts` are those of the density at every draw (`Target.parts`), `proposals` the log of the
-    summed densities of the mixtures `used`, one for every round.
+    summed densities of the proposals `used`, one for every round, each counted by its draws
+    (`rounds`: one where it has as many as a round of rows in memory). `first` is the mixture at
+    the modes.
     """
 
     x: np.ndarray
@@ -33,7 +40,9 @@ class Sample:
     log_tilted: np.ndarray
     parts: np.ndarray
     proposals: np.ndarray
-    used: tuple[Mixture, ...]
+    used: tuple[Proposal, ...]
+    rounds: tuple[float, ...]
+    first: Mixture
     effective_draws: float = 0.0
 
     @property
@@ -45,22 +54,6 @@ class Sample:
     def log_evidence(self) -> float:
         """Log of the posterior's normalising constant."""
         return float(logsumexp(self.log_plain)) - log(len(self.log_plain))
-
-
-def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return weights that add up to one, and how many equal draws they are worth."""
-    shares = np.exp(log_weights - logsumexp(log_weights))
-    return shares, 1.0 / float((shares**2).sum())
-
-
-def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
-    """Return weights flattened just enough to be worth a least number of equal draws."""
-    power = 1.0
-    shares, worth = normalise(log_weights)
-    while worth < least and power > 0.01:
-        power *= 0.8
-        shares, worth = normalise(power * log_weights)
-    return shares
 
 
 def limit_tilt(log_plain: np.ndarray, log_tilted: np.ndarray, limit: float) -> np.ndarray:
@@ -104,6 +97,8 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return centre
 
 
+# Where a round draws.
+Proposal = Mixture | Followed
 # What a sample is for: log weights from the draws, one number each.
 Weigh = Callable[[Sample], np.ndarray]
 
@@ -111,7 +106,7 @@ Weigh = Callable[[Sample], np.ndarray]
 def reweigh(target: Target, sample: Sample, weigh: Weigh) -> Sample:
     """Return the draws with their weights at the target's power, and how many they are worth."""
     data = target.mix(sample.parts[:, 0], sample.parts[:, 1])
-    data = data - (sample.proposals - log(len(sample.used)))
+    data = data - (sample.proposals - log(sum(sample.rounds)))
     weighed = replace(
         sample, log_plain=data + sample.parts[:, 2], log_tilted=data + sample.parts[:, 3]
     )
@@ -131,40 +126,79 @@ def sample_posterior(
     So do the rounds of an `earlier` sample at another power of the same target.
     """
     o = target.options
-    sample, best = earlier, target.parts(mixture.means)
-    floor = float((target.mix(best[:, 0], best[:, 1]) + best[:, 3]).max()) - OUT_OF_REACH
+    sample, floor = earlier, _find_floor(target, mixture)
+    if isinstance(target, BlockTarget) and earlier is None:
+        mixture = teach(target, mixture, rng)
     for n_rounds in range(1, o.max_rounds + 1):
-        sample = reweigh(target, _add_round(target, mixture, sample, floor, rng), weigh)
+        proposal, n_draws = _aim(target, mixture, sample, rng)
+        new = _draw(target, proposal, n_draws, floor, rng)
+        sample = reweigh(target, _add_round(target, new, proposal, mixture, sample), weigh)
         if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:
             break
-        shares = flatten(weigh(sample), 5.0 * target.dim)
-        mixture = follow(mixture, sample.x, shares, rng)
+        if proposal is mixture:
+            shares = flatten(weigh(sample), 5.0 * target.dim)
+            mixture = follow(mixture, sample.x, shares, rng)
     assert sample is not None
     return sample
 
 
+def _find_floor(target: Target, mixture: Mixture) -> float:
+    """Return the log posterior below which draws have no weight; in blocks nobody asks for it."""
+    if mixture.lessons is not None:
+        return -np.inf
+    best = target.parts(mixture.means)
+    return float((target.mix(best[:, 0], best[:, 1]) + best[:, 3]).max()) - OUT_OF_REACH
+
+
+def _aim(
+    target: Target, mixture: Mixture, sample: Sample | None, rng: np.random.Generator
+) -> tuple[Proposal, int]:
+    """Return where the next round draws, and how often.
+
+    In blocks from what is known of the shapes by now.
+    """
+    n_draws = target.options.n_draws
+    if not isinstance(target, BlockTarget):
+        return mixture, n_draws
+    drawn = (np.empty((0, target.dim)), np.empty(0))
+    if sample is not None:
+        drawn = sample.x, sample.parts[:, 0]
+    n_draws = round((_FIRST_SHARE if sample is None else _NEXT_SHARE) * n_draws)
+    return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
+
+
+# Points, their parts and slopes.
+_Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _draw(
+    target: Target, proposal: Proposal, n_draws: int, floor: float, rng: np.random.Generator
+) -> _Drawn:
+    """Return draws of a proposal."""
+    x = proposal.draw(n_draws, rng)
+    return x, target.parts(x, floor), target.slopes(x)
+
+
 def _add_round(
-    target: Target,
-    mixture: Mixture,
-    sample: Sample | None,
-    floor: float,
-    rng: np.random.Generator,
+    target: Target, new: _Drawn, proposal: Proposal, mixture: Mixture, sample: Sample | None
 ) -> Sample:
-    """Return the draws with a round from the mixture added, not yet weighed."""
-    new = mixture.draw(target.options.n_draws, rng)
-    parts, slopes = target.parts(new, floor), target.slopes(new)
+    """Return the draws with a round from a proposal added, not yet weighed."""
+    x, parts, slopes = new
+    share = len(x) / target.options.n_draws
+    logs = proposal.log_density(x) + log(share)
     if sample is None:
-        logs = mixture.log_density(new)
-        return Sample(new, slopes, parts[:, 2], parts[:, 3], parts, logs, (mixture,))
-    # The old draws under the new mixture, the new draws under every one.
-    used = (*sample.used, mixture)
-    old = np.logaddexp(sample.proposals, mixture.log_density(sample.x))
-    fresh = logsumexp([each.log_density(new) for each in used], axis=0)
+        plain, tilted = parts[:, 2], parts[:, 3]
+        return Sample(x, slopes, plain, tilted, parts, logs, (proposal,), (share,), mixture)
+    # The old draws under the new proposal, the new draws under every one.
+    old = np.logaddexp(sample.proposals, proposal.log_density(sample.x) + log(share))
+    earlier = zip(sample.used, sample.rounds, strict=True)
+    fresh = logsumexp([*(each.log_density(x) + log(part) for each, part in earlier), logs], axis=0)
     return replace(
         sample,
-        x=np.vstack([sample.x, new]),
+        x=np.vstack([sample.x, x]),
         slopes=np.vstack([sample.slopes, slopes]),
         parts=np.vstack([sample.parts, parts]),
         proposals=np.append(old, fresh),
-        used=used,
+        used=(*sample.used, proposal),
+        rounds=(*sample.rounds, share),
     )

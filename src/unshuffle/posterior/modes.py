@@ -64,7 +64,7 @@ def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mod
 def climbing(target: Target, theta: np.ndarray, tilt: float) -> Steps[Mode]:
     """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
     p, d = target.p, target.dim
-    metric = _first_metric(target, theta)
+    metric = first_metric(target, theta)
     value, gradient = yield theta, tilt
     for _ in range(_MAX_STEPS):
         step = metric @ gradient
@@ -94,7 +94,7 @@ def climbing(target: Target, theta: np.ndarray, tilt: float) -> Steps[Mode]:
     return value, theta
 
 
-def _first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
+def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature if half of the information survived the shuffling."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])

@@ -11,6 +11,8 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.core.products import multiply
+from unshuffle.posterior.block_peaks import Lessons, Peak, settle
+from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.model import Steps, Target
 from unshuffle.posterior.modes import Mode
 
@@ -29,6 +31,22 @@ _STEEPEST = 1e10
 _SHELL_DOF, _LEAST_SHELL = 5.0, 0.15
 # Where the noise is known: the least signal that is looked for, and the spread of its logarithm.
 _LEAST_SIGNAL, _SIGNAL_SPREAD = 0.05, 0.7
+
+
+def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return weights that add up to one, and how many equal draws they are worth."""
+    shares = np.exp(log_weights - logsumexp(log_weights))
+    return shares, 1.0 / float((shares**2).sum())
+
+
+def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
+    """Return weights flattened just enough to be worth a least number of equal draws."""
+    power = 1.0
+    shares, worth = normalise(log_weights)
+    while worth < least and power > 0.01:
+        power *= 0.8
+        shares, worth = normalise(power * log_weights)
+    return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +131,8 @@ class Shell:
 class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
-    Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes.
+    Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes, of a
+    posterior with this tilt. What was seen of its shapes on the way there are lessons.
     """
 
     shares: np.ndarray
@@ -122,6 +141,8 @@ class Mixture:
     dof: float
     shell: Shell
     n_modes: int
+    tilt: float = 0.0
+    lessons: Lessons | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
@@ -151,12 +172,24 @@ class Mixture:
 
 def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
+    if isinstance(target, BlockTarget):
+        return _mix_peaks(target, *settle(target, modes, tilt), tilt)
     spreads = target.drive([_laplace(target, theta, tilt) for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
     means = np.array([theta for _, theta in modes])
     dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(modes))
+    return Mixture(shares, means, factors, dof, Shell(target), len(modes), tilt)
+
+
+def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons, tilt: float) -> Mixture:
+    """Place a component on every top."""
+    factors = np.array([peak.factor for peak in peaks])
+    shares = _evidence_shares([(peak.value, peak.theta) for peak in peaks], factors)
+    shares = np.append((1.0 - _WIDE_SHARE) * shares, _WIDE_SHARE)
+    means = np.array([peak.theta for peak in peaks])
+    dof = target.options.proposal_dof
+    return Mixture(shares, means, factors, dof, Shell(target), len(peaks), tilt, lessons)
 
 
 def _laplace(target: Target, theta: np.ndarray, tilt: float) -> Steps[np.ndarray]:

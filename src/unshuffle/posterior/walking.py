@@ -11,8 +11,9 @@ from math import sqrt
 
 import numpy as np
 
-from unshuffle.posterior.importance import OUT_OF_REACH, Sample, flatten
+from unshuffle.posterior.importance import OUT_OF_REACH, Sample
 from unshuffle.posterior.model import Target
+from unshuffle.posterior.proposals import flatten
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
 # once. Two thirds of the sweeps are kept. Walking ends early once the walkers are worth so many

@@ -1,0 +1,170 @@
+"""The likelihood in blocks: coverage of its intervals, error beside SM's, time and memory.
+
+    python benchmarks/scale.py coverage [--trials 100] [--large 30] [--jobs 1]
+        [--only 100000] [--cases normal,exponential]
+    python benchmarks/scale.py speed [--rows 50000,100000,1000000]
+    python benchmarks/scale.py table
+
+`coverage` adds one line per simulation to results/scale.csv, skips what is there already, and
+prints the table: so many simulations of every case of 10⁵ rows, and fewer of 10⁶. With --fresh the
+rows of other commits are dropped first. `speed` prints seconds, processor seconds and the memory
+taken beside the data. Trials are seeds below 1000; tuning uses those from 1000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from rows import head_commit, run_jobs, write_rows
+
+from unshuffle import ShuffledLinearRegression, shuffle_labels
+
+ROWS = Path(__file__).parent / "results" / "scale.csv"
+FIELDS = (
+    "case", "n", "trial", "covered", "identified", "fits", "status", "error", "sm", "power",
+    "draws", "seconds", "commit",
+)  # fmt: skip
+D, N_BAGS, SNR_DB = 5, 20, 15.0
+# Whether the rows of bags differ, and the law of the columns.
+CASES = ("normal", "exponential", "differing", "one row")
+LARGE = 1_000_000
+
+
+def simulate(case: str, n: int, trial: int):
+    """Return rows, shuffled labels, groups and weights of one simulation."""
+    rng = np.random.default_rng([CASES.index(case), n, trial])
+    groups = np.sort(np.arange(n) % N_BAGS)
+    if case == "one row":  # beside one bag that holds all others
+        groups = np.minimum(np.arange(n), 1)
+    X = rng.exponential(size=(n, D)) if case == "exponential" else rng.standard_normal((n, D))
+    if case == "differing":
+        X += rng.standard_normal((N_BAGS, D))[groups]
+    if case == "one row":
+        X = np.exp(0.5 * X)  # one bag of normal columns says nothing of directions
+    w = rng.standard_normal(D)
+    signal = X @ w
+    noise = signal.std() / 10 ** (SNR_DB / 20)
+    y = signal + noise * rng.standard_normal(n)
+    return X, shuffle_labels(y, groups, rng), groups, w
+
+
+def run_one(job: tuple[str, int, int]) -> dict:
+    """Fit one simulation and return its row."""
+    case, n, trial = job
+    X, y, groups, w = simulate(case, n, trial)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = ShuffledLinearRegression(random_state=trial).fit(X, y, groups)
+        seconds = time.perf_counter() - start
+        moments = ShuffledLinearRegression("sm", random_state=trial).fit(X, y, groups)
+    low, high = model.conf_int().T
+    unit = X.std(axis=0)
+
+    def err(weights: np.ndarray) -> float:
+        return float(np.linalg.norm((weights - w) * unit) / np.linalg.norm(w * unit))
+
+    stats = model.solution_.stats
+    return dict(
+        case=case, n=n, trial=trial, covered=float(np.mean((low <= w) & (w <= high))),
+        identified=int(model.identified_), fits=int(model.model_fits_),
+        status=model.solution_.status.name, error=err(model.coef_), sm=err(moments.coef_),
+        power=stats["likelihood_power"], draws=stats["effective_draws"], seconds=seconds,
+        commit=head_commit(),
+    )  # fmt: skip
+
+
+def read_rows() -> list[dict]:
+    """Return the rows that are there."""
+    if not ROWS.exists():
+        return []
+    with open(ROWS, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def run_coverage(asked: argparse.Namespace) -> None:
+    """Run the simulations that are not there yet."""
+    rows = [row for row in read_rows() if not asked.fresh or row["commit"] == head_commit()]
+    there = {(row["case"], int(row["n"]), int(row["trial"])) for row in rows}
+    counts = {100_000: asked.trials, LARGE: asked.large}
+    jobs = [
+        (case, n, trial)
+        for n, count in counts.items()
+        for trial in range(count)
+        for case in asked.cases.split(",")
+        if (case, n, trial) not in there and asked.only in (None, n)
+    ]
+    for row in run_jobs(run_one, jobs, asked.jobs, "simulations"):
+        rows.append(row)
+        write_rows(ROWS, FIELDS, rows)
+
+
+def print_table() -> None:
+    """Print coverage, verdicts and errors of every case."""
+    rows = read_rows()
+    for n in sorted({int(row["n"]) for row in rows}):
+        for case in CASES:
+            own = [row for row in rows if row["case"] == case and int(row["n"]) == n]
+            if not own:
+                continue
+            mean = {
+                name: np.mean([float(row[name]) for row in own])
+                for name in ("covered", "identified", "fits", "error", "sm", "power", "draws")
+            }
+            thin = sum(row["status"] != "POSTERIOR" for row in own)
+            print(
+                f"n = {n:>8} {case:12} {len(own):4} fits: covered {mean['covered']:.3f}, "
+                f"identified {mean['identified']:.2f}, model fits {mean['fits']:.2f}, thin {thin}, "
+                f"error {mean['error']:.4f} ({mean['error'] / mean['sm']:.2f} of SM's), "
+                f"power {mean['power']:.3g}, draws {mean['draws']:.0f}"
+            )
+    for commit, count in Counter(row["commit"] for row in rows).items():
+        print(f"{count} rows of commit {commit}")
+
+
+def print_speed(sizes: list[int]) -> None:
+    """Print what fits take: a first one, of few rows, loads what is compiled."""
+    for n in (45_000, *sizes):
+        X, y, groups, _ = simulate("exponential", n, 0)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start, used = time.perf_counter(), time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = ShuffledLinearRegression(random_state=0, n_jobs=2).fit(X, y, groups)
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+        memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        print(
+            f"n = {n:>8}: {seconds:5.1f} s, {used:5.1f} s of processors, "
+            f"{memory:4.0f} MB beside {X.nbytes / 1e6:.0f} MB of rows, "
+            f"{model.solution_.stats['n_evaluations']} points", flush=True,
+        )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=("coverage", "speed", "table"))
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--large", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--rows", default="50000,100000,1000000")
+    asked = parser.parse_args()
+    if asked.command == "speed":
+        print_speed([int(n) for n in asked.rows.split(",")])
+        return
+    if asked.command == "coverage":
+        run_coverage(asked)
+    print_table()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""The tops of a posterior of data in blocks, one for every size of offsets between bags.
+
+Bags without offsets are a narrow top inside the broad one of offset bags: a climb on their sum
+stays in the broad one, which is tens of nats lower. So every size is climbed by itself. What the
+shapes say is a quadratic about a point, by differences of slopes over a posterior's sd (one pass
+for all of them), what the means of bags say is taken as it is: so few passes lead to the top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.posterior.modes import Mode, first_metric
+
+# Differences are taken over this part of a posterior sd to either side: where draws will lie.
+_STEP = 0.7
+# A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
+# weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
+# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the next one
+# leads a third as far.
+_REACH, _STIFF, _STIFF_LEVEL, _SHRINK = 6.0, 3600.0, 100.0, 1.0 / 3.0
+# Steps over all rows, and the move in sds below which the last one was enough.
+_MAX_STEPS, _NEAR = 10, 0.3
+# Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
+# their way if they are so much further.
+_OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
+# Tops of different offsets that lie together are one if the logs of their volumes differ by less.
+_SAME_WIDTH = 2.0
+# Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
+# with them would have no Cholesky factor.
+_STEEPEST = 1e10
+# Step of differences in log sigma of what takes no pass.
+_LEVEL_STEP = 1e-3
+# Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
+# last of them may gain.
+_INNER_STEPS, _LEAST_GAIN = 30, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """What the shapes said at points, in full: values (m,) and slopes (m, dim)."""
+
+    x: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+
+    def with_more(self, other: Lessons) -> Lessons:
+        """Return these and others."""
+        return Lessons(
+            np.concatenate([self.x, other.x]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.slopes, other.slopes]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Hill:
+    """What shapes are about a point: value, gradient and curvature, bent upwards nowhere."""
+
+    theta: np.ndarray
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        move = theta - self.theta
+        pull = self.curvature @ move
+        return self.value + float(move @ (self.gradient - 0.5 * pull)), self.gradient - pull
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A top: its log posterior given its size of offsets, and a factor of its inverse curvature.
+
+    `hill` is what it was climbed on, no further than `reach`, which ended it unless it `is_inside`.
+    """
+
+    value: float
+    theta: np.ndarray
+    factor: np.ndarray
+    offset: int
+    hill: _Hill
+    reach: float
+    is_inside: bool
+
+    @property
+    def evidence(self) -> float:
+        """Log of the posterior's mass about the top by Laplace, up to a constant."""
+        return self.value + float(np.log(np.diag(self.factor)).sum())
+
+
+def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
+    """Return the tops near some modes for every size of offsets, and what was seen on the way."""
+    factors = [np.linalg.cholesky(first_metric(target, theta)) for _, theta in modes]
+    hills, seen = _measure(target, [theta for _, theta in modes], factors)
+    peaks = [
+        _climb(_alone(target, offset), hill, offset, tilt, _REACH)
+        for hill in hills
+        for offset in range(target.means.n_sizes)
+    ]
+    lessons, done = seen, list[Peak]()
+    for _ in range(_MAX_STEPS):
+        peaks = _keep_best(peaks, done)
+        if not peaks:
+            break
+        hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
+        lessons = lessons.with_more(seen)
+        pairs = list(zip(peaks, hills, strict=True))
+        peaks = []
+        for old, hill in pairs:
+            new = _move(_alone(target, old.offset), old, hill, tilt)
+            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
+            (done if is_near and new.is_inside else peaks).append(new)
+    done += [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
+    return _keep_best(done, []), lessons
+
+
+def _alone(target: BlockTarget, offset: int) -> BlockTarget:
+    """Return the target with one size of offsets."""
+    return replace(target, means=replace(target.means, only=offset))
+
+
+def _move(target: BlockTarget, peak: Peak, hill: _Hill, tilt: float) -> Peak:
+    """Climb on from a top that all rows confirm; otherwise climb to it again, less far."""
+    before = peak.hill.value + target.weigh_rest(peak.hill.theta, tilt)[0]
+    if hill.value + target.weigh_rest(peak.theta, tilt)[0] < before:
+        return _climb(target, peak.hill, peak.offset, tilt, _SHRINK * peak.reach)
+    return _climb(target, hill, peak.offset, tilt, min(peak.reach / _SHRINK, _REACH))
+
+
+def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
+    """Return the last point that all rows confirmed in place of one that they have not seen."""
+    theta = peak.hill.theta
+    spread = _invert_curvature(target, peak.hill, theta, tilt)
+    value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
+    factor = np.linalg.cholesky(spread)
+    return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
+
+
+def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
+    """Return the length of a move in sds of a factor's spread."""
+    return float(np.linalg.norm(np.linalg.solve(factor, move)))
+
+
+def _measure(
+    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray]
+) -> tuple[list[_Hill], Lessons]:
+    """Return the quadratics of shapes about some points, and what they are of: one pass."""
+    d, points = target.dim, []
+    for theta, factor in zip(thetas, factors, strict=True):
+        moves = _STEP * factor.T
+        points += [theta, *(theta + moves), *(theta - moves)]
+    x = np.array(points)
+    values, slopes = target.weigh_shapes(x)
+    hills = []
+    for k, factor in enumerate(factors):
+        own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
+        value, gradients = target.power * values[own][0], target.power * slopes[own]
+        bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
+        inverse = np.linalg.inv(factor)
+        curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
+        hills.append(_Hill(thetas[k], float(value), gradients[0], curvature))
+    return hills, Lessons(x, values, slopes)
+
+
+def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: float) -> Peak:
+    """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
+    stiff = np.full(target.dim, _STIFF)
+    if target.log_sigma is None:
+        stiff[target.p] = _STIFF_LEVEL
+    limit = np.linalg.cholesky(hill.curvature + np.diag(stiff)).T
+
+    def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
+        (value, gradient), (other, others) = hill(point), target.weigh_rest(point, tilt)
+        return value + other, gradient + others
+
+    theta = hill.theta
+    value, gradient = evaluate(theta)
+    for _ in range(_INNER_STEPS):
+        step = _invert_curvature(target, hill, theta, tilt) @ gradient
+        scale = _fit_inside(limit @ (theta - hill.theta), limit @ step, reach)
+        for _ in range(10):
+            trial = theta + scale * step
+            trial_value, trial_gradient = evaluate(trial)
+            if trial_value > value:
+                break
+            scale *= 0.4
+        else:
+            break
+        gain = trial_value - value
+        theta, value, gradient = trial, trial_value, trial_gradient
+        if gain < _LEAST_GAIN:
+            break
+    factor = np.linalg.cholesky(_invert_curvature(target, hill, theta, tilt))
+    is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
+    return Peak(value, theta, factor, offset, hill, reach, is_inside)
+
+
+def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
+    """Return the part of a step, at most one, that stays within reach."""
+    a, b = float(step @ step), float(place @ step)
+    room = reach**2 - float(place @ place)
+    if a + 2.0 * b <= room or a == 0.0:
+        return 1.0
+    return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
+
+
+def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
+    """Return a symmetric matrix with eigenvalues of no less than this."""
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
+
+
+def _invert_curvature(
+    target: BlockTarget, hill: _Hill, theta: np.ndarray, tilt: float
+) -> np.ndarray:
+    """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
+    curvature = hill.curvature + bend_rest(target, theta, tilt)
+    return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
+
+
+def bend_rest(target: BlockTarget, theta: np.ndarray, tilt: float) -> np.ndarray:
+    """Return the curvature of means and prior at a point, for one size of offsets.
+
+    That of the means in the weights is theirs if gaps are straight in them, which they are but for
+    the curve; the rest is by differences in log sigma.
+    """
+    w, log_sigma = target.split(theta)
+    p, d = target.p, target.dim
+    rows, weights = target.mean_slopes(w, target.curve(theta)), target.means.precisions(log_sigma)
+    inner = np.einsum("r,rj,rk->jk", weights, rows, rows)
+    if target.means.has_intercept:
+        middle = np.einsum("r,rj->j", weights, rows)
+        inner -= np.outer(middle, middle) / weights.sum()
+    bend = np.zeros((d, d))
+    places = [*range(p), *([target.curve_place] if target.has_curve else [])]
+    bend[np.ix_(places, places)] = inner
+    bend[range(p), range(p)] += 1.0 / target.options.weight_scale**2
+    if target.has_curve:
+        bend[target.curve_place, target.curve_place] += target.curve_scale**-2
+    if target.log_sigma is None:
+        move = _LEVEL_STEP * (np.arange(d) == p)
+        ahead, behind = (target.weigh_rest(theta + side * move, tilt)[1] for side in (1, -1))
+        bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
+    return bend
+
+
+def _keep_best(peaks: list[Peak], beside: list[Peak]) -> list[Peak]:
+    """Return the tops within reach of the best, best first, each once and beside none of those."""
+    best = max((peak.evidence for peak in [*peaks, *beside]), default=0.0)
+    kept: list[Peak] = []
+    for peak in sorted(peaks, key=lambda each: -each.evidence):
+        is_new = all(not _are_one(peak, other) for other in [*kept, *beside])
+        if is_new and peak.evidence > best - (_OUT_OF_REACH if peak.is_inside else _ON_THE_WAY):
+            kept.append(peak)
+    return kept
+
+
+def _are_one(left: Peak, right: Peak) -> bool:
+    """Whether two tops are as near as draws of either and, if their offsets differ, as wide."""
+    move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
+    if _count_sds(move, right.factor) > near:
+        return False
+    widths = [float(np.log(np.diag(peak.factor)).sum()) for peak in (left, right)]
+    is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
+    return left.offset == right.offset or is_alike

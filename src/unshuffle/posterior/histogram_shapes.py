@@ -1,0 +1,43 @@
+"""The labels of data in blocks: what their shapes are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unshuffle.posterior.shapes import Shapes
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramShapes(Shapes):
+    """The labels of bags as cells, centred in each bag: what shapes need beside the rows.
+
+    `factors` say how often a row counts (more than once in a sample, never where a bag has no
+    shape), `row_means` and `row_squares` are the bags' moments of the rows that are counted.
+    """
+
+    values: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    factors: np.ndarray
+    row_means: np.ndarray
+    row_squares: np.ndarray
+    is_centred = True
+    approximate = 1.0
+
+    @property
+    def worth(self) -> np.ndarray:  # type: ignore[override]
+        """Number of labels of each bag."""
+        return self.sizes
+
+    def evaluate(
+        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> tuple[float, np.ndarray, float]:
+        raise NotImplementedError("shapes of blocks are evaluated by their target")
+
+    def evaluate_many(
+        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
+    ) -> np.ndarray:
+        raise NotImplementedError("shapes of blocks are evaluated by their target")
