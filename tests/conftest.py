@@ -9,6 +9,12 @@ from command_line import write_data
 from unshuffle.files import delimited
 
 
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch):
+    """Workers of the test runner know a width of their own; a pipe has none."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty folder to work in, with a small data set."""

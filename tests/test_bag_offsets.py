@@ -183,7 +183,7 @@ def test_the_command_line_refuses_other_offsets_in_one_line(value, folder, capsy
 
 def test_the_command_line_says_which_method_has_offsets(folder, capsys):
     code = run([*FIT, "--bag-offsets", "1", "--method", "ls", "-q"])
-    assert_one_line(code, capsys.readouterr(), ["'ls' has no offsets", "'likelihood'"])
+    assert_one_line(code, capsys.readouterr(), ["'ls' has no offsets", "--method likelihood"])
 
 
 def test_a_kept_model_remembers_offsets_and_exact_answers(tmp_path):

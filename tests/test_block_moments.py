@@ -1,5 +1,7 @@
 """Laws of moments in blocks: the answers of rows in memory, whatever the blocks and their order."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from unshuffle import Moments, kernels, make_shuffled, shuffle_labels
 from unshuffle.answers.fit import fit_bags, fit_source, fit_table
 from unshuffle.core import moments
 from unshuffle.core.bags import make_bags
-from unshuffle.core.block_moments import sample_bags, take_moments
+from unshuffle.core.block_moments import take_moments
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.scaling import standardise
@@ -93,14 +95,17 @@ def test_blocks_orders_and_threads_give_the_same_bits(method):
     assert np.array_equal(one.weights, other.weights)
 
 
-def test_the_sample_chooses_the_root_that_all_rows_choose():
-    data = make_shuffled(N, 1, bags=1, snr_db=20, intercept=2.0, features="exponential", rng=3)
-    blocks, memory = solve_both(data, method="sm")
-    assert np.sign(blocks.coef[0]) == np.sign(memory.coef[0])
-    np.testing.assert_allclose(blocks.weights, memory.weights, rtol=1e-3)
-    first = look_at(source_of(data.X, data.y, None), 0)
-    sampled = sample_bags(first, standardise_pass(first, True))
-    assert sampled.n_bags == 1 and sampled.labels.masses.sum() == N
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_in_blocks_choose_the_root_that_rows_in_memory_choose(seed):
+    """Two moments of two weights have two roots, and a search may find the wrong one alone."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.exponential(size=N), rng.gamma(4.0, size=N)])
+    y = rng.permutation(X @ [1.0, -1.0] + rng.normal(size=N))
+    data = SimpleNamespace(X=X, y=y, groups=None)
+    blocks, memory = solve_both(data, method="sm", noise=1.0, fit_intercept=False)
+    assert len(blocks.candidates) == len(memory.candidates) == 2
+    for one, other in zip(blocks.candidates, memory.candidates, strict=True):
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
 
 
 def test_whole_numbers_of_monomials_and_powers_are_those_of_plain_sums():

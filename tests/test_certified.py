@@ -251,7 +251,7 @@ def test_a_time_limit_on_the_command_line_is_kept_and_strict_ends_with_three(fol
     ("more", "words"),
     [
         (["--method", "ls", "--time-limit", "5"], ["--time-limit", "certified"]),
-        (["--method", "certified", "--time-limit", "0"], ["time_limit", "above 0"]),
+        (["--method", "certified", "--time-limit", "0"], ["--time-limit", "above 0"]),
         (["--method", "certified", "--l2", "1"], ["no penalties"]),
     ],
 )

@@ -271,7 +271,7 @@ def test_the_command_line_estimates_the_share(table, capsys):
     ("args", "words"),
     [
         (["data.csv", "--mislinked", "1.5"], ["1.5", "0 to 1"]),
-        (["data.csv", "--mislinked", "much"], ["'much'", "estimate"]),
+        (["data.csv", "--mislinked", "much"], ["--mislinked much", "estimate"]),
         (["data.csv", "--mislinked", "0.1", "--method", "ls"], ["'ls'", "auto"]),
         (["--rows", "data.csv", "--labels", "data.csv", "--mislinked", "0.1"], ["one table"]),
     ],

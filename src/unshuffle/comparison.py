@@ -75,7 +75,7 @@ def compare_methods(
     has_links = options.get("mislinked") is not None
     first = [_MIXTURE] if has_links else []
     for name in _tell(methods or [*first, *_suitable(len(y))], report):
-        known = {**options, "mislinked": options["mislinked"] if name in _LINKED else None}
+        known = {**options, "mislinked": options.get("mislinked") if name in _LINKED else None}
         yield _compare_one(name, X, y, groups, linked_y, anchors, known if has_links else options)
 
 

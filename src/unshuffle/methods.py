@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.block_moments import MomentProblem, as_bags, sample_bags, take_moments
+from unshuffle.core.block_moments import MomentProblem, as_bags, take_moments
 from unshuffle.core.block_sorted import (
     SortedProblem,
     make_standard,
@@ -32,7 +32,7 @@ from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.scaling import Scaling, standardise
-from unshuffle.core.solution import Solution
+from unshuffle.core.solution import Candidate, Solution
 from unshuffle.core.sources import Source
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
@@ -42,6 +42,7 @@ from unshuffle.posterior.block_posing import standardise_pass
 from unshuffle.posterior.blocks import solve_blocks
 from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.registry import METHODS
+from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search, solve_thinned
 from unshuffle.solvers.projection import Projection
@@ -386,12 +387,16 @@ def _solve_moments(
         return _solve_sorted(posed, first, scaling, settings, rng, effort)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
-    if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2):
-        # Two roots meet both moments: least squares picks, as where the rows are held.
-        judge = Problem(sample_bags(first, scaling), Squared(), None, penalty)
-        weights = np.stack([each.weights for each in solution.candidates])
+    if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2) and not penalty.is_active:
+        # Two roots meet both moments: least squares picks, as where the rows are held. All of them
+        # count, since it is the labels' own rows that tell roots of one law apart.
+        standard = make_standard(first, scaling)
+        judge = pose_sorted(found, standard, Squared(), penalty, options.fit_intercept)
+        weights = find_roots(solution.candidates[0].weights, bags.statistics)
+        values = sums.smooth(weights)[0]
         order = np.argsort(judge.smooth(weights)[0], kind="stable")
-        solution = replace(solution, candidates=tuple(solution.candidates[k] for k in order))
+        roots = tuple(Candidate(weights[k], float(values[k])) for k in order)
+        solution = replace(solution, candidates=roots)
     return solution
 
 

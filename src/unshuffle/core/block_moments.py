@@ -17,12 +17,9 @@ from unshuffle import kernels
 from unshuffle.core import moments
 from unshuffle.core.bags import Bags
 from unshuffle.core.first_pass import FirstPass
-from unshuffle.core.labels import Labels
 from unshuffle.core.losses import Moments
-from unshuffle.core.pairing import Draws
 from unshuffle.core.problem import Evaluate, Problem, evaluate_tensors
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import Block
 from unshuffle.core.statistics import Statistics
@@ -127,26 +124,6 @@ def take_moments(
         label_weights=first.cells.counts / first.n,
     )
     return MomentBags(statistics, monomials, tensors, powers[:, :degree], powers[:, 1], cells)
-
-
-def sample_bags(first: FirstPass, scaling: Scaling) -> Bags:
-    """Return the sampled rows and all labels in standard units, as separate samples."""
-    sample = first.sample
-    order = np.argsort(sample.codes, kind="stable")
-    codes = sample.codes[order]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = (sample.rows[order] - scaling.centre) / scaling.scale
-    rows = np.where(scaling.scale > 0, rows, 0.0)
-    if scaling.has_intercept:
-        rows = np.column_stack([rows, np.ones(len(rows))])
-    bags, cells = np.unique(codes), first.cells.reordered(np.unique(codes))
-    y = cells.moved(scaling.label_centre, scaling.label_scale)
-    starts = np.append(np.searchsorted(codes, bags), len(codes))
-    return Bags(
-        Rows(np.asfortranarray(rows), sample.counts[order].astype(float), starts, order),
-        Labels(y, y, cells.counts.astype(float), cells.offsets, np.arange(len(y))),
-        Draws(),
-    )
 
 
 def as_bags(found: MomentBags) -> Bags:

@@ -10,6 +10,7 @@ from unshuffle.core.noise import Noise
 from unshuffle.core.problem import Problem
 from unshuffle.core.products import solve_rows
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.statistics import Statistics
 from unshuffle.errors import InputError
 
 # A mean this far below the spread of its column is rounding, not information.
@@ -63,6 +64,19 @@ def solve_two_moments(problem: Problem) -> Solution | None:
     candidates = tuple(Candidate(roots[i], float(moment_values[i])) for i in order)
     status = Status.EXACT if is_met else Status.UNMET_MOMENTS
     return Solution(candidates, status, {"n_starts": 0})
+
+
+def find_roots(root: np.ndarray, statistics: Statistics) -> np.ndarray:
+    """Return a root of the first two moments of two weights and the other one, (2, 2).
+
+    Both lie on the line of the mean, w + t v with mean · v = 0, where the second moment is a
+    quadratic in t that has the same value at 0 and at −2 wᵀGv / vᵀGv.
+    """
+    mean, gram = statistics.mean, statistics.gram
+    along = np.array([-mean[1], mean[0]])
+    bend = float(along @ gram @ along)
+    step = -2.0 * float(root @ gram @ along) / bend if bend > 0.0 else 0.0
+    return np.stack([root, root + step * along])
 
 
 def _two_roots(bags: Bags, noise: Noise | None) -> tuple[np.ndarray | None, bool]:
