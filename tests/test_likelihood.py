@@ -103,13 +103,6 @@ def test_estimate_stays_inside_its_intervals_when_noise_drowns_the_signal():
     assert np.mean(errors) < 1.5 * np.mean(plain)
 
 
-@pytest.mark.parametrize(("bags", "asked", "taken"), [(4, None, 80), (8, None, 40), (8, 30, 30)])
-def test_many_bags_need_half_the_starts_unless_a_number_is_asked(bags, asked, taken):
-    data = make_shuffled(80, 2, noise=0.1, bags=bags, rng=0)
-    model = ShuffledLinearRegression("likelihood", n_starts=asked, random_state=0)
-    assert model.fit(data.X, data.y, data.groups).solution_.stats["n_starts"] == taken
-
-
 def test_estimate_leans_towards_low_noise_where_signal_dominates():
     """One bag, 15 dB: on the plain posterior a noisy answer far away still weighs in."""
     errors, centres = [], []

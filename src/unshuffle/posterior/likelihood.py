@@ -130,8 +130,6 @@ def solve(
     bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
-    else:
-        options = options.for_bags(bags.n_bags)
     posed = pose(bags, has_intercept, noise, options, effort.n_jobs)
     if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)

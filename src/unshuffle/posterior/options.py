@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Self
 
 from unshuffle.errors import InputError
 
 # Standardised log sigma is kept inside [-7, 1.5]: 0.1 % of sd(y) (numerically noiseless) to
 # 4.5 sd(y). Noise that is given may be larger.
 LOG_SIGMA_MIN, LOG_SIGMA_MAX = -7.0, 1.5
-
-# Where bags are as many as this their means leave few modes.
-_MANY_BAGS = 8
 
 _POSITIVE = (
     "weight_scale", "lean_scale", "share_low", "share_high", "tilt_share", "tilt_ceiling",
@@ -67,7 +63,7 @@ class Settings:
     # Sd of the curve c of the mean law z + c (z² − mean z²) with many bags.
     curve_scale: float = 0.3
     # Starts screened, refined and kept: more than 60 modes never mattered with several bags; with
-    # one bag they average out. `for_bags` halves the first two.
+    # one bag they average out.
     n_starts: int = 80
     n_refined: int = 16
     n_components: int = 16
@@ -107,16 +103,6 @@ class Settings:
                 f"Likelihood needs min_rounds <= max_rounds, got {self.min_rounds} and "
                 f"{self.max_rounds}"
             )
-
-    def for_bags(self, n_bags: int) -> Self:
-        """Return the settings with half the starts where many bags leave few modes.
-
-        On 99 real tables of ten bags or eight and more natural ones (bags of seed 1000) the error
-        is .1364 with half and .1367 with all of them, and 95 % intervals cover .937 and .940.
-        """
-        if n_bags < _MANY_BAGS:
-            return self
-        return replace(self, n_starts=(self.n_starts + 1) // 2, n_refined=(self.n_refined + 1) // 2)
 
     def priors(
         self, log_sigma: float | None, power: float = 1.0, has_shape: bool = False
