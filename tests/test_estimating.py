@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled
+from unshuffle.core.uncertainty import Posterior
 from unshuffle.posterior import likelihood
 from unshuffle.posterior.estimating import Draws, keep_inside
 from unshuffle.posterior.trust import Signs, share_least_squares
@@ -84,3 +85,23 @@ def test_least_squares_is_not_heard_where_pairs_are_known(monkeypatch):
     model.fit(data.X, data.y, data.groups, anchors=np.arange(60) < 10)
     with pytest.raises(AssertionError, match="was heard"):
         model.fit(data.X, data.y, data.groups)
+
+
+def test_an_intercept_outside_its_interval_brings_all_weights_inside_together():
+    """Slopes inside may imply an intercept outside; those inside are not touched."""
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(1.0, 0.1, size=(4000, 2))
+    level = rng.normal(0.0, 0.05, size=4000)
+    centre = np.array([5.0, 7.0])
+    draws = np.column_stack([slopes, level - slopes @ centre])
+    posterior = Posterior(draws, np.full(4000, 1 / 4000), np.ones(4000))
+    inside = np.array([1.1, 0.9, -centre @ [1.1, 0.9]])
+    assert posterior.hold(inside) is inside
+    # Both slopes 1.6 sd up, 2.2 sd of the intercept down: each slope is inside, it is not.
+    outside = np.array([1.16, 1.16, -centre @ [1.16, 1.16]])
+    low, high = posterior.interval(0.95).T
+    assert outside[2] < low[2] and ((low < outside) & (outside < high))[:2].all()
+    held = posterior.hold(outside)
+    assert ((low < held) & (held < high)).all()
+    # Predictions at the middle of the rows stay where they are: 0 but for 4000 draws' error.
+    assert abs(held @ [*centre, 1.0]) < 4 * 0.05 / np.sqrt(4000)

@@ -200,14 +200,18 @@ class Solution:
             proof = replace(proof, lower_bound=proof.lower_bound * value_scale)
         if offsets is not None:
             offsets = replace(offsets, sd=offsets.sd * label_scale)
+        estimate = None if self.estimate is None else to_user(self.estimate)
+        unsure = None if unsure is None else unsure.mapped(to_user, label_scale)
+        if estimate is not None and isinstance(unsure, Posterior):
+            estimate = unsure.hold(estimate)
         return replace(
             self,
             candidates=candidates,
             certificate=proof,
             offsets=offsets,
             start_values=start_values,
-            estimate=None if self.estimate is None else to_user(self.estimate),
-            uncertainty=None if unsure is None else unsure.mapped(to_user, label_scale),
+            estimate=estimate,
+            uncertainty=unsure,
         )
 
 

@@ -15,6 +15,8 @@ from unshuffle.errors import InputError
 
 # Predictions × draws held at once.
 _BLOCK = 2_000_000
+# An estimate keeps this share of the way to the end of its interval at most.
+INSIDE = 0.9
 # A quantile of a mixture is known to this share of where it can lie; halving alone takes 34 steps,
 # with slopes it is about 6.
 _CLOSE, _MOST_STEPS = 1e-10, 60
@@ -170,6 +172,22 @@ class Posterior(Uncertainty):
             done = (np.abs(new - at) <= limit[going]) | (high[going] - low[going] <= limit[going])
             going = going[~done]
         return place
+
+    def hold(self, estimate: np.ndarray) -> np.ndarray:
+        """Return an estimate that lies in its own 95 % intervals.
+
+        One outside moves towards the mean of the draws, all weights together, so that slopes and
+        intercept still belong together. Solvers keep slopes inside; the intercept at a far-off zero
+        of the columns follows from them, and may not be.
+        """
+        ends, mean = self.interval(0.95), self.mean
+        is_out = (estimate < ends[:, 0]) | (estimate > ends[:, 1])
+        if not is_out.any():
+            return estimate
+        end = np.where(estimate > ends[:, 1], ends[:, 1], ends[:, 0])[is_out]
+        gap = (estimate - mean)[is_out]
+        kept = float(np.min(INSIDE * (end - mean[is_out]) / gap))
+        return mean + min(max(kept, 0.0), 1.0) * (estimate - mean)
 
     def share_beyond(self, centre: np.ndarray, scales: np.ndarray, radius: float) -> float:
         """Return the mass further than radius · |centre| from a centre, in units of `scales`.

@@ -12,7 +12,7 @@ from math import exp, sqrt
 import numpy as np
 
 from unshuffle.core.products import dot
-from unshuffle.core.uncertainty import Posterior
+from unshuffle.core.uncertainty import INSIDE, Posterior
 from unshuffle.posterior.importance import Sample, limit_tilt
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.options import Settings
@@ -22,8 +22,6 @@ from unshuffle.posterior.trust import Signs, share_least_squares
 # Share of the intervals' draws that see the shapes as the estimate does; where it bets in full, an
 # estimate that a tenth of them supports would be pulled off again, by up to ten times its error.
 _SHARP_SHARE, _SHARP_SHARE_IN_FULL = 0.1, 0.5
-# The estimate keeps this share of the way to the end of its interval at most.
-_INSIDE = 0.9
 # Share of the posterior at low noise below which the estimate leans by a nat at most, and above
 # which it may in full.
 _LEAST_LOW, _ENOUGH_LOW, _LEAST_LEAN = 0.1, 0.3, 1.0
@@ -109,5 +107,5 @@ def keep_inside(centre: np.ndarray, draws: Draws) -> np.ndarray:
     gap = centre - middle
     room = np.where(gap > 0, ends[:, 1] - middle, middle - ends[:, 0])
     with np.errstate(divide="ignore"):
-        reach = float(np.min(_INSIDE * room / np.maximum(np.abs(gap), 1e-300)))
+        reach = float(np.min(INSIDE * room / np.maximum(np.abs(gap), 1e-300)))
     return middle + min(1.0, reach) * gap
