@@ -64,9 +64,9 @@ class Choice:
 BLOCKS_ABOVE = 40_000
 
 
-# LS, EMD, P1 and P2 sort their rows up to here, which is twice as fast as counting them in cells
-# (300 000 rows, d = 5, 20 bags) and takes 1 GB of five columns at most.
-SORTED_BLOCKS_ABOVE = 5_000_000
+# P1 and P2 hold and sort their rows up to here, which takes 1 GB of five columns at most: their
+# searches ask for single points, and a pass is worth its while for many.
+HELD_UP_TO = 5_000_000
 
 
 def choose_method(
@@ -292,12 +292,12 @@ def find_block_settings(options: FitOptions, n: int) -> Strategy | None:
     strategy = as_strategy(method)
     if isinstance(strategy, Likelihood | SelfMoments | Means):
         return strategy
-    # Noise spreads every prediction, and zeros of P1 and P2 need their rows again.
-    if n <= SORTED_BLOCKS_ABOVE or options.noise is not None:
+    if options.noise is not None:  # it spreads every prediction
         return None
     if isinstance(strategy, Search):
         return strategy if isinstance(strategy.criterion, Squared | Absolute) else None
-    if isinstance(strategy, Projection):
+    if isinstance(strategy, Projection) and n > HELD_UP_TO:
+        # Zeros of weights need the rows again.
         return strategy if strategy.dp <= 2 and not options.l1 else None
     return None
 
@@ -410,7 +410,7 @@ def _solve_sorted(
 ) -> Solution:
     """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
     # Points share a pass; its threads are those of the source.
-    alone = replace(effort, n_jobs=None)
+    alone = effort if problem.is_held else replace(effort, n_jobs=None)
     if isinstance(settings, Projection):
         return settings.solve(problem, rng, alone)
 

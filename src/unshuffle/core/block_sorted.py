@@ -15,15 +15,19 @@ from unshuffle.core.block_moments import MomentBags, MomentProblem, as_bags, fin
 from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.labels import Labels, unit_masses
 from unshuffle.core.losses import Loss, Moments, Squared
-from unshuffle.core.penalties import Penalty
+from unshuffle.core.penalties import Penalty, no_penalty
 from unshuffle.core.problem import Evaluate, Problem
 from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import Block, Source
 
-# Cells of all bags together, and of one. Averaging labels inside cells of h sds raises LS by h²/6
-# of the labels' variance: 2e-7 for one bag, 6e-7 for twenty, 7e-4 for two thousand.
-_ALL_CELLS, _MOST_CELLS, _LEAST_CELLS = 1 << 18, 1 << 14, 1 << 7
+# Cells of all bags together, and of one. A cell knows how far its rows and its labels are spread,
+# so that LS errs by 1e-7 of the labels' variance with one bag of 200 000 rows, and by 2e-6 with
+# twenty bags, the same at every point; EMD, where labels are averaged in cells, by 1e-6 and 5e-5.
+_ALL_CELLS, _MOST_CELLS, _LEAST_CELLS = 1 << 14, 1 << 10, 1 << 8
+# Bags of fewer rows than cells are worth are held and sorted, as long as these are not too many:
+# 200 MB of five columns.
+_FEW_ROWS, _MOST_HELD = 1 << 11, 5_000_000
 # Bytes of a thread's cells: as many points as fit share a pass.
 _TOTAL_BYTES = 48 * 2**20
 
@@ -37,22 +41,81 @@ class Standard:
     # A column is (x − centre) factor, from −1 to 1, times its largest value in standard units.
     factor: np.ndarray
     largest: np.ndarray
+    # Shares of columns are counted in 1/unit, and places inside a cell in 1/depth.
     unit: float
+    depth: float
     labels: np.ndarray
     label_masses: np.ndarray
     label_offsets: np.ndarray
+    # Bags whose rows are counted in cells, and all rows of the others, in standard units.
+    counted: np.ndarray
+    held: Bags | None
+
+    @property
+    def slots(self) -> np.ndarray:
+        """Which of the counted bags each is; −1 where its rows are held."""
+        slots = np.full(len(self.label_offsets) - 1, -1)
+        slots[self.counted] = np.arange(len(self.counted))
+        return slots
 
 
 def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
-    """Return what a pass needs to know of the units."""
+    """Return what a pass needs to know of the units; rows of small bags are taken here."""
     factor, largest = find_shares(first, scaling)
     cells = first.cells
+    bits = 62 - ceil(log2(first.n + 1))
+    is_small = first.sizes < _FEW_ROWS
+    if first.sizes[is_small].sum() > _MOST_HELD:
+        is_small[:] = False
+    labels = cells.moved(scaling.label_centre, scaling.label_scale)
     return Standard(
-        first.source, scaling.centre, factor, largest,
-        float(2 ** (62 - ceil(log2(first.n + 1)))),
-        cells.moved(scaling.label_centre, scaling.label_scale),
-        cells.counts.astype(float), cells.offsets,
+        first.source, scaling.centre, factor, largest, float(2**bits), float(2 ** (bits // 2)),
+        labels, cells.counts.astype(float), cells.offsets, np.flatnonzero(~is_small),
+        _hold_rows(first, scaling, labels, is_small) if is_small.any() else None,
     )  # fmt: skip
+
+
+def _hold_rows(
+    first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray
+) -> Bags:
+    """Return some bags in memory, rows in an order that no block decides."""
+
+    def start() -> list[tuple[np.ndarray, np.ndarray]]:
+        return []
+
+    def add(total: list[tuple[np.ndarray, np.ndarray]], block: Block) -> None:
+        own = np.flatnonzero(is_held[block.codes])
+        if len(own):
+            total.append((block.X[own] + 0.0, block.codes[own]))
+
+    def merge(total: list[Any], other: list[Any]) -> list[Any]:
+        return total + other
+
+    parts = first.source.map_reduce(start, add, merge)
+    rows = np.concatenate([part[0] for part in parts])
+    codes = np.concatenate([part[1] for part in parts])
+    order = np.lexsort([*rows.T[::-1], codes])
+    kept = np.flatnonzero(is_held)
+    places = np.concatenate(
+        [np.arange(first.cells.offsets[r], first.cells.offsets[r + 1]) for r in kept]
+    )
+    y = np.repeat(labels[places], first.cells.counts[places])
+    return _as_plain(to_standard_rows(rows[order], scaling), y, first.sizes[kept])
+
+
+def to_standard_rows(rows: np.ndarray, scaling: Scaling) -> np.ndarray:
+    """Return rows in standard units, with a column of ones where there is an intercept."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (rows - scaling.centre) / scaling.scale
+    found = np.where(scaling.scale > 0, found, 0.0)
+    return np.column_stack([found, np.ones(len(found))]) if scaling.has_intercept else found
+
+
+def _as_plain(X: np.ndarray, y: np.ndarray, sizes: np.ndarray | list[int]) -> Bags:
+    """Return bags of such sizes, one after another, whose labels ascend."""
+    ends, order = np.concatenate([[0], np.cumsum(sizes)]), np.arange(len(y))
+    ones = unit_masses(len(y))
+    return Bags(Rows(np.asfortranarray(X), ones, ends, order), Labels(y, y, ones, ends, order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,61 +130,94 @@ class SortedProblem(MomentProblem):
             return super()._evaluate
         return self._pass_over
 
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are held, so that no pass is needed."""
+        return self.standard is not None and not len(self.standard.counted)
+
     def _pass_over(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate points in batches, a pass for each."""
-        n_bags, d = self.bags.n_bags, weights.shape[1]
-        n_cells = count_cells(n_bags, self.bags.n)
-        size = max(1, _TOTAL_BYTES // (8 * n_bags * n_cells * (d + 1)))
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        for at in range(0, len(weights), size):
-            part = slice(at, at + size)
-            values[part], gradients[part] = self._evaluate_batch(weights[part], n_cells)
-        return values, gradients
+        """Evaluate points in batches, a pass for each, and held bags beside them."""
+        assert self.standard is not None
+        values, gradients = np.zeros(len(weights)), np.zeros(weights.shape)
+        n_bags = len(self.standard.counted)
+        if n_bags:
+            n_cells = count_cells(n_bags)
+            lanes = count_lanes(len(self.standard.centre))
+            size = max(1, _TOTAL_BYTES // (8 * n_bags * n_cells * lanes))
+            for at in range(0, len(weights), size):
+                part = slice(at, at + size)
+                values[part], gradients[part] = self._evaluate_batch(weights[part], n_cells)
+        if self._held is not None:
+            share = self._held.bags.n / self.bags.n
+            held_values, held_gradients = self._held.smooth(weights)
+            values += share * held_values
+            gradients += share * held_gradients
+        return np.maximum(values, 0.0), gradients
 
     @cached_property
-    def _covariances(self) -> np.ndarray:
-        """The covariances (R, d, d) of the columns in each bag."""
+    def _held(self) -> Problem | None:
+        """The same loss of the bags that are held, without penalty."""
+        assert self.standard is not None
+        if self.standard.held is None:
+            return None
+        free = no_penalty(len(self.penalty.l1))
+        return Problem(self.standard.held, self.loss, None, free, self.has_intercept)
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        """The mean products (R, d, d) of the columns in each counted bag."""
+        assert self.standard is not None
         bags = self._moments
-        means, d = bags.statistics.row_means, bags.d
-        seconds = bags.tensors[:, bags.monomials.children[1 : d + 1]]
-        return np.asarray(seconds - means[:, :, None] * means[:, None, :])
+        return np.asarray(
+            bags.tensors[self.standard.counted][:, bags.monomials.children[1 : bags.d + 1]]
+        )
 
     def _evaluate_batch(self, weights: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counted bags' part of values and gradients, in one pass."""
         standard, stats = self.standard, self.bags.statistics
         assert standard is not None
-        n_columns = len(standard.centre)
+        n_columns, counted = len(standard.centre), standard.counted
         steps = weights[:, :n_columns] * standard.largest
         levels = weights[:, n_columns].copy() if self.has_intercept else np.zeros(len(weights))
-        means = np.einsum("sd,rd->sr", weights, stats.row_means)
-        variances = np.einsum("sj,rjk,sk->sr", weights, self._covariances, weights)
+        row_means, shares = stats.row_means[counted], stats.shares[counted]
+        means = np.einsum("sd,rd->sr", weights, row_means)
+        variances = np.einsum("sj,rjk,sk->sr", weights, self._squares, weights) - means**2
         inverse = np.zeros_like(variances)
-        np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=variances > 1e-28)
+        is_spread = variances > 1e-14 * (means**2 + 1e-14)
+        np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=is_spread)
         totals = _fill(standard, steps, levels, means, inverse, n_cells)
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
         n, is_squared = float(stats.n.sum()), isinstance(self.loss, Squared)
-        square = float(stats.shares @ self._moments.label_squares)
+        square = float(shares @ self._moments.label_squares[counted])
+        gram = np.einsum("r,rjk->jk", shares, self._squares)
         for s, w in enumerate(weights):
             slopes = np.empty(n_columns + 1)
             value = kernels.match_sorted_cells(
-                totals[s], steps[s], float(levels[s]), standard.labels, standard.label_masses,
-                standard.label_offsets, standard.unit, self.loss.code, slopes,
+                totals[s], steps[s], float(levels[s]), means[s], inverse[s], standard.labels,
+                standard.label_masses, standard.label_offsets[counted], standard.unit,
+                standard.depth, self.loss.code, slopes,
             )  # fmt: skip
             slope = slopes[1:] * standard.largest
             if self.has_intercept:
                 slope = np.append(slope, slopes[0])
             if is_squared:
-                ahead = np.einsum("jk,k->j", stats.gram, w)
+                ahead = np.einsum("jk,k->j", gram, w)
                 values[s] = float(np.einsum("j,j->", ahead, w)) - 2.0 * value / n + square
                 gradients[s] = 2.0 * ahead - 2.0 * slope / n
             else:
                 values[s], gradients[s] = value / n, slope / n
-        return np.maximum(values, 0.0), gradients
+        return values, gradients
 
 
-def count_cells(n_bags: int, n: int) -> int:
-    """Return the cells of a bag's predictions: a power of two, no more than a bag has rows."""
-    wanted = min(max(min(_ALL_CELLS, n) // n_bags, _LEAST_CELLS), _MOST_CELLS)
+def count_cells(n_bags: int) -> int:
+    """Return the cells of a bag's predictions: a power of two."""
+    wanted = min(max(_ALL_CELLS // n_bags, _LEAST_CELLS), _MOST_CELLS)
     return 1 << (wanted.bit_length() - 1)
+
+
+def count_lanes(d: int) -> int:
+    """Return the numbers of a cell: 3 + d, or as many as are added at once."""
+    return next((lanes for lanes in (4, 8) if 3 + d <= lanes), 3 + d)
 
 
 def _fill(
@@ -132,18 +228,22 @@ def _fill(
     inverse: np.ndarray,
     n_cells: int,
 ) -> np.ndarray:
-    """Return the cells (S, R, cells, 1 + d) of predictions at some points."""
-    centre, factor, unit = standard.centre, standard.factor, standard.unit
-    n_bags, width = means.shape[1], len(centre) + 1
+    """Return the cells (S, R, cells, lanes) of predictions at some points."""
+    centre, factor, unit, depth = standard.centre, standard.factor, standard.unit, standard.depth
+    n_bags, width = means.shape[1], count_lanes(len(centre))
     shape = (len(steps), n_bags, n_cells, width)
+    slots, has_others = standard.slots, standard.held is not None
 
     # Of two dimensions while it travels, so that empty cells can be left out.
     def start() -> np.ndarray:
         return np.zeros((shape[0] * n_bags * n_cells, width), np.int64)
 
     def add(total: np.ndarray, block: Block) -> None:
+        X, own = block.X, slots[block.codes]
+        if has_others:
+            X, own = X[own >= 0], own[own >= 0]
         kernels.fill_sorted_cells(
-            block.X, block.codes, centre, factor, steps, levels, means, inverse, unit,
+            X, own, centre, factor, steps, levels, means, inverse, unit, depth,
             total.reshape(shape),
         )  # fmt: skip
 
@@ -158,11 +258,7 @@ def _fill(
 def thin_sample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
     """Return about so many sampled rows in standard units, with as many labels of even ranks."""
     sample, sizes = first.sample, first.sizes
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rows = (sample.rows - scaling.centre) / scaling.scale
-    rows = np.where(scaling.scale > 0, rows, 0.0)
-    if scaling.has_intercept:
-        rows = np.column_stack([rows, np.ones(len(rows))])
+    rows = to_standard_rows(sample.rows, scaling)
     values = first.cells.moved(scaling.label_centre, scaling.label_scale)
     offsets, chosen, labels, lengths = first.cells.offsets, [], [], []
     for r in range(len(sizes)):
@@ -178,11 +274,7 @@ def thin_sample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
         places = np.searchsorted(ranks, np.floor(share * sizes[r]), side="right")
         labels.append(values[offsets[r] + places])
         lengths.append(m)
-    X = np.asfortranarray(rows[np.concatenate(chosen)])
-    y, ends = np.concatenate(labels), np.concatenate([[0], np.cumsum(lengths)])
-    order = np.arange(len(y))
-    ones = unit_masses(len(y))
-    return Bags(Rows(X, ones, ends, order), Labels(y, y, ones, ends, order))
+    return _as_plain(rows[np.concatenate(chosen)], np.concatenate(labels), lengths)
 
 
 def pose_sorted(

@@ -32,7 +32,7 @@ from unshuffle.kernels.scanning import (
     order_by_bag,
     widen_extremes,
 )
-from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_cell, match_sorted_cells
+from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_place, match_sorted_cells
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -73,7 +73,7 @@ __all__ = [
     "fill_counts",
     "fill_sorted_cells",
     "fill_sums",
-    "find_cell",
+    "find_place",
     "gram",
     "hash_rows",
     "largest_step_gap",

@@ -1,7 +1,8 @@
 """Sorted losses of predictions in cells: ranks are counted in cells, and nothing is sorted.
 
-A cell keeps the number of its rows and the sums of their columns. The labels of its ranks are
-averaged, so that the value is that of a matching which sorts cells and shuffles inside them.
+A cell keeps the number of its rows, the sums of their columns, and mean and spread of their places
+in it. The labels of its ranks are averaged; of how rows and labels go together inside a cell all
+that is taken is that both ascend, so that their covariance is the product of their sds.
 """
 
 import numpy as np
@@ -13,79 +14,184 @@ from unshuffle.kernels.sorted_losses import SQUARED
 # Cells are evenly wide up to so many sds from the mean of the bag; beyond, they widen with the
 # square of the distance, so that twice as many hold any tail.
 MIDDLE = 4.0
+# Rows that are worked on at a time, so that what is known of them stays in the nearest memory.
+_TILE = 1024
 
 
 @njit(**OPTIONS)
-def find_cell(gap, n_cells):
-    """Return the cell of a prediction so many sds from the mean of its bag; cells ascend."""
+def find_place(gap, n_cells):
+    """Return the place, 0 to n_cells, of a prediction so many sds from the mean of its bag."""
     size = abs(gap)
-    if size > MIDDLE:
-        gap = np.copysign(MIDDLE * (2.0 - MIDDLE / size), gap)
-    cell = int((gap + 2.0 * MIDDLE) * (n_cells / (4.0 * MIDDLE)))
-    return min(max(cell, 0), n_cells - 1)
+    far = np.copysign(MIDDLE * (2.0 - MIDDLE / max(size, MIDDLE)), gap)
+    even = far if size > MIDDLE else gap
+    return (even + 2.0 * MIDDLE) * (n_cells / (4.0 * MIDDLE))
 
 
 @njit(**OPTIONS)
-def fill_sorted_cells(X, codes, centre, factor, weights, levels, means, inverse_sds, unit, totals):
+def _take_shares(X, start, m, centre, factor, unit, t, shares):
+    """Fill t = (x − centre) factor of some rows, by columns, and as multiples of 1/unit, by rows.
+
+    The first share of a row is one: itself.
+    """
+    d = centre.size
+    for j in range(d):
+        for i in range(m):
+            t[j, i] = (X[start + i, j] - centre[j]) * factor[j]
+    for i in range(m):
+        shares[i, 0] = 1
+        for j in range(d):
+            shares[i, 1 + j] = int(np.rint(t[j, i] * unit))
+
+
+@njit(**OPTIONS)
+def _find_cells(z, slots, means, inverse_sds, n_cells, depth, places, shares, d):
+    """Find the cells of predictions, and write places inside them beside the shares."""
+    for i in range(z.size):
+        r = slots[i]
+        z[i] = find_place((z[i] - means[r]) * inverse_sds[r], n_cells)
+    for i in range(z.size):
+        cell = min(max(int(z[i]), 0), n_cells - 1)
+        inside = int((z[i] - cell) * depth)
+        places[i] = slots[i] * n_cells + cell
+        shares[i, d + 1] = inside
+        shares[i, d + 2] = inside * inside
+
+
+@njit(**OPTIONS)
+def _add_shares(own, places, shares, m):
+    """Add every row to its cell; four and eight numbers at a time, where there are so many."""
+    width = own.shape[1]
+    if width == 8:
+        for i in range(m):
+            for j in range(8):
+                own[places[i], j] += shares[i, j]
+    elif width == 4:
+        for i in range(m):
+            for j in range(4):
+                own[places[i], j] += shares[i, j]
+    else:
+        for i in range(m):
+            for j in range(width):
+                own[places[i], j] += shares[i, j]
+
+
+@njit(**OPTIONS)
+def fill_sorted_cells(
+    X, slots, centre, factor, weights, levels, means, inverse_sds, unit, depth, totals
+):
     """Add rows to the cells of their predictions z = Σ w t + level, t = (x − centre) factor.
 
-    ``weights`` (S, d), ``levels`` (S,), ``means`` and ``inverse_sds`` (S, R) of the predictions of
-    bags; ``totals`` (S, R, cells, 1 + d): numbers of rows, and sums of t in multiples of 1/unit.
+    ``slots`` say which bag of the cells a row belongs to; ``weights`` (S, d), ``levels`` (S,),
+    ``means`` and ``inverse_sds`` (S, R) of the predictions of bags; ``totals`` (S, R, cells, lanes
+    ≥ 3 + d): numbers of rows, sums of t in multiples of 1/unit, and sums of places inside the cell
+    and of their squares, from 0 to 1 in multiples of 1/depth.
     """
     n_points, d = weights.shape
-    n_cells = totals.shape[2]
-    t, shares = np.empty(d), np.empty(d, np.int64)
-    for i in range(X.shape[0]):
-        r = codes[i]
-        for j in range(d):
-            t[j] = (X[i, j] - centre[j]) * factor[j]
-            shares[j] = int(np.rint(t[j] * unit))
+    n_bags, n_cells, width = totals.shape[1:]
+    flat = totals.reshape(n_points, n_bags * n_cells, width)
+    t, shares = np.empty((d, _TILE)), np.zeros((_TILE, width), np.int64)
+    z, places = np.empty(_TILE), np.empty(_TILE, np.int64)
+    for start in range(0, X.shape[0], _TILE):
+        m = min(_TILE, X.shape[0] - start)
+        _take_shares(X, start, m, centre, factor, unit, t, shares)
+        own = slots[start : start + m]
         for s in range(n_points):
-            z = levels[s]
+            z[:m] = levels[s]
             for j in range(d):
-                z += weights[s, j] * t[j]
-            cell = find_cell((z - means[s, r]) * inverse_sds[s, r], n_cells)
-            own = totals[s, r, cell]
-            own[0] += 1
-            for j in range(d):
-                own[1 + j] += shares[j]
+                for i in range(m):
+                    z[i] += weights[s, j] * t[j, i]
+            _find_cells(
+                z[:m], own, means[s], inverse_sds[s], n_cells, depth, places, shares, d
+            )
+            _add_shares(flat[s], places, shares, m)
 
 
 @njit(**OPTIONS)
-def match_sorted_cells(cells, weights, level, labels, label_masses, offsets, unit, code, slopes):
-    """Return Σ z y (squares) or Σ |z − y| over ranks, of a point's cells (R, cells, 1 + d).
+def _take_ranks(labels, label_masses, at, left, wanted):
+    """Take the labels of so many ranks: return their sum, their sd, and where the rest begins."""
+    total, square, count = 0.0, 0.0, wanted
+    first = labels[at] if left > 0.0 else labels[at + 1]
+    while wanted > 0.0:
+        if left == 0.0:
+            at += 1
+            left = label_masses[at]
+        part = min(wanted, left)
+        # From the first one, so that squares of large labels do not swallow their spread.
+        gap = labels[at] - first
+        total += part * gap
+        square += part * gap * gap
+        wanted -= part
+        left -= part
+    middle = total / count
+    return first * count + total, np.sqrt(max(square / count - middle * middle, 0.0)), at, left
 
-    Fills the slopes (1 + d): Σ y and Σ y t, or Σ sign and Σ sign t, the level's first.
+
+@njit(**OPTIONS)
+def _spread_inside(cell, count, d, depth, gap, width):
+    """Return the sd of predictions inside a cell, in sds of the bag."""
+    middle = cell[d + 1] / depth / count
+    variance = cell[d + 2] / depth / depth / count - middle * middle
+    stretch = max(abs(gap) / MIDDLE, 1.0)
+    return np.sqrt(max(variance, 0.0)) * width * stretch * stretch
+
+
+@njit(**OPTIONS)
+def _add_inside(means, z, inside, n_filled, slopes):
+    """Add the slope of what rows and labels inside cells have in common.
+
+    A row that lies higher in its cell has a higher label; how its columns change with its
+    prediction is told by the cells beside. Returns nothing; ``inside`` is n sd(z) sd(y).
     """
-    d = weights.size
+    for q in range(n_filled):
+        before, after = max(q - 1, 0), min(q + 1, n_filled - 1)
+        reach = z[after] - z[before]
+        if inside[q] == 0.0 or reach <= 0.0:
+            continue
+        for j in range(means.shape[1]):
+            slopes[1 + j] += inside[q] * (means[after, j] - means[before, j]) / reach
+
+
+@njit(**OPTIONS)
+def match_sorted_cells(
+    cells, weights, level, middles, inverse_sds, labels, label_masses, offsets, unit, depth, code,
+    slopes,
+):  # fmt: skip
+    """Return Σ z y (squares) or Σ |z − y| over ranks, of a point's cells (R, cells, lanes).
+
+    Labels of bag r begin at ``offsets[r]``. Fills the slopes (1 + d): Σ y and Σ y t, or Σ sign and
+    Σ sign t, the level's first.
+    """
+    d, n_cells = weights.size, cells.shape[1]
     slopes[:] = 0.0
     value = 0.0
+    means, z, inside = np.empty((n_cells, d)), np.empty(n_cells), np.empty(n_cells)
     for r in range(cells.shape[0]):
-        at = offsets[r]
+        at, n_filled = offsets[r], 0
         left = label_masses[at]
-        for k in range(cells.shape[1]):
+        width = 0.0 if inverse_sds[r] == 0.0 else 4.0 * MIDDLE / n_cells / inverse_sds[r]
+        for k in range(n_cells):
             count = float(cells[r, k, 0])
             if count == 0.0:
                 continue
-            wanted, total = count, 0.0
-            while wanted > 0.0:
-                if left == 0.0:
-                    at += 1
-                    left = label_masses[at]
-                part = min(wanted, left)
-                total += part * labels[at]
-                wanted -= part
-                left -= part
-            z = level * count
+            total, spread, at, left = _take_ranks(labels, label_masses, at, left, count)
+            z[n_filled] = level
             for j in range(d):
-                z += weights[j] * (cells[r, k, 1 + j] / unit)
+                means[n_filled, j] = cells[r, k, 1 + j] / unit / count
+                z[n_filled] += weights[j] * means[n_filled, j]
+            middle = z[n_filled]
             if code == SQUARED:
+                gap = (middle - middles[r]) * inverse_sds[r]
+                spread *= _spread_inside(cells[r, k], count, d, depth, gap, width)
+                inside[n_filled] = count * spread
                 pull = total / count
-                value += z * pull
+                value += middle * total + inside[n_filled]
             else:
-                pull = np.sign(z - total)
-                value += abs(z - total)
+                pull = np.sign(middle * count - total)
+                value += abs(middle * count - total)
             slopes[0] += pull * count
             for j in range(d):
-                slopes[1 + j] += pull * (cells[r, k, 1 + j] / unit)
+                slopes[1 + j] += pull * count * means[n_filled, j]
+            n_filled += 1
+        if code == SQUARED:
+            _add_inside(means, z, inside, n_filled, slopes)
     return value
