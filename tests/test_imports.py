@@ -52,12 +52,13 @@ INSIDE = {
     "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
     "losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
-    "solvers": "descent multistart closed_form means self_moments projection exact certified",
+    "solvers": "descent searching thinning multistart closed_form means self_moments projection "
+    "exact certified",
     "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
     "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler "
     "linked_sampler",
-    "files": "room table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
+    "files": "arrow room table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
     "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
     "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",

@@ -44,9 +44,10 @@ from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.registry import METHODS
 from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
-from unshuffle.solvers.multistart import Search, solve_thinned
+from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.projection import Projection
 from unshuffle.solvers.self_moments import SelfMoments
+from unshuffle.solvers.thinning import meet_by, solve_thinned
 
 __all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_bags"]
 
@@ -372,7 +373,7 @@ def _solve_moments(
     """Solve data in blocks from their moments, in standard units."""
     d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
     # Least squares begins where moments lead.
-    criterion = loss if isinstance(loss, Moments) else Moments()
+    criterion = loss if isinstance(loss, Moments) else meet_by(d, n_bags)
     degree = criterion.n_moments(d, n_bags) if not isinstance(settings, Means) else 2
     found = take_moments(first, scaling, degree, effort.report)
     bags = as_bags(found)

@@ -75,9 +75,7 @@ def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
     )  # fmt: skip
 
 
-def _hold_rows(
-    first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray
-) -> Bags:
+def _hold_rows(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray) -> Bags:
     """Return some bags in memory, rows in an order that no block decides."""
 
     def start() -> list[tuple[np.ndarray, np.ndarray]]:

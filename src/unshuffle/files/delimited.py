@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, quote
+from unshuffle.files.arrow import as_floats
 from unshuffle.files.decoding import decode_text
 from unshuffle.files.dialect import MISSING, Dialect, sniff_dialect
 from unshuffle.files.table import Column, Table, check_names, make_table
@@ -66,7 +67,7 @@ def read_fast(body: bytes, dialect: Dialect) -> list[Column] | None:
         if dialect.decimal == ".":
             # Most tables are numbers throughout, and quickly read as such.
             kinds = dict.fromkeys(range(len(dialect.names)), pa.float64())
-            return [np.array(c.to_numpy()) for c in read_arrow(body, dialect, kinds).values()]
+            return [as_floats(column) for column in read_arrow(body, dialect, kinds).values()]
     except (pa.ArrowException, ValueError):
         pass
     try:
@@ -135,7 +136,7 @@ def convert_arrow(column: Any, decimal: str) -> Column:
     if decimal == ",":
         numbers = compute.replace_substring(numbers, ",", ".")
     try:
-        return np.array(compute.cast(numbers, pa.float64()).to_numpy(), dtype=np.float64)
+        return as_floats(compute.cast(numbers, pa.float64()))
     except pa.ArrowInvalid:
         pass
     # Few different texts, each converted once and shared by all its cells.

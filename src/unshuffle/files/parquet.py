@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, import_extra, shorten
+from unshuffle.files.arrow import as_floats
 from unshuffle.files.table import Column, Table, make_table
 
 
@@ -30,7 +31,7 @@ def read_parquet(data: bytes, source: str, digest: str) -> Table:
 def _convert(column: Any, pa: Any) -> Column:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        return as_floats(column.cast(pa.float64(), safe=False))
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     # Everything else (text, true and false, dates) is text; few different ones are shared.

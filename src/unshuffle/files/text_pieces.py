@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, quote
+from unshuffle.files.arrow import as_floats
 from unshuffle.files.decoding import decode_text
 from unshuffle.files.delimited import (
     convert_arrow,
@@ -178,7 +179,7 @@ def _read_piece(
         if column.type == pa.string():
             values = convert_arrow(column, dialect.decimal)
         else:
-            values = np.array(column.to_numpy())
+            values = as_floats(column)
         if values.dtype == object:
             _refuse_text(values, name, numbers[0], file, row)
         columns[name] = values

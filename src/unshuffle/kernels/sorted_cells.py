@@ -100,9 +100,7 @@ def fill_sorted_cells(
             for j in range(d):
                 for i in range(m):
                     z[i] += weights[s, j] * t[j, i]
-            _find_cells(
-                z[:m], own, means[s], inverse_sds[s], n_cells, depth, places, shares, d
-            )
+            _find_cells(z[:m], own, means[s], inverse_sds[s], n_cells, depth, places, shares, d)
             _add_shares(flat[s], places, shares, m)
 
 

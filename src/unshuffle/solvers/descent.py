@@ -27,12 +27,16 @@ _OUT_OF_ITERATIONS = 3
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Where every start ended: weights (S, d), values (S,), whether it converged, evaluations."""
+    """Where every start ended: weights (S, d), values (S,), whether it converged, evaluations.
+
+    `inverses` (S, d, d) are what it has learned of the inverse Hessian.
+    """
 
     weights: np.ndarray
     values: np.ndarray
     is_converged: np.ndarray
     n_evaluations: int
+    inverses: np.ndarray
 
 
 def descend(
@@ -45,28 +49,31 @@ def descend(
 ) -> Ends:
     """Minimise smooth + Σ l1 |w| from every start by BFGS (orthant-wise where l1 > 0).
 
-    `inverse` is the first guess of the inverse Hessian; directions outside its range are never
-    taken, which keeps collinear columns at their minimum-norm weights. A start stops when an
-    iteration gains less than `tol`. An error or interrupt in one thread ends them all.
+    `inverse` (d, d), or (S, d, d), is the first guess of the inverse Hessian; directions outside
+    its range are never taken, which keeps collinear columns at their minimum-norm weights. A
+    start stops when an iteration gains less than `tol`. An error or interrupt in one thread ends
+    them all.
     """
+    guesses = np.broadcast_to(inverse, (len(starts), *inverse.shape[-2:]))
 
     def run(part: np.ndarray, stop: Event) -> Ends:
-        return _descend_part(evaluate, part, inverse, l1, tol, stop)
+        return _descend_part(evaluate, starts[part], guesses[part], l1, tol, stop)
 
     n_parts = max(1, min(effective_n_jobs(n_jobs), len(starts)))
-    parts = run_all(run, np.array_split(starts, n_parts), n_jobs)
+    parts = run_all(run, np.array_split(np.arange(len(starts)), n_parts), n_jobs)
     return Ends(
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.values for part in parts]),
         np.concatenate([part.is_converged for part in parts]),
         sum(part.n_evaluations for part in parts),
+        np.concatenate([part.inverses for part in parts]),
     )
 
 
 def _descend_part(
     evaluate: Evaluate,
     starts: np.ndarray,
-    inverse: np.ndarray,
+    guesses: np.ndarray,
     l1: np.ndarray,
     tol: float,
     stop: Event,
@@ -77,9 +84,9 @@ def _descend_part(
     """
     n_starts = len(starts)
     weights, values = starts.copy(), np.full(n_starts, np.inf)
-    counts = np.zeros((n_starts, 4), dtype=np.int64)
+    counts, inverses = np.zeros((n_starts, 4), dtype=np.int64), guesses.copy()
     alive = np.arange(n_starts)
-    state = _first_state(starts, inverse)
+    state = _first_state(starts, guesses)
     while len(alive) and not stop.is_set():
         trial_values, trial_gradients = evaluate(state.trials)
         running = kernels.advance_descent(
@@ -91,10 +98,11 @@ def _descend_part(
         is_done = state.counts[:, 0] != 0
         done = alive[is_done]
         weights[done], values[done] = state.weights[is_done], state.values[is_done]
-        counts[done] = state.counts[is_done]
+        counts[done], inverses[done] = state.counts[is_done], state.inverses[is_done]
         alive = alive[~is_done]
         state = _State(*(np.ascontiguousarray(part[~is_done]) for part in state))
-    return Ends(weights, values, counts[:, 0] != _OUT_OF_ITERATIONS, int(counts[:, 3].sum()))
+    is_converged = counts[:, 0] != _OUT_OF_ITERATIONS
+    return Ends(weights, values, is_converged, int(counts[:, 3].sum()), inverses)
 
 
 class _State(NamedTuple):
@@ -111,14 +119,14 @@ class _State(NamedTuple):
     counts: np.ndarray
 
 
-def _first_state(starts: np.ndarray, inverse: np.ndarray) -> _State:
+def _first_state(starts: np.ndarray, guesses: np.ndarray) -> _State:
     """Return the state of starts that have not been evaluated yet."""
     n_starts, d = starts.shape
     return _State(
         weights=starts.copy(),
         values=np.full(n_starts, np.inf),
         gradients=np.zeros((n_starts, d)),
-        inverses=np.repeat(inverse[None], n_starts, axis=0),
+        inverses=guesses.copy(),
         directions=np.zeros((n_starts, d)),
         slopes=np.zeros((n_starts, d)),
         trials=starts.copy(),

@@ -1,0 +1,135 @@
+"""Many rows: starts compete on a sample, and what is left of them races on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from unshuffle.core.losses import Moments
+from unshuffle.core.moments import count_monomials
+from unshuffle.core.problem import Problem
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort
+from unshuffle.solvers.descent import descend
+from unshuffle.solvers.searching import (
+    ASIDE,
+    Space,
+    draw_starts,
+    gather_ends,
+    make_space,
+    search,
+    step_aside,
+)
+
+# Above this many rows starts compete on a sample of 5 000, at most so many where nobody says
+# how many, and the best go on to a larger sample.
+THIN_ABOVE, THIN_TO, THIN_STARTS, N_CARRIED = 40_000, 5_000, 96, 24
+# There they are judged beside the best answers of moments and of bag means, which see every row.
+# A monomial costs 0.6 ns a row.
+N_MET, MOST_MONOMIALS = 4, 1000
+# On all rows the lowest race: so many descend until a step gains less than ten times the tolerance,
+# then a few to the tolerance, and the best to a hundredth of it. LS of few bags is a flat valley:
+# at the tolerance a descent ends up to five times too high.
+RACE = ((8, 10.0), (3, 1.0), (1, 0.01))
+# Fewer rows let more race: as many as cost no more than eight of a million.
+RACE_ROWS, MOST_RACING = 8_000_000, 24
+
+
+def solve_thinned(
+    problem: Problem,
+    thin: Callable[[int], Problem],
+    rng: np.random.Generator,
+    effort: Effort,
+    whole: Effort | None = None,
+) -> Solution:
+    """Search on samples of so many rows, and go on from the best on all of them.
+
+    `whole` is the effort on all rows, where it is another.
+    """
+    few = thin(THIN_TO)
+    rough = search(make_space(few, rng), effort, few.bags.n, most=THIN_STARTS, is_rough=True)
+    better = carry(make_space(thin(THIN_ABOVE), rng), rough, effort)
+    space = make_space(problem, rng)
+    others = _meet_moments(problem, rng, effort)
+    whole = whole or effort
+    effort.report("descending on all rows", 0.0)
+    found = race(space, better, others, whole, problem.bags.n)
+    effort.report("descending on all rows", 0.5)
+    settled = _settle(space, found, whole)
+    effort.report("descending on all rows", 1.0)
+    return settled
+
+
+def carry(space: Space, rough: Solution, effort: Effort) -> Solution:
+    """Let the best candidates of a sample descend on a larger one."""
+    top = rough.candidates[:N_CARRIED]
+    weights = np.stack([c.weights for c in top])
+    found = descend(space.evaluate, weights, space.inverse, space.l1, effort.tol, effort.n_jobs)
+    stats = dict(rough.stats)
+    stats["n_evaluations"] += found.n_evaluations
+    counts = [c.n_starts for c in top]
+    return gather_ends(rough, found.weights, found.values, counts, space.curvature, stats)
+
+
+def meet_by(d: int, n_bags: int) -> Moments:
+    """Return the moments whose answers are judged on all rows: as many as are cheap to take."""
+    wanted = Moments().n_moments(d, n_bags)
+    while wanted > 2 and count_monomials(d, wanted) > MOST_MONOMIALS:
+        wanted -= 1
+    return Moments(K=wanted)
+
+
+def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
+    """Return the answers (k, d) of the moments of all rows, and of the means of bags.
+
+    They see every row where a sample sees a few: among a million rows they lie in the basin of the
+    best answer where those of 5 000 often do not.
+    """
+    moments = problem.with_loss(meet_by(problem.bags.d, problem.bags.n_bags))
+    found = search(make_space(moments, rng), effort, THIN_TO, most=THIN_STARTS)
+    means = draw_starts(problem, 1, True, rng)
+    return np.concatenate([means, *(c.weights[None] for c in found.candidates[:N_MET])])
+
+
+def race(
+    space: Space, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
+) -> Solution:
+    """Judge candidates of a sample and other answers on all rows, and let the lowest descend.
+
+    Ever fewer go on, ever further, with what they have learned of the curvature.
+    """
+    weights = np.concatenate([*(c.weights[None] for c in rough.candidates), others])
+    values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
+    inverses = np.repeat(space.inverse[None], len(weights), axis=0)
+    n_evaluations = len(weights)
+    more = int(np.clip(RACE_ROWS // n_rows, RACE[0][0], MOST_RACING)) / RACE[0][0]
+    for n_racing, factor in RACE:
+        n_chosen = n_racing if n_racing == 1 else round(more * n_racing)
+        chosen = np.argsort(values, kind="stable")[:n_chosen]
+        tol = effort.tol * factor
+        found = descend(
+            space.evaluate, weights[chosen], inverses[chosen], space.l1, tol, effort.n_jobs
+        )
+        weights[chosen], values[chosen] = found.weights, found.values
+        inverses[chosen] = found.inverses
+        n_evaluations += found.n_evaluations
+    stats = dict(rough.stats)
+    stats["n_evaluations"] += n_evaluations
+    counts = [c.n_starts for c in rough.candidates] + [1] * len(others)
+    return gather_ends(rough, weights, values, counts, space.curvature, stats)
+
+
+def _settle(space: Space, found: Solution, effort: Effort) -> Solution:
+    """Leave the small dents of the best answer's basin."""
+    best, rest = found.candidates[0], found.candidates[1:]
+    weights, values, n_evaluations = best.weights[None], np.array([best.value]), 0
+    for size in ASIDE:
+        weights, values, n_more = step_aside(space, weights, values, size, effort)
+        n_evaluations += n_more
+    stats = dict(found.stats)
+    stats["n_evaluations"] += n_evaluations
+    weights = np.concatenate([weights, *(c.weights[None] for c in rest)])
+    values = np.append(values, [c.value for c in rest])
+    counts = [c.n_starts for c in found.candidates]
+    return gather_ends(found, weights, values, counts, space.curvature, stats)
