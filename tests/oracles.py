@@ -441,35 +441,53 @@ def best_partition(rows, sizes, ridge):
     return best
 
 
-def sorted_cell(gap, n_cells):
-    """The cell of a prediction: even up to 4 sds, then by 8 − 16/gap."""
+def sorted_place(gap, n_cells):
+    """The place of a prediction among cells: even up to 4 sds, then by 8 − 16/gap."""
     if abs(gap) > 4.0:
         gap = np.sign(gap) * (8.0 - 16.0 / abs(gap))
-    return int(np.clip(np.floor((gap + 8.0) / 16.0 * n_cells), 0, n_cells - 1))
+    return (gap + 8.0) / 16.0 * n_cells
 
 
 def sorted_cells(X, codes, centre, factor, weights, levels, means, inverse, n_cells):
-    """Numbers of rows and sums of columns in the cells of their predictions."""
-    totals = np.zeros((len(weights), means.shape[1], n_cells, 1 + X.shape[1]))
+    """Rows in the cells of their predictions: (columns, place inside the cell) of each."""
+    found = [
+        [[[] for _ in range(n_cells)] for _ in range(means.shape[1])] for _ in range(len(weights))
+    ]
     for s in range(len(weights)):
         for x, r in zip((X - centre) * factor, codes, strict=True):
             gap = (levels[s] + x @ weights[s] - means[s, r]) * inverse[s, r]
-            totals[s, r, sorted_cell(gap, n_cells)] += [1.0, *x]
-    return totals
+            place = sorted_place(gap, n_cells)
+            cell = int(np.clip(np.floor(place), 0, n_cells - 1))
+            found[s][r][cell].append((x, place - cell))
+    return found
 
 
-def match_sorted_cells(cells, weights, level, labels, is_squared):
-    """Cells against the labels of their ranks, as many as they have rows."""
+def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squared):
+    """Cells against the labels of their ranks, as many as they have rows.
+
+    Inside a cell rows and labels go together as well as their sds allow; how columns change with
+    the prediction there is told by the cells beside.
+    """
     value, slopes = 0.0, np.zeros(1 + len(weights))
-    for own, y in zip(cells, labels, strict=True):
-        at = 0
-        for count, *sums in own:
-            if not count:
+    for own, y, middle, scale in zip(cells, labels, middles, inverse, strict=True):
+        at, filled = 0, []
+        for cell in own:
+            if not cell:
                 continue
-            part = y[at : at + int(count)]
-            at += int(count)
-            z = level * count + np.dot(weights, sums)
-            pull = part.mean() if is_squared else np.sign(z - part.sum())
-            value += z * pull if is_squared else abs(z - part.sum())
-            slopes += pull * np.array([count, *sums])
+            part = y[at : at + len(cell)]
+            at += len(cell)
+            rows = np.array([x for x, _ in cell])
+            z = level + rows.mean(axis=0) @ weights
+            stretch = max(abs(z - middle) * scale / 4.0, 1.0) ** 2
+            sd = np.std([place for _, place in cell]) * 16.0 / len(own) * stretch / scale
+            inside = len(cell) * sd * part.std()
+            filled.append((rows.mean(axis=0), z, inside))
+            pull = part.mean() if is_squared else np.sign(z * len(cell) - part.sum())
+            value += z * part.sum() + inside if is_squared else abs(z * len(cell) - part.sum())
+            slopes += pull * np.array([len(cell), *rows.sum(axis=0)])
+        for q in range(len(filled) if is_squared else 0):
+            before, after = filled[max(q - 1, 0)], filled[min(q + 1, len(filled) - 1)]
+            if after[1] > before[1]:
+                change = (after[0] - before[0]) / (after[1] - before[1])
+                slopes[1:] += filled[q][2] * change
     return value, slopes

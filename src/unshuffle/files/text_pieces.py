@@ -193,7 +193,7 @@ def _read_as(body: bytes, dialect: Dialect, kinds: dict[int, Any]) -> dict[int, 
     """Return columns by their place, or None where pyarrow cannot read them so."""
     pa = importlib.import_module("pyarrow")
     try:
-        return read_arrow(body, dialect, kinds)
+        return read_arrow(body, dialect, kinds, has_quotes=b'"' in body)
     except (pa.ArrowException, ValueError):
         return None
 

@@ -88,14 +88,47 @@ def add_label_squares(y, base, factor, unit):
 
 
 @njit(**OPTIONS)
+def _find_hints(edges, offsets, hints):
+    """Fill, for as many even steps as a bag has cells, the cell in which each step begins."""
+    for r in range(offsets.size - 1):
+        first, stop = offsets[r], offsets[r + 1]
+        low, cell = edges[first], first
+        step = (edges[stop - 1] - low) / (stop - first)
+        for k in range(stop - first):
+            while cell + 1 < stop and edges[cell + 1] <= low + step * k:
+                cell += 1
+            hints[first + k] = cell
+
+
+@njit(**OPTIONS)
+def _narrow(y, edges, hints, first, stop):
+    """Return between which cells a label lies: by the steps beside its own, or all of the bag's."""
+    n_cells, reach = stop - first, edges[stop - 1] - edges[first]
+    place = (y - edges[first]) / reach * n_cells if reach > 0.0 else np.nan
+    if not 0.0 <= place <= n_cells:  # one cell, a label above the last edge, or no finite step
+        return first, stop
+    step = min(int(place), n_cells - 1)
+    # One step more on either side, since steps are rounded.
+    low = hints[first + max(step - 1, 0)]
+    return low, hints[first + step + 2] + 1 if step + 2 < n_cells else stop
+
+
+@njit(**OPTIONS)
 def add_to_cells(y, codes, edges, offsets, widths, unit, counts, sums, lows, highs):
     """Add labels to cells of their bag: number, sum of places, extremes.
 
     Cells of bag r begin at ``edges[offsets[r]:offsets[r + 1]]``, which ascend from its least label
     on; a place is the share of the cell's width that lies below, in multiples of 1/unit.
     """
+    # Hints halve the time of finding cells, unless making them costs more.
+    has_hints = 4 * edges.size <= y.size
+    hints = np.empty(edges.size if has_hints else 0, np.int64)
+    if has_hints:
+        _find_hints(edges, offsets, hints)
     for i in range(y.size):
         low, high = offsets[codes[i]], offsets[codes[i] + 1]
+        if has_hints:
+            low, high = _narrow(y[i], edges, hints, low, high)
         while high - low > 1:
             middle = (low + high) // 2
             if edges[middle] <= y[i]:

@@ -46,9 +46,15 @@ def _take_shares(X, start, m, centre, factor, unit, t, shares):
 @njit(**OPTIONS)
 def _find_cells(z, slots, means, inverse_sds, n_cells, depth, places, shares, d):
     """Find the cells of predictions, and write places inside them beside the shares."""
-    for i in range(z.size):
-        r = slots[i]
-        z[i] = find_place((z[i] - means[r]) * inverse_sds[r], n_cells)
+    if means.size == 1:
+        for i in range(z.size):
+            z[i] = find_place((z[i] - means[0]) * inverse_sds[0], n_cells)
+    else:
+        # In two loops, the second of which works on several rows at once.
+        for i in range(z.size):
+            z[i] = (z[i] - means[slots[i]]) * inverse_sds[slots[i]]
+        for i in range(z.size):
+            z[i] = find_place(z[i], n_cells)
     for i in range(z.size):
         cell = min(max(int(z[i]), 0), n_cells - 1)
         inside = int((z[i] - cell) * depth)
@@ -63,16 +69,19 @@ def _add_shares(own, places, shares, m):
     width = own.shape[1]
     if width == 8:
         for i in range(m):
+            k = places[i]
             for j in range(8):
-                own[places[i], j] += shares[i, j]
+                own[k, j] += shares[i, j]
     elif width == 4:
         for i in range(m):
+            k = places[i]
             for j in range(4):
-                own[places[i], j] += shares[i, j]
+                own[k, j] += shares[i, j]
     else:
         for i in range(m):
+            k = places[i]
             for j in range(width):
-                own[places[i], j] += shares[i, j]
+                own[k, j] += shares[i, j]
 
 
 @njit(**OPTIONS)
