@@ -58,9 +58,9 @@ INSIDE = {
     "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler "
     "linked_sampler",
-    "files": "arrow room table forgotten_bags writing dialect decoding frame delimited parquet fcs excel "
-    "design_matrix reading histograms joining two_tables parquet_source dask_pieces dask_source "
-    "dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
+    "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
+    "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
+    "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction cards summary matching "
@@ -70,7 +70,7 @@ INSIDE = {
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
     "cli": "wording app progress console completion options data datasets simulate fitting "
-    "streaming fit compare match predict plan audit demo",
+    "streaming ahead fit compare match predict plan audit demo",
 }
 PLACES = {
     (package, name): place

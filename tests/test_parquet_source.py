@@ -11,7 +11,8 @@ from unshuffle.cli.app import run
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
-from unshuffle.files.parquet_source import expand_paths, open_parquet
+from unshuffle.files.parquet_source import open_parquet
+from unshuffle.files.paths import expand_paths
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

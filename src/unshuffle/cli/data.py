@@ -200,7 +200,7 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
     Several are one table where --bag names a column they have, and a bag each otherwise.
     """
     from unshuffle.files import read_table, read_tables
-    from unshuffle.files.parquet_source import expand_paths
+    from unshuffle.files.paths import expand_paths
 
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     how = {name: options[name] for name in names}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
+from unshuffle.cli.ahead import import_ahead
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
@@ -112,6 +113,7 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.files.writing import check_writable
 
         check_writable(options["save"])
+    import_ahead()
     stream = load_stream(options)
     if stream is not None:
         return _fit_stream(stream, options)

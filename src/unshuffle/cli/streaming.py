@@ -86,16 +86,19 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
             return _stay(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
-    from unshuffle.files.parquet_source import are_parquet, expand_paths
-    from unshuffle.methods import find_block_settings
+    from unshuffle.files.paths import are_parquet, expand_paths
 
     paths = ["-"] if "-" in options["data"] else expand_paths(options["data"])
     if are_parquet(paths):
         return _open_parquet(paths, options)
     if options["dask"]:
         _stay(options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet")
+    if not _are_large(paths):
+        return None
+    from unshuffle.methods import find_block_settings
+
     has_blocks = find_block_settings(make_options(options), sys.maxsize) is not None
-    return _lay_down(paths, options) if has_blocks and _are_large(paths) else None
+    return _lay_down(paths, options) if has_blocks else None
 
 
 def _are_large(paths: list[str]) -> bool:

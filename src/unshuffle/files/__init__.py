@@ -5,15 +5,40 @@
 module per format; all of them build the same `Table`, so nothing downstream knows formats.
 """
 
-from unshuffle.files.design_matrix import Apart, Coding, Design, make_design
-from unshuffle.files.frame import table_from_frame
-from unshuffle.files.histograms import is_histogram
-from unshuffle.files.joining import join_design, write_out
-from unshuffle.files.new_rows import code_new_rows
-from unshuffle.files.reading import read_table, read_tables
-from unshuffle.files.samples import Samples, choose_samples
-from unshuffle.files.table import Table
-from unshuffle.files.two_tables import describe_label, make_design_from_two
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unshuffle.files.design_matrix import Apart, Coding, Design, make_design
+    from unshuffle.files.frame import table_from_frame
+    from unshuffle.files.histograms import is_histogram
+    from unshuffle.files.joining import join_design, write_out
+    from unshuffle.files.new_rows import code_new_rows
+    from unshuffle.files.reading import read_table, read_tables
+    from unshuffle.files.samples import Samples, choose_samples
+    from unshuffle.files.table import Table
+    from unshuffle.files.two_tables import describe_label, make_design_from_two
+
+# Public name → the module that holds it; loaded on first use, so that a file can be read while
+# another thread imports what fits need.
+_NAMES = {
+    "Apart": "design_matrix",
+    "Coding": "design_matrix",
+    "Design": "design_matrix",
+    "Samples": "samples",
+    "Table": "table",
+    "choose_samples": "samples",
+    "code_new_rows": "new_rows",
+    "describe_label": "two_tables",
+    "is_histogram": "histograms",
+    "join_design": "joining",
+    "make_design": "design_matrix",
+    "make_design_from_two": "two_tables",
+    "read_table": "reading",
+    "read_tables": "reading",
+    "table_from_frame": "frame",
+    "write_out": "joining",
+}
 
 __all__ = [
     "Apart",
@@ -33,3 +58,9 @@ __all__ = [
     "table_from_frame",
     "write_out",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)

@@ -24,8 +24,9 @@ from unshuffle.files.table import Column, Table, check_names, make_table
 
 # Rows held as Python strings at a time: some 10 MB for six columns.
 _CHUNK = 32_768
-# Bytes that pyarrow parses at a time: four times as many take a third longer, for new memory.
-_BLOCK = 1 << 22
+# Bytes that pyarrow parses at a time, or so many lines where these are long: sixteen times as many
+# take twice as long, for new memory.
+_BLOCK, _LINES = 1 << 20, 16
 # A byte that is no blank.
 _SOMETHING = re.compile(rb"\S")
 
@@ -104,10 +105,12 @@ def read_arrow(
     pa = importlib.import_module("pyarrow")
     arrow_csv = importlib.import_module("pyarrow.csv")
     keys = [str(i) for i in range(len(dialect.names))]
+    line = bytes(body[:_BLOCK]).find(b"\n")
+    size = max(_BLOCK, _LINES * (line if line >= 0 else len(body)))
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(body),
-            read_options=arrow_csv.ReadOptions(column_names=keys, block_size=_BLOCK),
+            read_options=arrow_csv.ReadOptions(column_names=keys, block_size=min(size, 1 << 30)),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=dialect.delimiter, newlines_in_values=has_quotes
             ),

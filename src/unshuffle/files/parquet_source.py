@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from glob import glob
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -21,8 +20,6 @@ Total = TypeVar("Total")
 
 # Bytes of rows that are kept in memory once they are decoded: ten million rows of five columns.
 KEPT_BYTES = 600 * 10**6
-
-_ENDINGS = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
@@ -197,32 +194,6 @@ def encode_bags(
         )
     places = encoded.indices.to_numpy(zero_copy_only=False)
     return encoded.dictionary.to_pylist(), np.asarray(places, np.int64)
-
-
-def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Return the files that names, patterns and folders of Parquet files stand for, in order."""
-    found: list[str] = []
-    for path in paths:
-        if Path(path).is_dir():
-            inside = sorted(
-                str(each) for each in Path(path).rglob("*") if each.suffix.lower() in _ENDINGS
-            )
-            if not inside:
-                raise InputError(f"{path}: the folder holds no Parquet file; name the files")
-            found += inside
-        elif any(sign in path for sign in "*?[") and not Path(path).exists():
-            matched = sorted(glob(path, recursive=True))
-            if not matched:
-                raise InputError(f"{path}: no file has such a name; check pattern and folder")
-            found += matched
-        else:
-            found.append(path)
-    return found
-
-
-def are_parquet(paths: Sequence[str]) -> bool:
-    """Whether all files are Parquet by their names."""
-    return all(Path(path).suffix.lower() in _ENDINGS for path in paths)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ from math import log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 from unshuffle.core.bags import Bags, make_bags
 from unshuffle.core.losses import Squared
@@ -214,6 +213,8 @@ def estimate_law(values: np.ndarray) -> np.ndarray:
     left = np.floor(at).astype(int)
     masses = np.bincount(left, 1.0 - (at - left), _N_CELLS)
     masses += np.bincount(left + 1, at - left, _N_CELLS)[:_N_CELLS]
+    from scipy.ndimage import gaussian_filter1d  # slow to import, and seldom needed
+
     density = gaussian_filter1d(masses, width / step, mode="constant", truncate=_MARGIN)
     density /= len(values) * step
     return np.log(np.maximum(np.interp(at, np.arange(_N_CELLS), density), _LEAST_DENSITY / spread))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -31,9 +31,10 @@ N_MET, MOST_MONOMIALS = 4, 1000
 # On all rows the lowest race: so many descend until a step gains less than ten times the tolerance,
 # then a few to the tolerance, and the best to a hundredth of it. LS of few bags is a flat valley:
 # at the tolerance a descent ends up to five times too high.
-RACE = ((8, 10.0), (3, 1.0), (1, 0.01))
-# Fewer rows let more race: as many as cost no more than eight of a million.
-RACE_ROWS, MOST_RACING = 8_000_000, 24
+RACE = ((6, 10.0), (2, 1.0), (1, 0.01))
+# Fewer rows let up to four times as many race, for no more than six of a million cost; more rows
+# are smoother, so that one round of steps aside is enough.
+MOST_RACING, RACE_ROWS, SMOOTH_ROWS = 24, 6_000_000, 500_000
 
 
 def solve_thinned(
@@ -56,7 +57,7 @@ def solve_thinned(
     effort.report("descending on all rows", 0.0)
     found = race(space, better, others, whole, problem.bags.n)
     effort.report("descending on all rows", 0.5)
-    settled = _settle(space, found, whole)
+    settled = _settle(space, found, whole, ASIDE if problem.bags.n < SMOOTH_ROWS else ASIDE[-1:])
     effort.report("descending on all rows", 1.0)
     return settled
 
@@ -99,13 +100,14 @@ def race(
 
     Ever fewer go on, ever further, with what they have learned of the curvature.
     """
-    weights = np.concatenate([*(c.weights[None] for c in rough.candidates), others])
+    n_most = int(np.clip(RACE_ROWS // n_rows, RACE[0][0], MOST_RACING))
+    top = rough.candidates[: 2 * n_most]
+    weights = np.concatenate([*(c.weights[None] for c in top), others])
     values = space.evaluate(weights)[0] + (space.l1 * np.abs(weights)).sum(axis=1)
     inverses = np.repeat(space.inverse[None], len(weights), axis=0)
     n_evaluations = len(weights)
-    more = int(np.clip(RACE_ROWS // n_rows, RACE[0][0], MOST_RACING)) / RACE[0][0]
     for n_racing, factor in RACE:
-        n_chosen = n_racing if n_racing == 1 else round(more * n_racing)
+        n_chosen = n_racing if n_racing == 1 else n_racing * n_most // RACE[0][0]
         chosen = np.argsort(values, kind="stable")[:n_chosen]
         tol = effort.tol * factor
         found = descend(
@@ -116,15 +118,15 @@ def race(
         n_evaluations += found.n_evaluations
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
-    counts = [c.n_starts for c in rough.candidates] + [1] * len(others)
+    counts = [c.n_starts for c in top] + [1] * len(others)
     return gather_ends(rough, weights, values, counts, space.curvature, stats)
 
 
-def _settle(space: Space, found: Solution, effort: Effort) -> Solution:
-    """Leave the small dents of the best answer's basin."""
+def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
+    """Leave the small dents of the best answer's basin, by steps aside of some sizes."""
     best, rest = found.candidates[0], found.candidates[1:]
     weights, values, n_evaluations = best.weights[None], np.array([best.value]), 0
-    for size in ASIDE:
+    for size in sizes:
         weights, values, n_more = step_aside(space, weights, values, size, effort)
         n_evaluations += n_more
     stats = dict(found.stats)
