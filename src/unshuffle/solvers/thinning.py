@@ -30,13 +30,15 @@ THIN_ABOVE, THIN_TO, THIN_STARTS, N_CARRIED = 40_000, 5_000, 96, 24
 # 12 fits 6 ended in wrong ones, where all had to be low from the beginning). A monomial costs 0.1
 # to 1 ns a row.
 N_MET, MOST_MONOMIALS = 4, 1000
-# On all rows the lowest race: so many of a sample descend until a step gains less than ten times
-# the tolerance, then of all the best two to the tolerance, and the best to a hundredth of it. LS of
-# few bags is a flat valley: at the tolerance a descent ends up to five times too high.
-N_RACING, N_SECOND, TOLERANCES = 3, 2, (10.0, 1.0, 0.01)
-# Fewer rows let more race, for no more than three of a million cost; more rows are smoother, so
-# that one round of steps aside is enough.
-MOST_RACING, RACE_ROWS, SMOOTH_ROWS = 24, 3_000_000, 500_000
+# On all rows the lowest race: first all of those and the best of a sample, until a step gains less
+# than ten times the tolerance, then ever fewer to ever less of it. LS of few bags is a flat valley:
+# at the tolerance a descent ends up to five times too high, and where two of twelve went on after
+# the first stage instead of four, one of eight ended in another basin.
+STAGES = ((4, 1.0), (2, 0.1), (1, 0.01))
+FIRST = 10.0
+# One of a sample races among a million rows or more, and more among fewer, for the same cost, with
+# more in every stage; and more rows are smoother, so that one round of steps aside is enough.
+RACE_ROWS, MOST_RACING, PER_SHARE, SMOOTH_ROWS = 1_500_000, 24, 6, 500_000
 
 
 def solve_thinned(
@@ -102,7 +104,8 @@ def race(
 
     Ever fewer go on, ever further, with what they have learned of the curvature.
     """
-    n_racing = int(np.clip(RACE_ROWS // n_rows, N_RACING, MOST_RACING))
+    n_racing = int(np.clip(RACE_ROWS // n_rows, 1, MOST_RACING))
+    share = max(1, n_racing // PER_SHARE)
     top = rough.candidates[: 2 * n_racing]
     weights = np.concatenate([*(c.weights[None] for c in top), others])
     values = np.full(len(weights), -np.inf)  # which the others keep, so that all of them go on
@@ -111,9 +114,10 @@ def race(
     values[drawn] = space.evaluate(weights[drawn])[0] + kinks
     inverses = np.repeat(space.inverse[None], len(weights), axis=0)
     n_evaluations = len(top)
-    n_left = (n_racing + len(others), N_SECOND * (n_racing // N_RACING), 1)
-    for n_chosen, factor in zip(n_left, TOLERANCES, strict=True):
-        chosen = np.argsort(values, kind="stable")[:n_chosen]
+    stages = [(n_racing + len(others), FIRST)]
+    stages += [(share * n_left if n_left > 1 else 1, factor) for n_left, factor in STAGES]
+    for n_left, factor in stages:
+        chosen = np.argsort(values, kind="stable")[:n_left]
         found = descend(
             space.evaluate, weights[chosen], inverses[chosen], space.l1, effort.tol * factor,
             effort.n_jobs,
