@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +38,7 @@ N_MET, MOST_MONOMIALS = 4, 1000
 STAGES = ((4, 1.0), (2, 0.1), (1, 0.01))
 FIRST = 10.0
 # One of a sample races among a million rows or more, and more among fewer, for the same cost, with
-# more in every stage; and more rows are smoother, so that one round of steps aside is enough.
+# more in every stage. From so many rows on the value is smooth.
 RACE_ROWS, MOST_RACING, PER_SHARE, SMOOTH_ROWS = 1_500_000, 24, 6, 500_000
 
 
@@ -59,9 +60,12 @@ def solve_thinned(
     others = _meet_moments(problem, rng, effort)
     whole = whole or effort
     effort.report("descending on all rows", 0.0)
-    found = race(space, better, others, whole, problem.bags.n)
+    found, learned = race(space, better, others, whole, problem.bags.n)
     effort.report("descending on all rows", 0.5)
-    settled = _settle(space, found, whole, ASIDE if problem.bags.n < SMOOTH_ROWS else ASIDE[-1:])
+    # Where the value is smooth, valleys are long: steps follow the curvature that was found.
+    is_smooth = problem.bags.n >= SMOOTH_ROWS
+    sizes = ASIDE[:1] if is_smooth and problem.bags.n_bags == 1 else ASIDE
+    settled = _settle(replace(space, inverse=learned) if is_smooth else space, found, whole, sizes)
     effort.report("descending on all rows", 1.0)
     return settled
 
@@ -99,10 +103,11 @@ def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) ->
 
 def race(
     space: Space, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
-) -> Solution:
+) -> tuple[Solution, np.ndarray]:
     """Let candidates of a sample that are low on all rows descend there, beside other answers.
 
-    Ever fewer go on, ever further, with what they have learned of the curvature.
+    Ever fewer go on, ever further, with what they have learned of the curvature: the inverse
+    Hessian of the best comes with the solution.
     """
     n_racing = int(np.clip(RACE_ROWS // n_rows, 1, MOST_RACING))
     share = max(1, n_racing // PER_SHARE)
@@ -128,7 +133,8 @@ def race(
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
     counts = [c.n_starts for c in top] + [1] * len(others)
-    return gather_ends(rough, weights, values, counts, space.curvature, stats)
+    solution = gather_ends(rough, weights, values, counts, space.curvature, stats)
+    return solution, inverses[int(np.argmin(values))]
 
 
 def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
