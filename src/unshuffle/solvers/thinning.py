@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -38,7 +37,7 @@ N_MET, MOST_MONOMIALS = 4, 1000
 STAGES = ((4, 1.0), (2, 0.1), (1, 0.01))
 FIRST = 10.0
 # One of a sample races among a million rows or more, and more among fewer, for the same cost, with
-# more in every stage. From so many rows on the value is smooth.
+# more in every stage; and more rows are smoother, so that one round of steps aside is enough.
 RACE_ROWS, MOST_RACING, PER_SHARE, SMOOTH_ROWS = 1_500_000, 24, 6, 500_000
 
 
@@ -60,12 +59,9 @@ def solve_thinned(
     others = _meet_moments(problem, rng, effort)
     whole = whole or effort
     effort.report("descending on all rows", 0.0)
-    found, learned = race(space, better, others, whole, problem.bags.n)
+    found = race(space, better, others, whole, problem.bags.n)
     effort.report("descending on all rows", 0.5)
-    # Where the value is smooth, valleys are long: steps follow the curvature that was found.
-    is_smooth = problem.bags.n >= SMOOTH_ROWS
-    sizes = ASIDE[:1] if is_smooth and problem.bags.n_bags == 1 else ASIDE
-    settled = _settle(replace(space, inverse=learned) if is_smooth else space, found, whole, sizes)
+    settled = _settle(space, found, whole, ASIDE if problem.bags.n < SMOOTH_ROWS else ASIDE[-1:])
     effort.report("descending on all rows", 1.0)
     return settled
 
@@ -103,11 +99,10 @@ def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) ->
 
 def race(
     space: Space, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
-) -> tuple[Solution, np.ndarray]:
+) -> Solution:
     """Let candidates of a sample that are low on all rows descend there, beside other answers.
 
-    Ever fewer go on, ever further, with what they have learned of the curvature: the inverse
-    Hessian of the best comes with the solution.
+    Ever fewer go on, ever further, with what they have learned of the curvature.
     """
     n_racing = int(np.clip(RACE_ROWS // n_rows, 1, MOST_RACING))
     share = max(1, n_racing // PER_SHARE)
@@ -133,8 +128,7 @@ def race(
     stats = dict(rough.stats)
     stats["n_evaluations"] += n_evaluations
     counts = [c.n_starts for c in top] + [1] * len(others)
-    solution = gather_ends(rough, weights, values, counts, space.curvature, stats)
-    return solution, inverses[int(np.argmin(values))]
+    return gather_ends(rough, weights, values, counts, space.curvature, stats)
 
 
 def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
