@@ -190,3 +190,18 @@ def test_filling_and_matching_are_what_they_are_row_by_row(code, d):
         # Places inside cells are cut off at 2⁻²⁴.
         assert value == pytest.approx(expected, rel=1e-6)
         np.testing.assert_allclose(slopes, others, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["ls", "emd"])
+def test_a_fit_is_the_same_to_the_last_bit_for_any_order_blocks_and_threads(method):
+    sizes, rng = [9_000, 7_000, *[500] * 4], np.random.default_rng(5)
+    data = make_data(bags=sizes, n=sum(sizes))
+    options = FitOptions(method=method, n_starts=8)
+    settings = find_block_settings(options, BLOCKS_ABOVE + 1)
+    one = fit_source(source_of(data.X, data.y, data.groups), options, settings, make_rng(0))
+    order, y = rng.permutation(len(data.y)), shuffle_labels(data.y, data.groups, rng)
+    moved = source_of(data.X[order], y[order], 9 - data.groups[order], n_jobs=2, block_rows=1 << 11)
+    other = fit_source(
+        moved, FitOptions(method=method, n_starts=8, n_jobs=2), settings, make_rng(0)
+    )
+    assert np.array_equal(one.weights, other.weights) and one.value == other.value

@@ -313,7 +313,7 @@ def test_the_command_names_file_and_row_of_a_missing_value(cluster, tmp_path, ca
 
 
 WRONG = {
-    "a method in memory": (["--method", "ls"], ["--dask", "--method auto"]),
+    "a method in memory": (["--method", "p1"], ["--dask", "--method auto"]),
     "logarithms": (["--log10"], ["--dask", "--log10", "leave out"]),
 }
 

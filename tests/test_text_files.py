@@ -224,3 +224,13 @@ def test_standard_input_and_gzip_are_read_alike(write, monkeypatch):
     piped, packed = read_table("-"), read_table(write(gzip.compress(content), "data.csv.gz"))
     assert piped.source == "standard input" and piped.names == packed.names
     assert piped.columns["a"].tolist() == packed.columns["a"].tolist()
+
+
+def test_columns_of_pyarrow_become_arrays_with_missing_cells_as_nan():
+    pa = pytest.importorskip("pyarrow")
+    from unshuffle.files.arrow import as_floats
+
+    cells = [1.0, None, 3.0, 4.0, None, 6.0, 7.0, 8.0, None, 10.0]
+    pieces = [pa.array(cells, pa.float64()).slice(3, 6), pa.array([], pa.float64())]
+    column = pa.chunked_array([*pieces, pa.array([0.5])])
+    assert np.array_equal(as_floats(column), [4, np.nan, 6, 7, 8, np.nan, 0.5], equal_nan=True)
