@@ -101,13 +101,17 @@ def test_tables_in_a_pipe_are_as_wide_as_columns_says(width, folder, capsys, mon
     assert max(map(len, table)) <= max(width, 60)  # what numbers and folded names need
     assert "…" not in "".join(table)  # names are folded and numbers whole
     assert (len(table) > 2 + 9) is (width < 90)
+    assert max(map(len, lines[: start - 1])) <= width  # sentences are wrapped as well
     monkeypatch.setenv("COLUMNS", "no number")
     assert run([*FIT, "--method", "means", "-q"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(".") and len(first) > 100  # one line, where nobody says how wide
 
 
-def test_competing_answers_are_whole_at_any_width(folder, capsys, monkeypatch):
+@pytest.mark.parametrize("width", [30, 72, 200])
+def test_competing_answers_are_whole_at_any_width(width, folder, capsys, monkeypatch):
     write_data(d=9, n=200, bags=2)
-    monkeypatch.setenv("COLUMNS", "72")
+    monkeypatch.setenv("COLUMNS", str(width))
     assert run([*FIT, "--method", "ls", "-q", "--json"]) == 0
     import json
 
@@ -115,7 +119,12 @@ def test_competing_answers_are_whole_at_any_width(folder, capsys, monkeypatch):
     assert len(told) > 1
     assert run([*FIT, "--method", "ls", "-q"]) == 0
     block = capsys.readouterr().out.split("Competing answers, best first:")[1].splitlines()
-    rows = {line.split()[0]: line.split()[1:] for line in block if line.strip() and "─" not in line}
+    assert max(map(len, block)) <= width
+    rows: dict[str, list[str]] = {}
+    for line in block:  # answers that do not fit beside each other stand below each other
+        if line.strip() and "─" not in line and not line.startswith(" "):
+            name, *cells = line.split()
+            rows.setdefault(name, []).extend(cells)
     assert [name for name in rows if name.startswith("x")] == [f"x{j}" for j in range(1, 10)]
     for j in range(9):
         assert rows[f"x{j + 1}"] == [f"{c['weights'][j]:.4g}" for c in told[: len(rows["value"])]]
