@@ -69,8 +69,22 @@ def test_excluding_from_two_files_leaves_bags_and_labels_alone(folder, capsys):
     assert "1 feature: x2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["audit", "plan"])
+def test_columns_are_excluded_before_an_experiment_and_a_release_too(name, folder, capsys):
+    write_data(d=3)
+    call = [name, "data.csv", "--label", "y", "--method", "ls", *["--noise=0.1"] * (name == "plan")]
+    # The label is shuffled already, at which the audit stops once it has said what it read.
+    assert run([*call, "--bag", "bag", "--exclude", "x2"]) == (2 if name == "audit" else 0)
+    assert "2 features: x1, x3" in capsys.readouterr().err
+    code = run([*call, "--exclude", "x9", "-q"])
+    assert_one_line(code, capsys.readouterr(), ["data.csv", "exclude", "'x9'", "known"])
+
+
 def test_a_name_with_a_comma_stands_in_quotation_marks(folder, capsys):
     write_data(names=["a,b", "c"])
+    for option in ("--features", "--exclude"):
+        code = run([*FIT, option, "a,b", "--method", "means", "-q"])
+        assert_one_line(code, capsys.readouterr(), ["'a'", "'a,b'", "comma", "'\"a,b\"'"])
     assert run([*FIT, "--features", '"a,b",c', "--method", "means", "-q"]) == 0
     assert "a,b" in capsys.readouterr().out
     assert run([*FIT, "--exclude", '"a,b"', "--method", "means", "-q"]) == 0

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import count
+from unshuffle.cli.data import choose_columns, count
 from unshuffle.cli.options import (
+    exclude_option,
     json_option,
     method_option,
     provenance,
@@ -71,6 +72,7 @@ def split_numbers(
     metavar="A,B",
     help="Columns of features; all that have no other role without it.",
 )
+@exclude_option
 @click.option("--label", metavar="COL", help="Column of labels that exist; its sd is --label-sd.")
 @click.option("--together", metavar="COL", help="Samples of one entry here stay in one run.")
 @click.option(
@@ -146,7 +148,7 @@ def plan(**options: Any) -> None:
     table = read_table(options["data"], **{name: options[name] for name in names})
     samples = choose_samples(
         table,
-        features=options["features"] or None,
+        features=choose_columns(options, table, (options["bag"], options["together"], options["label"])),
         bag=options["bag"],
         together=options["together"],
         label=options["label"],
