@@ -26,7 +26,7 @@ from unshuffle.files.writing import check_writable, write_whole
 from unshuffle.registry import METHODS
 from unshuffle.wording import show_number
 
-__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "write_report"]
+__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "today", "write_report"]
 
 _PURPOSE = "writing a report"
 _LONGEST_NAME = 120
@@ -80,7 +80,7 @@ def write_report(
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
-    data["label"], data["written"] = label, (written or _today()).isoformat()
+    data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
     views = _view(found, X, y, groups, bags)
@@ -90,7 +90,7 @@ def write_report(
     return Path(path)
 
 
-def _today() -> date:
+def today() -> date:
     """Return the date of today, or that of SOURCE_DATE_EPOCH, which makes files repeatable."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)

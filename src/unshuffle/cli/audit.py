@@ -87,7 +87,10 @@ def audit(**options: Any) -> None:
     if options["report"]:
         from unshuffle.auditing.page import write_audit
 
-        write_audit(found, options["report"], source=table.source, notes=notes, provenance=origin)
+        write_audit(
+            found, options["report"], label=options["label"], source=table.source, notes=notes,
+            provenance=origin,
+        )  # fmt: skip
         console.print_messages([f"report written to {options['report']}"], options["quiet"])
     if options["as_object"]:
         console.print_json({**found.to_dict(), "label": options["label"], "provenance": origin})
