@@ -133,7 +133,8 @@ def test_pictures_of_the_gallery_that_pages_show_are_drawn_by_it():
 
 @needs_results
 def test_the_figures_that_pages_quote_exist():
-    quotes = {"limits", "schema", *site_figures.quote_corpus()}
+    schemas = {f"{name}_schema" for name in ("fit", "predict", "plan", "audit")}
+    quotes = {"limits", *schemas, *site_figures.quote_all()}
     for page in DOCS.rglob("*.md"):
         used = set(re.findall(r"\{\{ (\w+) \}\}", page.read_text(encoding="utf-8")))
         assert used <= quotes, page.name

@@ -148,7 +148,9 @@ def plan(**options: Any) -> None:
     table = read_table(options["data"], **{name: options[name] for name in names})
     samples = choose_samples(
         table,
-        features=choose_columns(options, table, (options["bag"], options["together"], options["label"])),
+        features=choose_columns(
+            options, table, (options["bag"], options["together"], options["label"])
+        ),
         bag=options["bag"],
         together=options["together"],
         label=options["label"],
