@@ -116,8 +116,8 @@ def main() -> None:
         f"in {sum(row['is_lower'] for row in rows)} of {len(rows)} trials, proof complete in "
         f"{sum(row['is_complete'] for row in rows)}, largest gap "
         f"{max(row['gap'] for row in rows):.1e}.",
-        f"Seconds of processor time: mean {seconds.mean():.3f}, largest {seconds.max():.3f}; over 1 s in "
-        f"{int((seconds > 1).sum())} trials.",
+        f"Seconds of processor time: mean {seconds.mean():.3f}, largest {seconds.max():.3f}; over "
+        f"1 s in {int((seconds > 1).sum())} trials.",
         "",
         *time_sizes(asked.noise),
         "",

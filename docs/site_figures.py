@@ -68,8 +68,8 @@ def quote_speed() -> dict[str, str]:
     """Return times beside the peer: {speed_ls_ms: "21", speed_ls_ratio: "33", …}."""
     text = (RESULTS / "speed.txt").read_text(encoding="utf-8")
     quotes = {"speed_commit": re.findall(r"Commit (\w+)", text)[0]}
-    row = r"│ +(LS|SM|P1|P2|EMD|KS)(?:, K = 5)?, (?:50 starts|per start) │ +([\d.]+) ms │[^│]*│ +([\d.]+) ×"
-    for name, ours, ratio in re.findall(row, text):
+    case = r"│ +(LS|SM|P1|P2|EMD|KS)(?:, K = 5)?, (?:50 starts|per start) │"
+    for name, ours, ratio in re.findall(case + r" +([\d.]+) ms │[^│]*│ +([\d.]+) ×", text):
         quotes.setdefault(f"speed_{name.lower()}_ms", f"{float(ours):.0f}")
         quotes.setdefault(f"speed_{name.lower()}_ratio", ratio)
     return quotes
@@ -81,8 +81,8 @@ def quote_design() -> dict[str, str]:
     {design_none_none: "0.59", design_none_none_spread: "0.08", design_none_none_8: "0.53", …}
     """
     line = re.compile(
-        r"plan bags \(offsets (\w+)\) to random bags \(offsets (\w+)\): geometric mean (\S+) ± (\S+) "
-        r".*R = 2 (\S+), R = 4 (\S+), R = 8 (\S+)\)"
+        r"plan bags \(offsets (\w+)\) to random bags \(offsets (\w+)\): "
+        r"geometric mean (\S+) ± (\S+) .*R = 2 (\S+), R = 4 (\S+), R = 8 (\S+)\)"
     )
     quotes = {}
     for plan, random, *numbers in line.findall((RESULTS / "design.md").read_text("utf-8")):
@@ -108,10 +108,18 @@ def quote_violations() -> dict[str, str]:
     return {"violations_worst": low if low == high else f"{low} to {high}"}
 
 
+def quote_linkage() -> dict[str, str]:
+    """Return the least and the largest coverage of fits of links of which a share is wrong."""
+    shares = [float(row["coverage"].rstrip("%")) for row in read_table("linkage.md")]
+    return {"linkage_low": f"{min(shares):.0f}", "linkage_high": f"{max(shares):.0f}"}
+
+
 def quote_all() -> dict[str, str]:
     """Return everything that pages quote from the files of the benchmarks."""
-    quotes = (quote_corpus, quote_speed, quote_design, quote_certified, quote_violations)
-    return {name: text for quote in quotes for name, text in quote().items()}
+    kinds = (
+        quote_corpus, quote_speed, quote_design, quote_certified, quote_violations, quote_linkage
+    )  # fmt: skip
+    return {name: text for quote in kinds for name, text in quote().items()}
 
 
 def describe_schema(name: str = "fit") -> str:

@@ -162,6 +162,23 @@ def test_the_readme_quotes_the_corpus_as_it_is():
     assert re.search(rf"Of {identified} fits [\w ]*called identified {wrong} err", readme)
 
 
+@needs_results
+def test_the_readme_quotes_the_other_benchmarks_as_they_are():
+    quotes = site_figures.quote_all()
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for said in (
+        "least squares is {speed_ls_ratio} times and moments {speed_sm_ratio} times as fast",
+        "one thread: {speed_ls_ms} and {speed_sm_ms} ms",
+        "designed bags have {design_none_none} ± {design_none_none_spread} of the error of random",
+        "({design_none_none_2}, {design_none_none_4} and {design_none_none_8} at two, four and",
+        "{design_none_auto} of that of random ones fitted by default",
+        "but {design_auto_auto} where the fit is left to doubt them",
+        "coverage from {linkage_low} to {linkage_high} %",
+        "leaves only 5 dB {violations_worst} %",
+    ):
+        assert said.format(**quotes) in readme
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#x">b</a><a href="https://x.org">x</a>')
     (tmp_path / "b.html").write_text('<p id="x"><img src="gone.png"><a href="a.html#y">a</a></p>')

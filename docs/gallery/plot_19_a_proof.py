@@ -2,11 +2,11 @@
 A proof is of the value, not of the truth
 =========================================
 
-A search from many starts may miss the lowest value; ``certified`` proves that nothing is lower. Left,
-the least mean squared gap, proven, beside that of the true weights: among so many matchings one fits
-the noise, so that the truth is never the least, and the more noise the further it is from it. Right,
-what that does to the weights. An argument about the best matching needs the proof; one about the
-weights needs a posterior.
+A search from many starts may miss the lowest value; ``certified`` proves that nothing is lower.
+Left, the least mean squared gap, proven, beside that of the true weights: among so many matchings
+one fits the noise, so that the truth is not the least, and the more noise the further it is from
+it. Right, what that does to the weights. An argument about the best matching needs the proof; one
+about the weights needs a posterior.
 """
 
 import matplotlib.pyplot as plt

@@ -146,11 +146,10 @@ def plan(**options: Any) -> None:
             check_writable(place)
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     table = read_table(options["data"], **{name: options[name] for name in names})
+    roles = [options[role] for role in ("bag", "together", "label")]
     samples = choose_samples(
         table,
-        features=choose_columns(
-            options, table, (options["bag"], options["together"], options["label"])
-        ),
+        features=choose_columns(options, table, roles),
         bag=options["bag"],
         together=options["together"],
         label=options["label"],
