@@ -168,24 +168,24 @@ def read_corpus() -> dict[tuple[str, str], list[dict[str, str]]]:
 
 def write_samples(folder: Path) -> None:
     """Write the pages that the commands write, so that a reader sees them before installing."""
-    from contextlib import redirect_stderr, redirect_stdout
+    from contextlib import chdir, redirect_stderr, redirect_stdout
     from io import StringIO
 
     from unshuffle.cli.app import run
 
     folder.mkdir(parents=True, exist_ok=True)
-    audited = folder / "audited.csv"
     small = ["-n", "200", "-d", "3", "--bags", "20", "--noise", "0.3", "--linked", "--seed", "1"]
     released = ["--label", "linked", "--bag", "bag", "--exclude", "y", "--method", "ls"]
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+    # Pages tell the command that made them, which should not hold the folders of a machine.
+    with chdir(folder), redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
         for command in (
-            ["demo", "--out", str(folder / "demo.html")],
-            ["simulate", *small, "--out", str(audited)],
-            ["audit", str(audited), *released, "--report", str(folder / "audit.html")],
+            ["demo", "--out", "demo.html"],
+            ["simulate", *small, "--out", "register.csv"],
+            ["audit", "register.csv", *released, "--report", "audit.html"],
         ):
             if run(command) != 0:
                 raise RuntimeError(f"{command}: {said.getvalue()}")
-    audited.unlink()
+        Path("register.csv").unlink()
 
 
 def draw_all(folder: Path) -> None:

@@ -130,6 +130,14 @@ def test_pictures_of_the_gallery_that_pages_show_are_drawn_by_it():
     assert shown and shown <= drawn
 
 
+def test_samples_of_pages_name_no_folder_of_the_machine(tmp_path):
+    pytest.importorskip("jinja2")
+    site_figures.write_samples(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.html", "audit.html"}
+    for page in tmp_path.iterdir():
+        assert str(tmp_path) not in page.read_text(encoding="utf-8")
+
+
 @needs_results
 def test_the_figures_that_pages_quote_exist():
     schemas = {f"{name}_schema" for name in ("fit", "predict", "plan", "audit")}

@@ -244,7 +244,8 @@ def _draw_posterior(found: Fit) -> Picture:
         partial(plots.plot_posterior, found, features=chosen),
         (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
         f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
-        "estimate. A slanted cloud means that one weight can make up for another; separate clouds "
+        "estimate, which leans as told under “Method and priors” and so may stand beside the "
+        "middle. A slanted cloud means that one weight can make up for another; separate clouds "
         "are separate answers.",
     )
 
