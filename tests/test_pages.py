@@ -186,6 +186,17 @@ def test_the_readme_quotes_the_other_benchmarks_as_they_are():
         assert said.format(**quotes) in readme
 
 
+def test_indices_of_accented_letters_stand_beside_them():
+    pytest.importorskip("docutils.utils.math.latex2mathml")
+    make_formula = load("mathml").make_formula
+    plain = make_formula(r"\bar y_r").split(">", 1)[1]
+    assert plain == (
+        '<msub><mover accent="false"><mi>y</mi><mo stretchy="false">‾</mo></mover>'
+        "<mi>r</mi></msub></math>"
+    )
+    assert "munderover" in make_formula(r"\sum_{i=1}^n i", is_block=True)  # limits stay limits
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
     (tmp_path / "a.html").write_text('<a href="b.html#x">b</a><a href="https://x.org">x</a>')
     (tmp_path / "b.html").write_text('<p id="x"><img src="gone.png"><a href="a.html#y">a</a></p>')
