@@ -35,6 +35,8 @@ from unshuffle.errors import InputError, shorten
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+_ASIDE = 1.045
 
 
 def plot_coefficients(
@@ -295,8 +297,10 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
             key=lambda each: each.n_runs,
         )
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        # Beside each other, so that no bar hides another.
+        aside = _ASIDE ** (place - (len(kinds) - 1) / 2)
         ax.errorbar(
-            [each.n_runs for each in found], [each.error for each in found],
+            [each.n_runs * aside for each in found], [each.error for each in found],
             yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
             ls="--" if has_offsets else "-", capsize=3,
             label=f"{kind} bags" + (", offsets between runs" if has_offsets else ""),
