@@ -112,7 +112,8 @@ def methods_table() -> Table:
     from unshuffle import Moments
 
     table = Table(
-        title=f"n = {N}, d = {D}, exponential features, 15 dB, one thread, whole fit, processor time",
+        title=f"n = {N}, d = {D}, exponential features, 15 dB, one thread, whole fit, processor "
+        "time",
         caption=f"Ours: best of 5. Peer: best of 2, a single run where it takes {PEER_AGAIN:.0f} s "
         "or more. The values are those of LS for every method but SM, so that EMD and KS do not "
         "aim at them. The peer's KS does not move from its random start, since its loss is flat "
