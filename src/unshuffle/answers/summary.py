@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,9 @@ class Summary:
             "anchors": self.n_anchors,
             "mislinked": self.mislinked,
             "pairing": self.pairing.name,
-            "bag_offsets": None if self.offsets is None else asdict(self.offsets),
+            "bag_offsets": None
+            if self.offsets is None
+            else {"probability": self.offsets.probability, "sd": self.offsets.sd},
             "identified": self.identified,
             "model_fits": self.model_fits,
             "misfits": list(self.misfits),
