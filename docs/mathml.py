@@ -6,12 +6,15 @@ with an accent, where it puts them below.
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
 SPACE = "http://www.w3.org/1998/Math/MathML"
+NAMED = re.compile(r"&(?!lt;|gt;|amp;|quot;|apos;)[A-Za-z]\w*;")
 # As written → as browsers have it in their fonts. The low line is docutils' overline.
 ACCENTS = {"ˉ": "‾", "_": "‾", "~": "˜", "ˆ": "^"}
 
@@ -19,6 +22,7 @@ ACCENTS = {"ˉ": "‾", "_": "‾", "~": "˜", "ˆ": "^"}
 def make_formula(tex: str, is_block: bool = False) -> str:
     """Return a formula as MathML."""
     text = "".join(line.strip() for line in tex2mathml(tex, as_block=is_block).splitlines())
+    text = NAMED.sub(lambda found: unescape(found[0]), text)  # XML knows no &ApplyFunction;
     ElementTree.register_namespace("", SPACE)
     root = ElementTree.fromstring(text)  # noqa: S314 - docutils made it of our own pages
     for element in root.iter():

@@ -195,6 +195,7 @@ def test_indices_of_accented_letters_stand_beside_them():
         "<mi>r</mi></msub></math>"
     )
     assert "munderover" in make_formula(r"\sum_{i=1}^n i", is_block=True)  # limits stay limits
+    assert "log" in make_formula(r"n \log n")  # of which docutils makes an entity of HTML
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
