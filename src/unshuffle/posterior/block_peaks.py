@@ -24,7 +24,7 @@ _STEP = 0.7
 # many is taken that lead a third as far, and a third of that.
 _REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
 # Steps over all rows, and the move in sds below which the last one was enough.
-_MAX_STEPS, _NEAR = 15, 0.3
+MAX_STEPS, _NEAR = 15, 0.3
 # Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
 # their way if they are so much further.
 _OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
@@ -93,14 +93,18 @@ class Peak:
         return self.value + float(np.log(np.diag(self.factor)).sum())
 
 
-def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
+def settle(
+    target: BlockTarget, modes: list[Mode], tilt: float, n_steps: int = MAX_STEPS
+) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     thetas = [theta for _, theta in modes]
     factors = [np.linalg.cholesky(first_metric(target, theta)) for theta in thetas]
-    return _settle_near(target, thetas, factors, tilt)
+    return _settle_near(target, thetas, factors, tilt, n_steps)
 
 
-def follow(target: BlockTarget, peaks: list[Peak], power: float, tilt: float) -> list[Peak]:
+def follow(
+    target: BlockTarget, peaks: list[Peak], power: float, tilt: float, n_steps: int = MAX_STEPS
+) -> list[Peak]:
     """Return the tops that some tops of another power lead to.
 
     Their curvature tells the scale of steps, also along ridges, where much less is known than the
@@ -111,11 +115,15 @@ def follow(target: BlockTarget, peaks: list[Peak], power: float, tilt: float) ->
         hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
         spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
         factors.append(np.linalg.cholesky(spread))
-    return _settle_near(target, [peak.theta for peak in peaks], factors, tilt)[0]
+    return _settle_near(target, [peak.theta for peak in peaks], factors, tilt, n_steps)[0]
 
 
 def _settle_near(
-    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray], tilt: float
+    target: BlockTarget,
+    thetas: list[np.ndarray],
+    factors: list[np.ndarray],
+    tilt: float,
+    n_steps: int,
 ) -> tuple[list[Peak], Lessons]:
     """Return the tops near points where steps have these scales, and what was seen on the way."""
     hills, seen = _measure(target, thetas, factors)
@@ -125,7 +133,7 @@ def _settle_near(
         for offset in range(target.means.n_sizes)
     ]
     lessons, done = seen, list[Peak]()
-    for _ in range(_MAX_STEPS):
+    for _ in range(n_steps):
         peaks = _keep_best(peaks, done)
         if not peaks:
             break
