@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 from hypothesis import strategies as st
 
-from registry_examples import LENGTHY, SOLVERS, cube_root, pull_cube_root
+from registry_examples import LENGTHY, SOLVERS
 from unshuffle import (
     Bag,
     GridNoise,
@@ -25,12 +25,18 @@ from unshuffle import (
     noise_from_calibration,
 )
 
+
+def pull_arcsinh(z, s):
+    """The product of a slope with the Jacobian of arcsinh."""
+    return s / np.hypot(1.0, z)
+
+
 OBJECTS = {
     "Moments(4)": Moments(4),
     "Moments(3, f)": Moments(3, f=lambda k: k**-2.0),
     "Projection(3)": Projection(3),
     "SmallD(3)": SmallD(3),
-    "OrderInvariant": OrderInvariant(cube_root, 2.0, pull_cube_root),
+    "OrderInvariant": OrderInvariant(np.arcsinh, 2.0, pull_arcsinh),
     "Sampler(2 runs)": Sampler(n_runs=2, n_sweeps=200),
     "Likelihood()": Likelihood(),
 }
@@ -158,7 +164,8 @@ def _list_options(method, kind):
         "mislinked": st.sampled_from(
             (None,) * (4 if has_links else 3 * seldom) + (0.0, 0.3, 1.0, "estimate")
         ),
-        "n_starts": st.sampled_from((None, 1, 3)),
+        # A g of Python's takes its time.
+        "n_starts": st.sampled_from((None, 1, 3) if method != "OrderInvariant" else (1, 2)),
         "tol": st.sampled_from((1e-6, 1e-6, 0.0, 1e3)),
     }
 
