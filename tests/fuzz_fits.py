@@ -47,7 +47,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 N_PARTS = 20
 # A fit of a few dozen rows goes through blocks above so many.
 BLOCKS_ABOVE = 50
-OPTIONS = ("fit_intercept", "l1", "l2", "bag_offsets", "mislinked", "n_starts", "tol")
+OPTIONS = ("fit_intercept", "l1", "l2", "bag_offsets", "mislinked")
 
 
 def read_options(case):
@@ -55,6 +55,7 @@ def read_options(case):
     options = {name: case[name] for name in OPTIONS}
     options |= {"method": OBJECTS.get(case["method"], case["method"])}
     options |= {"noise": NOISES[case["noise"]]}
+    options |= dict(zip(("n_starts", "tol"), case["search"], strict=True))
     return options | BAD_OPTIONS.get(case["bad"], {})
 
 

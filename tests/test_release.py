@@ -51,7 +51,7 @@ def test_every_python_that_is_promised_is_tested():
     assert f">={min(promised, key=lambda v: int(v.split('.')[1]))}" == project()["requires-python"]
 
 
-@pytest.mark.parametrize("name", ["ci.yml", "publish.yml"])
+@pytest.mark.parametrize("name", ["ci.yml", "docs.yml", "publish.yml"])
 def test_workflows_are_yaml_whose_steps_do_something(name):
     yaml = pytest.importorskip("yaml", reason="pyyaml comes with Dask")
     workflow = yaml.safe_load(read(f".github/workflows/{name}"))
@@ -67,3 +67,11 @@ def test_files_that_the_image_copies_are_there():
     assert names and all((ROOT / name).exists() for name in names)
     extras = re.search(r"/src\[(.*?)\]", read("Dockerfile"))[1].split(",")
     assert set(extras) <= set(project()["optional-dependencies"])
+
+
+def test_the_image_runs_the_demo_where_its_user_may_write():
+    lines = [line for line in read("Dockerfile").splitlines() if line and line[0] != "#"]
+    place = lines.index("RUN unshuffle demo && rm unshuffle-demo.html")
+    home = next(line for line in lines if line.startswith("WORKDIR")).split()[1]
+    assert lines.index("USER 1000") < place and lines.index(f"WORKDIR {home}") < place
+    assert home.startswith("/home/") and f"={home}/" in read("Dockerfile")
