@@ -190,8 +190,7 @@ def test_a_fit_is_a_result_or_one_clear_line(part, capsys):
     @seed(SEED * N_PARTS + part)
     @settings(
         max_examples=max(1, N_FITS // N_PARTS), deadline=None, database=None, print_blob=False,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases())
     def check_all(case):
