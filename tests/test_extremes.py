@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from registry_examples import CHOOSERS, fit_quietly, make_method_data
-from unshuffle import InputError, ShuffledLinearRegression, make_shuffled
-from unshuffle.core.losses import Moments
+from unshuffle import (
+    Bag,
+    GridNoise,
+    InputError,
+    ShuffledLinearRegression,
+    fit,
+    make_shuffled,
+    methods,
+    noise_from_calibration,
+)
+from unshuffle.core.losses import Moments, OrderInvariant
 from unshuffle.methods import METHODS
 from unshuffle.solvers.projection import Projection
 
@@ -137,3 +146,70 @@ def test_ks_without_a_column_that_varies_gives_zeros(l1):
     y = np.arange(1.0, 6.0)
     model = fit_strictly("ks", np.zeros((5, 1)), y, fit_intercept=False, l1=l1)
     assert model.coef_.tolist() == [0.0]
+
+
+# What the fuzzer found, each as it was: overflows, and an index beyond the rows.
+
+
+@pytest.mark.parametrize("method", ["sm", "ls", "likelihood"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        0.1,
+        (0.0, 0.01, 0.0, 3e-4),
+        GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]),
+        noise_from_calibration([0.0, 0.1, 0.3, 1.0]),
+    ],
+    ids=["sd", "moments", "grid", "sample"],
+)
+def test_noise_beside_labels_next_to_nothing_is_refused(method, noise):
+    data = make_shuffled(20, 1, noise=0.1, bags=2, rng=0)
+    with pytest.raises(InputError, match=r"noise .* units of y"):
+        fit_strictly(method, data.X, 1e-310 * data.y, data.groups, noise=noise)
+
+
+@pytest.mark.parametrize("rows_above", [10, 40_000], ids=["blocks", "memory"])
+def test_offsets_beyond_all_labels_are_refused(rows_above, monkeypatch):
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", rows_above)
+    data = make_shuffled(20, 1, noise=0.1, bags=4, rng=0)
+    with pytest.raises(InputError, match=r"bag_offsets has an sd of 1\.0e\+200.* units of y"):
+        fit_strictly("likelihood", data.X, data.y, data.groups, bag_offsets=1e200)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e145])
+def test_a_g_of_the_user_has_labels_that_can_be_squared(size):
+    data = make_shuffled(20, 1, noise=0.1, bags=2, rng=0)
+    method = OrderInvariant(np.arcsinh, 2.0, lambda z, s: s / np.hypot(1.0, z))
+    if size < 1:
+        model = fit_strictly(method, data.X, size * data.y, data.groups)
+        assert np.isfinite(model.coef_).all()
+    else:
+        with pytest.raises(InputError, match=r"whose squares overflow.* rescale y"):
+            fit_strictly(method, data.X, size * data.y, data.groups)
+
+
+@pytest.mark.parametrize("method", ["likelihood", "sm", "ls"])
+@pytest.mark.parametrize("what", ["column 0", "y"])
+def test_blocks_refuse_what_varies_by_next_to_nothing(method, what, monkeypatch):
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", 10)
+    monkeypatch.setattr(methods, "SORTED_BLOCKS_ABOVE", 10)
+    data = make_shuffled(30, 1, noise=0.1, bags=2, rng=0)
+    X, y = (1e-310 * data.X, data.y) if what != "y" else (data.X, 1e-310 * data.y)
+    with pytest.raises(InputError, match=f"{what} varies by only .* rescale it"):
+        fit_strictly(method, X, y, data.groups)
+
+
+@pytest.mark.parametrize("scale", [1e-305, 1e305])
+def test_matches_of_wrong_links_do_not_depend_on_the_size_of_labels(scale):
+    data = make_shuffled(30, 1, noise=0.1, bags=2, rng=0)
+    options = {"mislinked": 0.2, "n_starts": None}
+    plain = fit_strictly("auto", data.X, data.linked_y / 10, data.groups, **options)
+    moved = fit_strictly("auto", data.X, scale * (data.linked_y / 10), data.groups, **options)
+    expected = plain.match(data.X, data.linked_y / 10, data.groups)
+    found = moved.match(data.X, scale * (data.linked_y / 10), data.groups)
+    np.testing.assert_array_equal(found.order, expected.order)
+
+
+def test_wrong_links_between_unequal_numbers_are_refused():
+    with pytest.raises(InputError, match="mislinked"):
+        fit([Bag([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0, 4.0])], method="ls", mislinked=0.0)
