@@ -39,6 +39,22 @@ def test_the_conda_recipe_needs_what_the_wheel_needs():
     assert listed == needed | {f"python{project()['requires-python']}"}
 
 
+def test_the_conda_recipe_renders_and_builds_from_the_sdist():
+    jinja2 = pytest.importorskip("jinja2", reason="jinja2 comes with the extra report")
+    yaml = pytest.importorskip("yaml", reason="pyyaml comes with Dask")
+    text = jinja2.Template(read("packaging/conda/meta.yaml"), undefined=jinja2.StrictUndefined)
+    recipe = yaml.safe_load(text.render(PYTHON="python"))
+    name = f"unshuffle-{unshuffle.__version__}.tar.gz"
+    sdist = (ROOT / "packaging" / "conda" / recipe["source"]["url"]).resolve()
+    assert sdist == (ROOT / "dist" / name).resolve()
+    scripts = [" = ".join(pair) for pair in project()["scripts"].items()]
+    assert recipe["build"]["entry_points"] == scripts
+    built_by = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"]
+    assert {*built_by, "pip"} <= set(recipe["requirements"]["host"])
+    assert recipe["about"]["license"] == project()["license"]
+    assert recipe["about"]["summary"] == project()["description"]
+
+
 def test_every_python_that_is_promised_is_tested():
     promised = {
         each.rsplit(" ", 1)[1]
