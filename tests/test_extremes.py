@@ -210,6 +210,18 @@ def test_matches_of_wrong_links_do_not_depend_on_the_size_of_labels(scale):
     np.testing.assert_array_equal(found.order, expected.order)
 
 
+@pytest.mark.parametrize("size", [1e304, 1e307])
+def test_draws_of_labels_at_the_edge_of_the_range_are_finite_or_refused(size):
+    X = np.array([[0.0, 1e12], [1.0, 0.3], [0.0, -0.2], [1.0, 0.7], [0.0, 1.1], [1.0, -0.9]])
+    y = size * np.array([0.9, -0.4, 0.1, 0.6, -1.0, 0.3])
+    try:
+        model = fit_strictly("likelihood", X, y, fit_intercept=False)
+    except InputError as error:
+        assert "rescale y" in str(error)
+    else:
+        assert np.isfinite(model.posterior_.draws).all()
+
+
 def test_wrong_links_between_unequal_numbers_are_refused():
     with pytest.raises(InputError, match="mislinked"):
         fit([Bag([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0, 4.0])], method="ls", mislinked=0.0)
