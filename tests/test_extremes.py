@@ -31,14 +31,14 @@ def name(method):
     return method if isinstance(method, str) else type(method).__name__
 
 
-def fit_strictly(method, X, y, groups=None, **options):
+def fit_strictly(method, X, y, groups=None, anchors=None, **options):
     """Fit, summarise and match with every doubt of NumPy an error."""
     options = {"random_state": 0, "n_starts": 2, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UserWarning)  # what the fit itself has to say
         with np.errstate(all="raise", under="ignore"):
-            model = ShuffledLinearRegression(method, **options).fit(X, y, groups)
+            model = ShuffledLinearRegression(method, **options).fit(X, y, groups, anchors=anchors)
             str(model.summary())
             model.match(X, y, groups)
     return model
@@ -223,6 +223,14 @@ def test_draws_that_overflow_in_the_units_of_the_labels_are_refused():
         warnings.simplefilter("error")
         with pytest.raises(InputError, match=r"overflow in those of the data: rescale y"):
             fit(bags, method="likelihood", fit_intercept=False, rng=0)
+
+
+def test_intervals_of_labels_below_the_range_are_finite():
+    data = make_shuffled(6, 1, noise=0.1, rng=0)
+    model = fit_strictly("likelihood", data.X, 1e-310 * data.y, anchors=[0, 3])
+    with np.errstate(all="raise", under="ignore"):
+        ends = model.predict_interval(data.X, new_label=True)
+    assert np.isfinite(ends).all() and (ends[:, 0] <= ends[:, 1]).all()
 
 
 def test_wrong_links_between_unequal_numbers_are_refused():
