@@ -52,8 +52,8 @@ COLUMNS = (
     "tiny", "vast", "subnormal", "far", "zeros", "steps", "by bag", "outlier",
 )  # fmt: skip
 LABELS = (
-    "linear", "linear", "linear", "linear", "exact", "exact", "noisy", "ties", "constant", "zero", "apart", "huge", "tiny",
-    "vast", "subnormal", "far", "two", "heavy", "offset",
+    "linear", "linear", "linear", "linear", "exact", "exact", "noisy", "ties", "constant", "zero",
+    "apart", "huge", "tiny", "vast", "subnormal", "far", "two", "heavy", "offset",
 )  # fmt: skip
 BAGS = (
     "none", "one", "random", "random", "random", "single", "uneven", "words", "mixed", "pairs",
@@ -288,10 +288,10 @@ def spoil(bad, X, y, groups):
         X, y = X.astype(object), y.astype(object)
         (X if bad == "text" else y)[last] = "tall"
     elif bad == "category":
-        X = pd.DataFrame(X).assign(sex=pd.Categorical(["f", "m"] * (len(y) // 2) + ["f"] * (len(y) % 2)))
+        X = pd.DataFrame(X).assign(sex=pd.Categorical(np.where(X[:, 0] > 0, "f", "m")))
         X.columns = [str(name) for name in X.columns]
     elif bad == "dates":
-        X = X.astype("datetime64[s]") if np.abs(X).max() < 1e9 else np.full(X.shape, np.datetime64("2020"))
+        X = np.full(X.shape, np.datetime64("2020"))
     elif bad == "complex":
         X = X.astype(complex) + 1j
     elif bad == "short y":
