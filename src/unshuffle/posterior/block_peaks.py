@@ -95,8 +95,30 @@ class Peak:
 
 def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
-    factors = [np.linalg.cholesky(first_metric(target, theta)) for _, theta in modes]
-    hills, seen = _measure(target, [theta for _, theta in modes], factors)
+    thetas = [theta for _, theta in modes]
+    factors = [np.linalg.cholesky(first_metric(target, theta)) for theta in thetas]
+    return _settle_near(target, thetas, factors, tilt)
+
+
+def follow(target: BlockTarget, peaks: list[Peak], power: float, tilt: float) -> list[Peak]:
+    """Return the tops that some tops of another power lead to.
+
+    Their curvature tells the scale of steps, also along ridges, where much less is known than the
+    rows would say with their labels.
+    """
+    factors = []
+    for peak in peaks:
+        hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
+        spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
+        factors.append(np.linalg.cholesky(spread))
+    return _settle_near(target, [peak.theta for peak in peaks], factors, tilt)[0]
+
+
+def _settle_near(
+    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray], tilt: float
+) -> tuple[list[Peak], Lessons]:
+    """Return the tops near points where steps have these scales, and what was seen on the way."""
+    hills, seen = _measure(target, thetas, factors)
     peaks = [
         _climb(_alone(target, offset), hill, offset, tilt, _REACH)
         for hill in hills
