@@ -19,6 +19,7 @@ from unshuffle import (
 )
 from unshuffle.core.losses import Moments, OrderInvariant
 from unshuffle.methods import METHODS
+from unshuffle.posterior.block_peaks import take_root
 from unshuffle.solvers.projection import Projection
 
 # Those that sample take seconds a fit.
@@ -231,6 +232,19 @@ def test_intervals_of_labels_below_the_range_are_finite():
     with np.errstate(all="raise", under="ignore"):
         ends = model.predict_interval(data.X, new_label=True)
     assert np.isfinite(ends).all() and (ends[:, 0] <= ends[:, 1]).all()
+
+
+def test_a_covariance_spoilt_by_rounding_has_a_root():
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    spoilt = turn @ np.diag([1.0, 1e-3, -1e-9]) @ turn.T
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(spoilt)
+    root = take_root(spoilt)
+    assert (np.diagonal(root) > 0).all() and np.array_equal(root, np.tril(root))
+    # It differs by what was spoilt.
+    np.testing.assert_allclose(root @ root.T, spoilt, atol=2e-9)
+    whole = turn @ np.diag([1.0, 1e-3, 1e-5]) @ turn.T
+    np.testing.assert_array_equal(take_root(whole), np.linalg.cholesky(whole))
 
 
 def test_wrong_links_between_unequal_numbers_are_refused():

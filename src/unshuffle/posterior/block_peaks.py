@@ -30,6 +30,8 @@ _MAX_STEPS, _NEAR = 10, 0.3
 _OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
 # Tops of different offsets that lie together are one if the logs of their volumes differ by less.
 _SAME_WIDTH = 2.0
+# A direction of a covariance with less than this share of the largest is rounding.
+_LEAST_SHARE = 1e-14
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
@@ -217,7 +219,7 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: fl
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < _LEAST_GAIN:
             break
-    factor = np.linalg.cholesky(_invert_curvature(target, hill, theta, tilt))
+    factor = take_root(_invert_curvature(target, hill, theta, tilt))
     is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
     return Peak(value, theta, factor, offset, hill, reach, is_inside)
 
@@ -229,6 +231,20 @@ def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
     if a + 2.0 * b <= room or a == 0.0:
         return 1.0
     return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
+
+
+def take_root(covariance: np.ndarray) -> np.ndarray:
+    """Return the lower triangle whose square is this, also where rounding has spoilt a direction.
+
+    That happens where columns are the same but for rounding and the noise is next to none.
+    """
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
+        triangle = np.linalg.qr(roots.T, mode="r").T
+        return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
 
 def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
