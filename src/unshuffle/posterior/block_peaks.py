@@ -243,7 +243,7 @@ def take_root(covariance: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
-        triangle = np.linalg.qr(roots.T, mode="r").T
+        triangle = np.linalg.qr(roots.T)[1].T
         return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
 
