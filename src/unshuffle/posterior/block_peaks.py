@@ -98,7 +98,7 @@ class Peak:
 def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     thetas = [theta for _, theta in modes]
-    factors = [np.linalg.cholesky(first_metric(target, theta)) for theta in thetas]
+    factors = [take_root(first_metric(target, theta)) for theta in thetas]
     return _settle_near(target, thetas, factors, tilt)
 
 
@@ -112,7 +112,7 @@ def follow(target: BlockTarget, peaks: list[Peak], power: float, tilt: float) ->
     for peak in peaks:
         hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
         spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
-        factors.append(np.linalg.cholesky(spread))
+        factors.append(take_root(spread))
     return _settle_near(target, [peak.theta for peak in peaks], factors, tilt)[0]
 
 
@@ -161,7 +161,7 @@ def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
     theta = peak.hill.theta
     spread = _invert_curvature(target, peak.hill, theta, tilt)
     value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
-    factor = np.linalg.cholesky(spread)
+    factor = take_root(spread)
     return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
 
 
