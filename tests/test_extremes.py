@@ -20,6 +20,7 @@ from unshuffle import (
 from unshuffle.core.losses import Moments, OrderInvariant
 from unshuffle.methods import METHODS
 from unshuffle.posterior.block_peaks import take_root
+from unshuffle.posterior.importance import find_centre
 from unshuffle.solvers.projection import Projection
 
 # Those that sample take seconds a fit.
@@ -245,6 +246,20 @@ def test_a_covariance_spoilt_by_rounding_has_a_root():
     np.testing.assert_allclose(root @ root.T, spoilt, atol=2e-9)
     whole = turn @ np.diag([1.0, 1e-3, 1e-5]) @ turn.T
     np.testing.assert_array_equal(take_root(whole), np.linalg.cholesky(whole))
+
+
+def test_the_centre_of_one_draw_is_that_draw():
+    draws = np.array([[1.0, -2.0], [3.0, 4.0]])
+    with np.errstate(all="raise"):
+        assert find_centre(draws, np.array([0.0, 1.0])).tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("noise", [(GridNoise, [-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]), None])
+def test_noise_that_vanishes_beside_the_labels_is_none(noise):
+    data = make_shuffled(12, 1, noise=0.1, bags=2, rng=0)
+    given = noise_from_calibration([0.0, 0.1, 0.3]) if noise is None else noise[0](*noise[1:])
+    model = fit_strictly("likelihood", data.X, 1e300 * data.y, data.groups, noise=given)
+    assert np.isfinite(model.coef_).all()
 
 
 def test_wrong_links_between_unequal_numbers_are_refused():

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numba import njit
 
 import oracles
 from unshuffle import kernels
 from unshuffle.core import moments
 from unshuffle.core.bags import make_bags
 from unshuffle.core.noise import GaussianNoise, SampleNoise, noise_from_calibration
+from unshuffle.kernels import sorting
 from unshuffle.solvers.descent import descend
 
 CODES = {
@@ -21,8 +23,8 @@ CODES = {
     "small-d": kernels.SMALL_D,
     "kolmogorov-smirnov": kernels.KOLMOGOROV_SMIRNOV,
 }
-# Around every switch of the sort: insertion up to 24, short keys up to 16384.
-LENGTHS = (0, 1, 2, 24, 25, 2048, 16384, 16385)
+# Around every switch of the sorts: insertion up to 24 and in runs of 16, short keys up to 16384.
+LENGTHS = (0, 1, 2, 16, 17, 24, 25, 2048, 16384, 16385)
 
 
 def sort_with_kernel(z):
@@ -34,9 +36,17 @@ def sort_with_kernel(z):
     return ordered, (pairs[:n] & np.uint64(0xFFFFFFFF)).astype(int)
 
 
+@njit(cache=True)
+def find_order(z, order):
+    # Python cannot call a function that only kernels call.
+    sorting.find_order(z, order)
+
+
 def assert_sorts_like_numpy(z):
     ordered, rows = sort_with_kernel(z)
-    expected = np.argsort(z, kind="stable")
+    expected, order = np.argsort(z, kind="stable"), np.full(len(z), -1)
+    find_order(z, order)
+    np.testing.assert_array_equal(order, expected)
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_array_equal(ordered, z[expected])
 

@@ -89,15 +89,12 @@ def test_no_bit_depends_on_where_the_data_lie_in_memory(n, n_bags):
     expected = target.shapes.evaluate(target.within, w, -1.2, True)
     for shift in range(1, 8):
         arrays = []
-        for array in (target.within, labels, np.zeros((n_bags, 3)), np.zeros(n_bags), w):
+        for array in (target.within, labels, w):
             room = np.empty(array.size + shift)
             moved = room[shift:].reshape(array.shape)
             moved[...] = array
             arrays.append(moved)
-        columns, moved_labels, bag_rows, bag_labels, weights = arrays
-        found = kernels.log_likelihood(
-            columns, moved_labels, offsets, bag_rows, bag_labels, weights, -1.2, float(n), 1.0, 0.0,
-            True,
-        )  # fmt: skip
+        columns, moved_labels, weights = arrays
+        found = kernels.log_likelihood(columns, moved_labels, offsets, weights, -1.2, True)
         assert found[0] == expected[0] and found[2] == expected[2]
         assert_array_equal(found[1], expected[1])

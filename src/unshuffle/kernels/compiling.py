@@ -1,11 +1,27 @@
-"""How the kernels are compiled."""
+"""How the kernels are compiled: the first fit waits for it, so it counts.
 
-OPTIONS = {"cache": True, "nogil": True}
-# Whatever a function calls is optimised and written once more with it; what has one large caller is
-# therefore put into it before, which takes a sixth off the time of the first fit. Only where the
-# caller is compiled by `OPTIONS` as well.
+A function is optimised and written once for itself, and once more inside every function that calls
+it, directly or not. So few functions are called from Python, trees of calls are flat, and what a
+fit may not need (exact permanents of tiny bags) is a kernel of its own. Loops compile several
+times faster than expressions of whole arrays, slices, or NumPy's sorting and searching.
+"""
+
+# A kernel that Python calls.
+OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+# A function that only kernels call: how to call it from Python, which takes as long to compile as a
+# short function itself, is left out. (Python that calls it all the same ends in a crash.)
+INNER = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+# A function that is put into its one caller before anything is compiled: saves compiling it twice,
+# but the time for it grows with the size of the caller. Only into callers without free sums.
 INLINED = {**OPTIONS, "inline": "always"}
+
 # Sums may be reordered (they vectorise), but nothing may assume away NaN or infinity. A loop that
 # adds up must not write to an array as well: the compiled code would ask how far the arrays lie
 # apart before it took the vectorised loop, and the last bits would depend on where they lie.
-SUMS = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
+_FREE = {"reassoc", "contract", "nsz"}
+# The order of such a sum is chosen anew whenever the function is optimised. A process that compiles
+# calls a function's own code, one that loads a kernel from the cache calls the copy inside it; so
+# that both find the same bits, free sums stand only in kernels that Python calls ...
+SUMS = {**OPTIONS, "fastmath": _FREE}
+# ... and in functions that vanish in them.
+INNER_SUMS = {**INNER, "fastmath": _FREE, "forceinline": True}

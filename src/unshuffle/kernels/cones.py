@@ -8,7 +8,7 @@ cone it lies below the linear function that meets it at the cone's corners.
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INNER_SUMS, OPTIONS
 from unshuffle.kernels.projection import longest_bag, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
@@ -17,7 +17,7 @@ from unshuffle.kernels.sorting import ROW, sort_rows
 _ZERO = 1e-9
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def _multiply(left, right):
     """Return the sum of products. It writes nothing."""
     total = 0.0
@@ -26,7 +26,7 @@ def _multiply(left, right):
     return total
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def _sum_squared_gaps(left, right):
     """Return the sum of squared gaps. It writes nothing."""
     total = 0.0

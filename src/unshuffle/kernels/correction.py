@@ -3,13 +3,8 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
-from unshuffle.kernels.coupling import (
-    column_sums,
-    conductances,
-    row_sums,
-    scale,
-)
+from unshuffle.kernels.compiling import INNER
+from unshuffle.kernels.coupling import column_sums, conductances, row_sums
 
 # Slope of the local correction at q = 0: zeta(3/2)/2 from the one-loop determinant of a Gaussian
 # band.
@@ -25,7 +20,7 @@ _MAX_STEPS = 50
 _LEAST_CONDUCTANCE = 1e-9
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def correct(q):
     """Return log perm(B) per row from the row's collision probability q = sum_j B_ij^2.
 
@@ -38,17 +33,18 @@ def correct(q):
     return -1.0 + q * (_C1 + q * (_C2 + q * _C3))
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def correct_slope(q):
     """Return the derivative of the correction."""
     return 0.5 if q > 1.0 else _C1 + q * (2.0 * _C2 + q * 3.0 * _C3)
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def collisions(band, start, ptr, mz, my):
     """Return the collision probabilities of rows and columns: sum_j B_ij^2 / (my_j mz_i^2)."""
-    rows, cols = np.empty(mz.size), np.zeros(my.size)
-    per_my = 1.0 / my
+    rows, cols, per_my = np.empty(mz.size), np.zeros(my.size), np.empty(my.size)
+    for j in range(my.size):
+        per_my[j] = 1.0 / my[j]
     for i in range(mz.size):
         lo, st, per_mz = ptr[i], start[i], 1.0 / mz[i]
         total = 0.0
@@ -57,10 +53,12 @@ def collisions(band, start, ptr, mz, my):
             total += square * per_my[st + t]
             cols[st + t] += square * per_mz
         rows[i] = total * per_mz * per_mz
-    return rows, cols * per_my * per_my
+    for j in range(my.size):
+        cols[j] = cols[j] * per_my[j] * per_my[j]
+    return rows, cols
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def add_corrections(qz, qy, mz, my):
     """Return the corrections of all rows and columns, which see different densities: averaged."""
     total = 0.0
@@ -71,10 +69,11 @@ def add_corrections(qz, qy, mz, my):
     return total
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
     """Write the sums of B^2 over_y along rows and of B^2 over_z along columns."""
-    cols[:] = 0.0
+    for j in range(cols.size):
+        cols[j] = 0.0
     for i in range(rows.size):
         lo, st, factor = ptr[i], start[i], over_z[i]
         total = 0.0
@@ -85,28 +84,28 @@ def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
         rows[i] = total
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def pull_corrections(band, start, ptr, qz, qy, mz, my):
     """Return slopes of the corrections in log u and log v, then in the masses with B held fixed."""
     pull_z, pull_y = np.empty(mz.size), np.empty(my.size)
     slope_z, slope_y = np.empty(mz.size), np.empty(my.size)
     for i in range(mz.size):
-        slope_z[i] = correct_slope(qz[i])
+        slope_z[i] = correct_slope(qz[i]) / mz[i]
     for j in range(my.size):
-        slope_y[j] = correct_slope(qy[j])
-    _square_sums(band, start, ptr, slope_z / mz, slope_y / my, pull_z, pull_y)
+        slope_y[j] = correct_slope(qy[j]) / my[j]
+    _square_sums(band, start, ptr, slope_z, slope_y, pull_z, pull_y)
     for i in range(mz.size):
-        own, other = slope_z[i] * qz[i], pull_z[i] / mz[i]
+        own, other = correct_slope(qz[i]) * qz[i], pull_z[i] / mz[i]
         pull_z[i] = own * mz[i] + other
         slope_z[i] = 0.5 * correct(qz[i]) - own - 0.5 * other / mz[i]
     for j in range(my.size):
-        own, other = slope_y[j] * qy[j], pull_y[j] / my[j]
+        own, other = correct_slope(qy[j]) * qy[j], pull_y[j] / my[j]
         pull_y[j] = own * my[j] + other
         slope_y[j] = 0.5 * correct(qy[j]) - own - 0.5 * other / my[j]
     return pull_z, pull_y, slope_z, slope_y
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _precondition(path, cols, residual, out):
     """Write an approximate inverse of S times the residual: see ``conductances``."""
     flow, height = 0.0, 0.0
@@ -118,7 +117,7 @@ def _precondition(path, cols, residual, out):
             height -= flow / path[j]
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def _inner(left, right):
     """Return the inner product."""
     total = 0.0
@@ -127,7 +126,7 @@ def _inner(left, right):
     return total
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y):
     """Return the multipliers of the margins: slopes in the masses of a value with these pulls.
 
@@ -138,35 +137,50 @@ def solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y):
     """
     nz, ny = mz.size, my.size
     rows, cols, image, work = np.empty(nz), np.empty(ny), np.empty(ny), np.empty(ny)
-    column_sums(band, start, ptr, np.ones(nz), cols)
-    column_sums(band, start, ptr, pull_z / mz, image)
-    residual = pull_y + (cols - my) - image
-    path = conductances(band, start, ptr, np.ones(nz), np.ones(ny), y)
-    found = np.zeros(ny)
-    _precondition(path, cols, residual, work)
-    direction = work.copy()
-    size = _inner(residual, work)
-    goal = _ADJOINT_TOLERANCE * _ADJOINT_TOLERANCE * size
-    for _ in range(_MAX_STEPS):
-        if not size > goal:
+    found, residual, direction, one = np.empty(ny), np.empty(ny), np.empty(ny), np.empty(ny)
+    for i in range(nz):
+        rows[i] = 1.0
+    column_sums(band, start, ptr, rows, cols)
+    for j in range(ny):
+        one[j] = 1.0
+    path = conductances(band, start, ptr, rows, one, y)
+    for i in range(nz):
+        rows[i] = pull_z[i] / mz[i]
+    column_sums(band, start, ptr, rows, image)
+    for j in range(ny):
+        residual[j] = pull_y[j] + (cols[j] - my[j]) - image[j]
+        found[j], direction[j] = 0.0, 0.0
+    goal, before = 0.0, np.inf
+    for step in range(_MAX_STEPS + 1):
+        _precondition(path, cols, residual, work)
+        size = _inner(residual, work)
+        if step == 0:
+            goal = _ADJOINT_TOLERANCE * _ADJOINT_TOLERANCE * size
+        for j in range(ny):
+            direction[j] = work[j] + size / before * direction[j]
+        before = size
+        if step == _MAX_STEPS or not size > goal:
             break
         row_sums(band, start, ptr, direction, rows)
-        column_sums(band, start, ptr, rows / mz, image)
-        image = cols * direction - image
+        for i in range(nz):
+            rows[i] /= mz[i]
+        column_sums(band, start, ptr, rows, image)
+        for j in range(ny):
+            image[j] = cols[j] * direction[j] - image[j]
         bend = _inner(direction, image)
         if not bend > 0.0:
             break
-        found += size / bend * direction
-        residual -= size / bend * image
-        _precondition(path, cols, residual, work)
-        before, size = size, _inner(residual, work)
-        direction = work + size / before * direction
+        for j in range(ny):
+            found[j] += size / bend * direction[j]
+            residual[j] -= size / bend * image[j]
     row_sums(band, start, ptr, found, rows)
-    return (pull_z - rows) / mz, found
+    for i in range(nz):
+        rows[i] = (pull_z[i] - rows[i]) / mz[i]
+    return rows, found
 
 
-@njit(**SUMS)
-def _pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes):
+@njit(**INNER)
+def pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes):
     """Fill the slopes in z and return that in log sigma: every entry of the kernel pulls.
 
     An entry's pull is B (1 + slope of the corrections in B - multipliers of its margins).
@@ -185,20 +199,3 @@ def _pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes):
             stretch += pull * gap * gap
         slopes[i] = total
     return stretch
-
-
-@njit(**INLINED)
-def match_points(z, y, wants_slopes, tolerance, slopes):
-    """Return the approximate log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma.
-
-    Both ascend. Fills the slopes in z.
-    """
-    one = np.ones(z.size)
-    value, _, _, band, start, ptr = scale(z, one, y, one, tolerance)
-    qz, qy = collisions(band, start, ptr, one, one)
-    value += add_corrections(qz, qy, one, one)
-    if not wants_slopes:
-        return value, 0.0
-    pull_z, pull_y, _, _ = pull_corrections(band, start, ptr, qz, qy, one, one)
-    held_z, held_y = solve_adjoint(band, start, ptr, one, one, y, pull_z, pull_y)
-    return value, _pull_points(band, start, ptr, z, y, qz, qy, held_z, held_y, slopes)

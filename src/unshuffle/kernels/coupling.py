@@ -5,7 +5,7 @@ from math import asinh, exp, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
+from unshuffle.kernels.compiling import INLINED, INNER
 
 # exp(-18) = 1.5e-8: entries this far below the best path change log-likelihoods by less than 1e-6
 # per row.
@@ -27,9 +27,11 @@ _SHARE = 0.8
 # A step changes no ratio of scalings by more than exp(8) over a link and exp(30) in all: what is
 # further off moves again.
 _LONGEST_DROP, _LONGEST = 8.0, 30.0
+# Sums that are divided by are no smaller; NaN stays what it is.
+_LEAST = 1e-300
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def monotone_potentials(z, mz, y, my):
     """Return potentials of the monotone coupling, and each z node's first and last partner.
 
@@ -69,7 +71,7 @@ def monotone_potentials(z, mz, y, my):
     return alpha, beta, first, last
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _band_kernel(z, y, alpha, beta, first, last):
     """Return the kernel as a row-wise band: values, first column of each row, row pointers."""
     nz, ny = z.size, y.size
@@ -95,28 +97,35 @@ def _band_kernel(z, y, alpha, beta, first, last):
     return kernel, start, ptr
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def row_sums(kernel, start, ptr, v, out):
     """Write kernel @ v into out."""
     for i in range(out.size):
-        total = 0.0
         lo, st = ptr[i], start[i]
-        for t in range(ptr[i + 1] - lo):
-            total += kernel[lo + t] * v[st + t]
-        out[i] = total
+        length = ptr[i + 1] - lo
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        for t in range(0, length - 3, 4):
+            one += kernel[lo + t] * v[st + t]
+            two += kernel[lo + t + 1] * v[st + t + 1]
+            three += kernel[lo + t + 2] * v[st + t + 2]
+            four += kernel[lo + t + 3] * v[st + t + 3]
+        for t in range(length - length % 4, length):
+            one += kernel[lo + t] * v[st + t]
+        out[i] = (one + two) + (three + four)
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def column_sums(kernel, start, ptr, u, out):
     """Write kernel.T @ u into out."""
-    out[:] = 0.0
+    for j in range(out.size):
+        out[j] = 0.0
     for i in range(u.size):
         lo, st, ui = ptr[i], start[i], u[i]
         for t in range(ptr[i + 1] - lo):
             out[st + t] += kernel[lo + t] * ui
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def conductances(band, start, ptr, u, v, y):
     """Return how easily mass moves between neighbouring columns, ny - 1 numbers.
 
@@ -151,7 +160,7 @@ def conductances(band, start, ptr, u, v, y):
     return path
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _aim(gaps, path, my, least, step):
     """Fill the move of log v that takes most of the columns' gaps away; return the slope along it.
 
@@ -159,16 +168,17 @@ def _aim(gaps, path, my, least, step):
     within a third. The one is Sinkhorn's step, the other a flow along the path; a weak link
     answers exponentially, hence asinh.
     """
-    flow, height, mean = 0.0, 0.0, 0.0
+    flow, height, mean, mass = 0.0, 0.0, 0.0, 0.0
     for j in range(my.size):
         step[j] = height - log(max(1.0 + gaps[j] / my[j], 1e-300))
         mean += my[j] * step[j]
+        mass += my[j]
         flow += gaps[j]
         # No path, no flow: what seems to be one, or next to none, is rounding.
         if j < path.size and path[j] > 0.0 and abs(flow) > least:
             drop = asinh(flow / path[j])
             height += min(max(drop, -_LONGEST_DROP), _LONGEST_DROP)
-    mean /= my.sum()
+    mean /= mass
     along = 0.0
     for j in range(my.size):
         step[j] = min(max(_SHARE * (step[j] - mean), -_LONGEST), _LONGEST)
@@ -182,13 +192,19 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
 
     With rows right, the value is a convex function of log v whose slopes are the columns' gaps.
     """
-    least = _ROUNDING * mz.sum()
     rows, gaps, step, path = np.empty(u.size), np.empty(v.size), np.zeros(v.size), np.empty(0)
-    before, expected, share = v.copy(), 0.0, 1.0
-    for passes in range(_MAX_PASSES):
+    before, expected, share, total = np.empty(v.size), 0.0, 1.0, 0.0
+    for i in range(u.size):
+        total += mz[i]
+    for j in range(v.size):
+        before[j] = v[j]
+    is_met = False
+    for passes in range(_MAX_PASSES + 1):
         row_sums(band, start, ptr, v, rows)
         for i in range(u.size):
-            u[i] = mz[i] / np.maximum(rows[i], 1e-300)
+            u[i] = mz[i] / (_LEAST if rows[i] < _LEAST else rows[i])
+        if is_met or passes == _MAX_PASSES:
+            break
         column_sums(band, start, ptr, u, gaps)
         along = 0.0
         for j in range(v.size):
@@ -197,21 +213,17 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
         if along <= -0.5 * expected:
             if passes % 3 == 0 or share < 1.0:  # conductances change slowly
                 path = conductances(band, start, ptr, u, v, y)
-            expected, share = _aim(gaps, path, my, least, step), 1.0
+            expected, share = _aim(gaps, path, my, _ROUNDING * total, step), 1.0
             for j in range(v.size):
                 before[j] = v[j]
         else:  # far beyond the lowest point of the line
             share *= 0.5
         for j in range(v.size):
             v[j] = before[j] * exp(share * step[j])
-        if share == 1.0 and expected > -tolerance:
-            break
-    row_sums(band, start, ptr, v, rows)
-    for i in range(u.size):
-        u[i] = mz[i] / np.maximum(rows[i], 1e-300)
+        is_met = share == 1.0 and expected > -tolerance
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def scale(z, mz, y, my, tolerance):
     """Return value, potentials and band of the coupling B = u K v with margins mz and my.
 
@@ -221,15 +233,21 @@ def scale(z, mz, y, my, tolerance):
     """
     alpha, beta, first, last = monotone_potentials(z, mz, y, my)
     band, start, ptr = _band_kernel(z, y, alpha, beta, first, last)
-    u = mz.copy()
-    cols = np.empty(y.size)
-    column_sums(band, start, ptr, u, cols)
-    v = my / np.maximum(cols, 1e-300)
+    u, v = np.empty(z.size), np.empty(y.size)
+    for i in range(z.size):
+        u[i] = mz[i]
+    column_sums(band, start, ptr, u, v)
+    for j in range(y.size):
+        v[j] = my[j] / (_LEAST if v[j] < _LEAST else v[j])
     _match_margins(band, start, ptr, u, v, mz, y, my, tolerance)
-    alpha += np.log(u / mz)
-    beta += np.log(v / my)
-    value = -(mz * alpha).sum() - (my * beta).sum()
+    by_row, by_column = 0.0, 0.0
+    for i in range(z.size):
+        alpha[i] = -(alpha[i] + log(u[i] / mz[i]))
+        by_row -= mz[i] * alpha[i]
+    for j in range(y.size):
+        beta[j] = -(beta[j] + log(v[j] / my[j]))
+        by_column -= my[j] * beta[j]
     for i in range(z.size):
         for t in range(ptr[i], ptr[i + 1]):
             band[t] *= u[i] * v[start[i] + t - ptr[i]]
-    return value, -alpha, -beta, band, start, ptr
+    return -by_row - by_column, alpha, beta, band, start, ptr

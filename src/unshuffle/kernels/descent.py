@@ -1,9 +1,11 @@
 """One step of BFGS for many starts, by reverse communication."""
 
+from math import sqrt
+
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 
 # Line search: the usual constants of weak Wolfe conditions (Lewis and Overton 2013), which
 # also hold for losses with kinks.
@@ -11,64 +13,76 @@ _SUFFICIENT_DECREASE, _CURVATURE = 1e-4, 0.9
 _MAX_HALVINGS = 30
 
 
-@njit(**OPTIONS)
-def _pseudo_gradient(w, gradient, l1, out):
+@njit(**INNER)
+def _sign(value):
+    """Return 1, -1, or zero and NaN as they are. (NumPy's takes longer to compile.)"""
+    if value > 0.0:
+        return 1.0
+    return -1.0 if value < 0.0 else value
+
+
+@njit(**INNER)
+def _find_slope(s, weights, gradients, l1, slopes):
     """Fill the steepest-descent slope of f + Σ l1|w|, zero where a weight rests at its kink."""
-    for j in range(w.size):
-        if w[j] != 0.0 or l1[j] == 0.0:
-            out[j] = gradient[j] + l1[j] * np.sign(w[j])
-        elif gradient[j] > l1[j]:
-            out[j] = gradient[j] - l1[j]
-        elif gradient[j] < -l1[j]:
-            out[j] = gradient[j] + l1[j]
+    for j in range(l1.size):
+        w, slope = weights[s, j], gradients[s, j]
+        if w != 0.0 or l1[j] == 0.0:
+            slopes[s, j] = slope + l1[j] * _sign(w)
+        elif slope > l1[j]:
+            slopes[s, j] = slope - l1[j]
+        elif slope < -l1[j]:
+            slopes[s, j] = slope + l1[j]
         else:
-            out[j] = 0.0
+            slopes[s, j] = 0.0
 
 
-@njit(**OPTIONS)
-def _aim(w, slope, inverse, l1, direction):
+@njit(**INNER)
+def _aim(s, slopes, inverses, l1, directions):
     """Fill the quasi-Newton direction; return the slope along it (non-negative: no descent)."""
-    d = w.size
+    d = l1.size
     along = 0.0
     for i in range(d):
         total = 0.0
         for j in range(d):
-            total -= inverse[i, j] * slope[j]
+            total -= inverses[s, i, j] * slopes[s, j]
         # Orthant-wise rule: a penalised weight moves only downhill of its own slope.
-        if l1[i] > 0.0 and total * slope[i] >= 0.0:
+        if l1[i] > 0.0 and total * slopes[s, i] >= 0.0:
             total = 0.0
-        direction[i] = total
-        along += total * slope[i]
+        directions[s, i] = total
+        along += total * slopes[s, i]
     return along
 
 
-@njit(**OPTIONS)
-def _place_trial(w, slope, l1, direction, step, trial):
+@njit(**INNER)
+def _place_trial(s, weights, slopes, l1, directions, step, trials):
     """Fill the trial point; a penalised weight that would cross zero stops at zero."""
-    for j in range(w.size):
-        trial[j] = w[j] + step * direction[j]
+    for j in range(l1.size):
+        w = weights[s, j]
+        trials[s, j] = w + step * directions[s, j]
         if l1[j] > 0.0:
-            side = np.sign(w[j]) if w[j] != 0.0 else -np.sign(slope[j])
-            if trial[j] * side <= 0.0:
-                trial[j] = 0.0
+            side = _sign(w) if w != 0.0 else -_sign(slopes[s, j])
+            if trials[s, j] * side <= 0.0:
+                trials[s, j] = 0.0
 
 
-@njit(**OPTIONS)
-def _update_inverse(inverse, move, change, is_first):
+@njit(**INNER)
+def _update_inverse(s, inverses, move, change, is_first):
     """Apply the BFGS update in place; skipped where the curvature is not positive."""
     d = move.size
-    curvature = 0.0
-    size = 0.0
+    curvature, size, length = 0.0, 0.0, 0.0
     for j in range(d):
         curvature += move[j] * change[j]
         size += change[j] * change[j]
-    image = np.zeros(d)
+        length += move[j] * move[j]
+    image = np.empty(d)
     spread = 0.0
     for i in range(d):
+        total = 0.0
         for j in range(d):
-            image[i] += inverse[i, j] * change[j]
-        spread += image[i] * change[i]
-    if not (curvature > 1e-12 * np.sqrt(size) * np.sqrt(np.sum(move * move))) or spread <= 0.0:
+            total += inverses[s, i, j] * change[j]
+        image[i] = total
+        spread += total * change[i]
+    if not (curvature > 1e-12 * sqrt(size) * sqrt(length)) or spread <= 0.0:
         return
     if is_first:
         # Shanno and Phua: the first curvature seen sets the scale of the first guess.
@@ -76,11 +90,11 @@ def _update_inverse(inverse, move, change, is_first):
         for i in range(d):
             image[i] *= ratio
             for j in range(d):
-                inverse[i, j] *= ratio
+                inverses[s, i, j] *= ratio
         spread *= ratio
     for i in range(d):
         for j in range(d):
-            inverse[i, j] += (1 + spread / curvature) * move[i] * move[j] / curvature - (
+            inverses[s, i, j] += (1 + spread / curvature) * move[i] * move[j] / curvature - (
                 image[i] * move[j] + move[i] * image[j]
             ) / curvature
 
@@ -113,7 +127,9 @@ def advance_descent(
     d = weights.shape[1]
     change = np.empty(d)
     move = np.empty(d)
-    has_kinks = np.any(l1 > 0.0)
+    has_kinks = False
+    for j in range(d):
+        has_kinks = has_kinks or l1[j] > 0.0
     for s in range(weights.shape[0]):
         if counts[s, 0] != 0:
             continue
@@ -124,7 +140,7 @@ def advance_descent(
         if counts[s, 1] == 0:  # the very first evaluation of this start
             accepted, drop = True, np.inf
         else:
-            step, low, high, along = scalars[s]
+            step, low, high, along = scalars[s, 0], scalars[s, 1], scalars[s, 2], scalars[s, 3]
             drop = values[s] - value
             slope_there = 0.0
             expected = 0.0
@@ -146,10 +162,10 @@ def advance_descent(
                 if counts[s, 2] > _MAX_HALVINGS:
                     counts[s, 0] = 2
                     continue
-                _place_trial(weights[s], slopes[s], l1, directions[s], step, trials[s])
+                _place_trial(s, weights, slopes, l1, directions, step, trials)
                 running += 1
                 continue
-        if not np.isfinite(value):
+        if not abs(value) < np.inf:
             counts[s, 0] = 2
             values[s] = np.inf
             continue
@@ -157,13 +173,13 @@ def advance_descent(
             for j in range(d):
                 move[j] = trials[s, j] - weights[s, j]
                 change[j] = trial_gradients[s, j] - gradients[s, j]
-            _update_inverse(inverses[s], move, change, counts[s, 1] == 1)
+            _update_inverse(s, inverses, move, change, counts[s, 1] == 1)
         for j in range(d):
             weights[s, j], gradients[s, j] = trials[s, j], trial_gradients[s, j]
         values[s] = value
         counts[s, 1] += 1
-        _pseudo_gradient(weights[s], gradients[s], l1, slopes[s])
-        along = _aim(weights[s], slopes[s], inverses[s], l1, directions[s])
+        _find_slope(s, weights, gradients, l1, slopes)
+        along = _aim(s, slopes, inverses, l1, directions)
         if drop < tol or not (along < 0.0):
             counts[s, 0] = 1
             continue
@@ -173,6 +189,6 @@ def advance_descent(
         scalars[s, 0], scalars[s, 1], scalars[s, 2] = 1.0, 0.0, np.inf
         scalars[s, 3] = along
         counts[s, 2] = 0
-        _place_trial(weights[s], slopes[s], l1, directions[s], 1.0, trials[s])
+        _place_trial(s, weights, slopes, l1, directions, scalars[s, 0], trials)
         running += 1
     return running

@@ -3,14 +3,8 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INLINED, OPTIONS, SUMS
-from unshuffle.kernels.correction import (
-    add_corrections,
-    collisions,
-    pull_corrections,
-    solve_adjoint,
-)
-from unshuffle.kernels.coupling import column_sums, row_sums, scale
+from unshuffle.kernels.compiling import INNER, OPTIONS
+from unshuffle.kernels.coupling import column_sums, row_sums
 
 # Nodes per sigma: 2.25 leave up to 0.8 nats of the value at n = 4000 and 9000 and sigma = 0.2 to
 # 0.4, and waves of 0.001 to 0.013 nats in log sigma. (2: 1.3 nats; 2.5: 0.5, and an eighth slower.
@@ -30,24 +24,35 @@ def bin_values(values):
     Every value is spread over four nodes by cubic B-splines, which keep its mean and make masses
     smooth functions of it. Nodes lie at whole cells from zero, so that none moves with the values.
     """
-    low = np.floor(values.min() * CELLS_PER_SIGMA) - 1.0
-    mass = np.zeros(int(values.max() * CELLS_PER_SIGMA - low) + 3)
+    least, largest = values[0], values[0]
     for i in range(values.size):
-        place = values[i] * CELLS_PER_SIGMA - low
-        k = int(place)
-        right = place - k
+        least, largest = min(least, values[i]), max(largest, values[i])
+    low = np.floor(least * CELLS_PER_SIGMA) - 1.0
+    mass = np.zeros(int(largest * CELLS_PER_SIGMA - low) + 3)
+    for i in range(values.size):
+        here = values[i] * CELLS_PER_SIGMA - low
+        k = int(here)
+        right = here - k
         left = 1.0 - right
         behind, ahead = left**3 / 6.0, right**3 / 6.0
         mass[k - 1] += behind
         mass[k] += left + ahead - 2.0 * behind
         mass[k + 1] += right + behind - 2.0 * ahead
         mass[k + 2] += ahead
-    keep = np.nonzero(mass > 0.0)[0]
-    return (low + keep) / CELLS_PER_SIGMA, mass[keep], keep, low
+    size = 0
+    for k in range(mass.size):
+        size += mass[k] > 0.0
+    nodes, masses, keep = np.empty(size), np.empty(size), np.empty(size, np.int64)
+    place = 0
+    for k in range(mass.size):
+        if mass[k] > 0.0:
+            nodes[place], masses[place], keep[place] = (low + k) / CELLS_PER_SIGMA, mass[k], k
+            place += 1
+    return nodes, masses, keep, low
 
 
-@njit(**OPTIONS)
-def _gather(values, keep, low, potential, slopes):
+@njit(**INNER)
+def gather(values, keep, low, potential, slopes):
     """Fill slopes in the values from those in the nodes' masses; return that in their log scale."""
     field = np.zeros(keep[keep.size - 1] + 3)
     for i in range(keep.size):
@@ -67,18 +72,24 @@ def _gather(values, keep, low, potential, slopes):
     return stretch
 
 
-@njit(**OPTIONS)
-def _centres(band, start, ptr, z, mz, y):
+@njit(**INNER)
+def find_centres(band, start, ptr, z, mz, y):
     """Return the barycentres of rows and columns, and the columns' sums."""
     centre_z, centre_y, cols = np.empty(z.size), np.empty(y.size), np.empty(y.size)
     row_sums(band, start, ptr, y, centre_z)
     column_sums(band, start, ptr, z, centre_y)
-    column_sums(band, start, ptr, np.ones(z.size), cols)
-    return centre_z / mz, centre_y / cols, cols
+    one = np.empty(z.size)
+    for i in range(z.size):
+        centre_z[i] /= mz[i]
+        one[i] = 1.0
+    column_sums(band, start, ptr, one, cols)
+    for j in range(y.size):
+        centre_y[j] /= cols[j]
+    return centre_z, centre_y, cols
 
 
-@njit(**OPTIONS)
-def _unspread(z, mz, y, centre_z, centre_y, cols):
+@njit(**INNER)
+def unspread(z, mz, y, centre_z, centre_y, cols):
     """Return the first-order effect of spreading, to be added.
 
     Potentials have the curvature Var_B - 1, of which spreading takes half its variance.
@@ -91,8 +102,8 @@ def _unspread(z, mz, y, centre_z, centre_y, cols):
     return -0.5 * _SPREAD * total
 
 
-@njit(**SUMS)
-def _add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull_y):
+@njit(**INNER)
+def add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull_y):
     """Add the slopes of that effect in log u and log v. (Centres minimise the variances.)"""
     for i in range(z.size):
         lo, st, here, centre = ptr[i], start[i], z[i], centre_z[i]
@@ -103,23 +114,3 @@ def _add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull
             total += entry
             pull_y[st + t] += entry
         pull_z[i] += total
-
-
-@njit(**INLINED)
-def match_on_grid(rows, labels, wants_slopes, tolerance, slopes):
-    """Return the log permanent of exp(-(y_j - z_i)^2/2) and its slope in log sigma; fill d/dz."""
-    z, mz, keep_z, low_z = bin_values(rows)
-    y, my, keep_y, low_y = bin_values(labels)
-    value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my, tolerance)
-    qz, qy = collisions(band, start, ptr, mz, my)
-    value += add_corrections(qz, qy, mz, my)
-    centre_z, centre_y, cols = _centres(band, start, ptr, z, mz, y)
-    value += _unspread(z, mz, y, centre_z, centre_y, cols)
-    if not wants_slopes:
-        return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, start, ptr, qz, qy, mz, my)
-    _add_unspread_pulls(band, start, ptr, z, y, centre_z, centre_y, pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y)
-    stretch = _gather(labels, keep_y, low_y, potential_y + slope_y + held_y, slopes)
-    stretch += _gather(rows, keep_z, low_z, potential_z + slope_z + held_z, slopes)
-    return value, -stretch

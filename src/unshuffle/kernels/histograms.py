@@ -9,7 +9,7 @@ from math import lgamma
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.correction import (
     add_corrections,
     collisions,
@@ -103,7 +103,7 @@ def _potentials(values, keep, low, potential, per_sigma, out):
         out[i] += (right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2]
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def _variances(band, start, ptr, z, mz, y):
     """Return barycentres of rows and columns, and the summed variances given rows and columns."""
     centre_z, centre_y, cols = np.empty(z.size), np.empty(y.size), np.empty(y.size)
@@ -121,7 +121,7 @@ def _variances(band, start, ptr, z, mz, y):
     return centre_z, centre_y, by_row, by_column
 
 
-@njit(**SUMS)
+@njit(**INNER)
 def _add_pulls(band, start, ptr, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
     """Add the slopes of the spreading's effect in log u and log v."""
     spread_z, spread_y = spreads

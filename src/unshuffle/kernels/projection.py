@@ -3,13 +3,13 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INNER, INNER_SUMS, SUMS
 
 # Rows of two columns that stay in the first-level cache while all pairs of columns are multiplied.
 _BLOCK = 512
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def longest_bag(offsets):
     """Return the size of the largest bag. (NumPy's diff takes seconds to compile.)"""
     longest = 0
@@ -18,7 +18,7 @@ def longest_bag(offsets):
     return longest
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def project(columns, w, start, stop, z):
     """Write the predictions of rows start … stop into `z`, two columns a pass."""
     m = stop - start
@@ -26,19 +26,18 @@ def project(columns, w, start, stop, z):
     first = d % 2
     if first == 1:
         weight = w[0]
-        column = columns[0, start:stop]
         for i in range(m):
-            z[i] = weight * column[i]
+            z[i] = weight * columns[0, start + i]
     else:
-        z[:m] = 0.0
+        for i in range(m):
+            z[i] = 0.0
     for j in range(first, d, 2):
         one, two = w[j], w[j + 1]
-        left, right = columns[j, start:stop], columns[j + 1, start:stop]
         for i in range(m):
-            z[i] += one * left[i] + two * right[i]
+            z[i] += one * columns[j, start + i] + two * columns[j + 1, start + i]
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def add_chain(columns, slope, start, stop, factor, gradient):
     """Add factor · Xᵀ slope of rows start … stop to `gradient`."""
     for j in range(gradient.size):
@@ -49,7 +48,7 @@ def add_chain(columns, slope, start, stop, factor, gradient):
         gradient[j] += factor * total
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def add_up(values, m):
     """Return the sum of the first m values."""
     total = 0.0
@@ -79,7 +78,7 @@ def gram(columns):
     return out
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def _turn(normal, scale, column):
     """Reflect a column at the plane across `normal`; `scale` is half the normal's square."""
     total = 0.0

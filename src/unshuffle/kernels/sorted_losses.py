@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SUMS
+from unshuffle.kernels.compiling import INNER, INNER_SUMS, OPTIONS
 from unshuffle.kernels.projection import add_chain, longest_bag, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
@@ -26,7 +26,7 @@ def largest_step_gap(z, y):
     return largest
 
 
-@njit(**SUMS)
+@njit(**INNER_SUMS)
 def _sum_gaps(code, z, y, m):
     """Return the sum of squared (or absolute) gaps of the first m values. It writes nothing."""
     total = 0.0
@@ -40,12 +40,13 @@ def _sum_gaps(code, z, y, m):
     return total
 
 
-@njit(**OPTIONS)
+@njit(**OPTIONS, forceinline=True)
 def compare_sorted(code, extent, z, y, slope):
     """Return the loss of two sorted samples (mean over them) and fill its slope in `z`."""
     n = z.size
     if code == KOLMOGOROV_SMIRNOV:
-        slope[:n] = 0.0
+        for k in range(n):
+            slope[k] = 0.0
         return largest_step_gap(z, y)
     m = min(extent, n) if code == SMALL_D else n
     if code == ABSOLUTE:
@@ -55,11 +56,12 @@ def compare_sorted(code, extent, z, y, slope):
         twice = 2.0 / m
         for k in range(m):
             slope[k] = twice * (z[k] - y[k])
-    slope[m:n] = 0.0
+    for k in range(m, n):
+        slope[k] = 0.0
     return _sum_gaps(code, z, y, m) / m
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _spread(z, atoms, spread):
     """Write every prediction plus every atom, row by row."""
     if atoms.size == 1:
@@ -71,14 +73,15 @@ def _spread(z, atoms, spread):
             spread[i * atoms.size + a] = z[i] + atoms[a]
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _collect(sorted_slope, pairs, n_atoms, slope):
     """Bring the slopes of sorted places back to their rows, summed over the atoms."""
     if n_atoms == 1:
         for k in range(sorted_slope.size):
             slope[pairs[k] & ROW] = sorted_slope[k]
         return
-    slope[:] = 0.0
+    for i in range(slope.size):
+        slope[i] = 0.0
     for k in range(sorted_slope.size):
         slope[(pairs[k] & ROW) // np.uint64(n_atoms)] += sorted_slope[k]
 
@@ -102,7 +105,8 @@ def evaluate_sorted(weights, columns, y, offsets, atoms, code, extent, values, g
     counts = np.empty((3, 2048), np.uint32)
     for s in range(weights.shape[0]):
         values[s] = 0.0
-        gradients[s] = 0.0
+        for j in range(gradients.shape[1]):
+            gradients[s, j] = 0.0
         for r in range(offsets.size - 1):
             start, stop = offsets[r], offsets[r + 1]
             m = stop - start

@@ -3,8 +3,10 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 
+# Runs of this length are sorted by insertion before they are merged.
+_RUN = 16
 # Below this many elements insertion sort beats the passes over the digit counters.
 _INSERTION_LENGTH = 24
 # Two digits of 8 bits tell short arrays apart almost everywhere and their counters stay in the
@@ -18,7 +20,7 @@ _MOVES_PER_ELEMENT = 12
 ROW = np.uint64(0xFFFFFFFF)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _insertion_finish(z, pairs, ordered, budget):
     """Bring almost sorted pairs into the exact order of `z`, writing the values to `ordered`.
 
@@ -26,7 +28,7 @@ def _insertion_finish(z, pairs, ordered, budget):
     """
     moves = 0
     last = -np.inf
-    for k in range(pairs.size):
+    for k in range(z.size):
         pair = pairs[k]
         value = z[pair & ROW]
         if value >= last:
@@ -46,23 +48,23 @@ def _insertion_finish(z, pairs, ordered, budget):
     return True
 
 
-@njit(**OPTIONS)
-def _radix_pass(source, target, counts, shift, mask):
-    """Scatter `source` into `target` by one digit, stably; `counts` holds the digit counts."""
+@njit(**INNER)
+def _radix_pass(n, source, target, counts, k, shift, mask):
+    """Scatter n items into `target` by digit k, stably; row k of `counts` holds its counts."""
     total = np.uint32(0)
     for digit in range(mask + 1):
-        count = counts[digit]
-        counts[digit] = total
+        count = counts[k, digit]
+        counts[k, digit] = total
         total += count
-    for k in range(source.size):
-        item = source[k]
+    for i in range(n):
+        item = source[i]
         digit = (item >> shift) & mask
-        place = counts[digit]
+        place = counts[k, digit]
         target[place] = item
-        counts[digit] = place + np.uint32(1)
+        counts[k, digit] = place + np.uint32(1)
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(**INNER, fastmath={"nnan", "nsz"})
 def _range(z):
     """Return the least and the largest value (unspecified when there is a NaN)."""
     low, high = z[0], z[0]
@@ -73,7 +75,7 @@ def _range(z):
     return low, high
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
     """Order the rows by a fixed-point key of `n_passes` digits; return the array that holds it.
 
@@ -84,7 +86,9 @@ def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
     mask = np.uint64((1 << bits) - 1)
     # A hair below the top, so that rounding cannot carry the largest key over it.
     scale = ((1 << min(32, bits * n_passes)) - 1) * (1 - 1e-12) / (high - low)
-    counts[:n_passes, : 1 << bits] = 0
+    for k in range(n_passes):
+        for digit in range(1 << bits):
+            counts[k, digit] = 0
     second = np.uint64(bits)
     third = np.uint64(2 * bits)
     for i in range(n):
@@ -95,15 +99,13 @@ def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
     if n_passes == 3:
         for i in range(n):
             counts[2, (pairs[i] >> (np.uint64(32) + third)) & mask] += np.uint32(1)
-    _radix_pass(pairs[:n], spare, counts[0], np.uint64(32), mask)
-    _radix_pass(spare[:n], pairs, counts[1], np.uint64(32) + second, mask)
-    if n_passes == 2:
-        return pairs
-    _radix_pass(pairs[:n], spare, counts[2], np.uint64(32) + third, mask)
-    return spare
+    for k in range(n_passes):
+        _radix_pass(n, pairs, spare, counts, k, np.uint64(32 + k * bits), mask)
+        pairs, spare = spare, pairs
+    return pairs
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def _merge_order(z, pairs, spare):
     """Order the rows by merging, ties in row order; return the array that holds them."""
     n = z.size
@@ -137,7 +139,7 @@ def sort_rows(z, ordered, pairs, spare, counts):
     if n <= _INSERTION_LENGTH:
         for i in range(n):
             pairs[i] = np.uint64(i)
-        _insertion_finish(z, pairs[:n], ordered, n * n)
+        _insertion_finish(z, pairs, ordered, n * n)
         return pairs
     low, high = _range(z)
     spread = high - low
@@ -145,9 +147,44 @@ def sort_rows(z, ordered, pairs, spare, counts):
         for n_passes in (2, 3):
             bits = 8 if n <= _SHORT_LENGTH and n_passes == 2 else 11
             out = _radix_order(z, low, high, bits, n_passes, pairs, spare, counts)
-            if _insertion_finish(z, out[:n], ordered, _MOVES_PER_ELEMENT * n):
+            if _insertion_finish(z, out, ordered, _MOVES_PER_ELEMENT * n):
                 return out
     out = _merge_order(z, pairs, spare)
     for k in range(n):
         ordered[k] = z[out[k]]
     return out
+
+
+@njit(**INNER)
+def find_order(z, order):
+    """Fill the rows in ascending order of `z`, ties in row order, by merging runs."""
+    n = z.size
+    for start in range(0, n, _RUN):
+        for k in range(start, min(start + _RUN, n)):
+            value, m = z[k], k
+            while m > start and z[order[m - 1]] > value:
+                order[m] = order[m - 1]
+                m -= 1
+            order[m] = k
+    spare = np.empty(n if n > _RUN else 0, np.int64)
+    width = _RUN
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, stop = min(start + width, n), min(start + 2 * width, n)
+            # The left half stands aside, so that the merged run takes its place.
+            for k in range(start, middle):
+                spare[k] = order[k]
+            i, j, k = start, middle, start
+            while i < middle and j < stop:
+                if z[order[j]] < z[spare[i]]:
+                    order[k] = order[j]
+                    j += 1
+                else:
+                    order[k] = spare[i]
+                    i += 1
+                k += 1
+            while i < middle:
+                order[k] = spare[i]
+                i += 1
+                k += 1
+        width *= 2

@@ -89,6 +89,11 @@ class BlockTarget(Target):
         gradients = [self._order(gradient, slope) for _, gradient, slope in found]
         return np.array([value for value, _, _ in found]), np.array(gradients)
 
+    def weigh_values(self, thetas: list[np.ndarray]) -> list[float]:
+        """Return what the shapes say at some points, as they count: one pass, no gradients."""
+        points = [(*self.split(theta), self.curve(theta)) for theta in thetas]
+        return [self.power * value for value, _, _ in self._shape(points, False)]
+
     def weigh_rest(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return what means of bags and prior say at a point, and its gradient: no pass."""
         w, log_sigma = self.split(theta)

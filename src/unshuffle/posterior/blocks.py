@@ -24,7 +24,7 @@ from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
-from unshuffle.posterior.block_peaks import Peak, follow, settle
+from unshuffle.posterior.block_peaks import MAX_STEPS, Peak, follow, settle
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Plain, answer_nothing
@@ -55,6 +55,8 @@ _MANY_BAGS = 8
 # stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and at 10⁹
 # an interval missed by 37 posterior sds; in stages both end higher than the truth.)
 _FIRST_LABELS, _RISE = 1e4, 10.0
+# Steps over all rows in a stage that is not the last.
+_ON_THE_WAY = 4
 # Nats below the best beyond which a climb is given up between stages: the next multiplies them.
 _FALLEN_BEHIND = 50.0
 # Rows of the sample on which least squares looks for answers.
@@ -175,10 +177,11 @@ def _ascend(target: BlockTarget, starts: list[np.ndarray]) -> list[Peak]:
     power = min(full, _FIRST_LABELS / target.n)
     weaker = replace(target, power=power)
     found = _keep_basins(weaker, climb_all(weaker, starts, 1.0))
-    peaks, _ = settle(weaker, found, 1.0)
+    peaks, _ = settle(weaker, found, 1.0, MAX_STEPS if power == full else _ON_THE_WAY)
     while power < full:
         stronger = min(_RISE * power, full)
-        peaks = follow(replace(target, power=stronger), peaks, power, 1.0)
+        n_steps = MAX_STEPS if stronger == full else _ON_THE_WAY
+        peaks = follow(replace(target, power=stronger), peaks, power, 1.0, n_steps)
         power = stronger
     return peaks
 

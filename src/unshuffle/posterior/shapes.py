@@ -95,11 +95,9 @@ class PermutationShapes(Shapes):
     def evaluate(
         self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
     ) -> tuple[float, np.ndarray, float]:
-        n_bags = len(self.offsets) - 1
         return kernels.log_likelihood(
-            columns, self.labels, self.offsets, np.zeros((n_bags, len(point))), np.zeros(n_bags),
-            point, log_sigma, float(len(self.labels)), 1.0, 0.0, wants_slopes,
-        )  # fmt: skip
+            columns, self.labels, self.offsets, point, log_sigma, wants_slopes
+        )
 
     def evaluate_many(
         self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
