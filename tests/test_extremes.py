@@ -254,11 +254,14 @@ def test_the_centre_of_one_draw_is_that_draw():
         assert find_centre(draws, np.array([0.0, 1.0])).tolist() == [3.0, 4.0]
 
 
-@pytest.mark.parametrize("noise", [(GridNoise, [-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]), None])
+@pytest.mark.parametrize(
+    "noise",
+    [GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]), noise_from_calibration([0.0, 0.1, 0.3])],
+    ids=["grid", "sample"],
+)
 def test_noise_that_vanishes_beside_the_labels_is_none(noise):
     data = make_shuffled(12, 1, noise=0.1, bags=2, rng=0)
-    given = noise_from_calibration([0.0, 0.1, 0.3]) if noise is None else noise[0](*noise[1:])
-    model = fit_strictly("likelihood", data.X, 1e300 * data.y, data.groups, noise=given)
+    model = fit_strictly("likelihood", data.X, 1e300 * data.y, data.groups, noise=noise)
     assert np.isfinite(model.coef_).all()
 
 
