@@ -30,7 +30,7 @@ extensions = [
 html_math_renderer = "mathml"
 default_role = "code"  # single backticks of docstrings
 toc_object_entries_show_parents = "hide"
-exclude_patterns = ["_build", "gallery", "**/README.*", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_samples", "gallery", "**/README.*", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 # Names of the site's own must resolve. What stays unresolved are words of numpydoc's type lines
@@ -43,8 +43,11 @@ myst_heading_anchors = 3
 # Every figure that a page quotes comes from the files of the benchmarks as they are now.
 myst_substitutions = {
     "limits": LIMITS,
-    "schema": site_figures.describe_schema(),
-    **site_figures.quote_corpus(),
+    **{
+        f"{name}_schema": site_figures.describe_schema(name)
+        for name in ("fit", "predict", "plan", "audit")
+    },
+    **site_figures.quote_all(),
 }
 
 autosummary_generate = True
@@ -56,6 +59,7 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_title = "unshuffle"
 html_static_path = ["_static"]
+html_extra_path = ["_samples"]  # pages that the commands write, made anew by every build
 html_css_files = ["site.css"]
 html_theme_options = {
     "navigation_with_keys": False,
@@ -103,6 +107,7 @@ def escape_bars(app, what, name, obj, options, lines) -> None:
 
 
 def setup(app) -> None:
-    """Draw the pictures of the prose pages before anything is read."""
+    """Draw the pictures of the prose pages, and write samples, before anything is read."""
     site_figures.draw_all(HERE / "images" / "generated")
+    site_figures.write_samples(HERE / "_samples")
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc

@@ -30,7 +30,8 @@ def main() -> None:
     axes[1].set(title="the fit, against the true pairs", xlabel="prediction", ylabel="label")
     plot_coefficients(model, ax=axes[2])
     places = axes[2].get_yticks()[: len(data.weights)]
-    axes[2].plot(data.weights, places, "x", color=ORANGE, ms=9, mew=2, label="truth")
+    # Below the estimates, which it would hide.
+    axes[2].plot(data.weights, places + 0.22, "x", color=ORANGE, ms=8, mew=2, label="truth")
     axes[2].set_title("weights, 95 % intervals, truth ×")
     out = Path(__file__).parent / "images" / "fit.svg"
     figure.savefig(out, metadata={"Date": None})

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = ("start.md", "methods.md", "guides/*.md", "reference/*.md")
+PAGES = ("index.md", "start.md", "methods.md", "guides/*.md", "reference/*.md")
 WORDS_ONLY, NOTHING = "<!-- numbers not compared -->", "<!-- not compared -->"
 BLOCK = re.compile(
     r"^```(?P<kind>python|bash)\n(?P<code>.*?)^```\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -63,9 +64,67 @@ def quote_corpus() -> dict[str, str]:
     return quotes
 
 
-def describe_schema() -> str:
-    """Return tables in Markdown of every key of the JSON of a fit, part by part."""
-    text = (resources.files("unshuffle") / "schema" / "fit.schema.json").read_text("utf-8")
+def quote_speed() -> dict[str, str]:
+    """Return times beside the peer: {speed_ls_ms: "21", speed_ls_ratio: "33", …}."""
+    text = (RESULTS / "speed.txt").read_text(encoding="utf-8")
+    quotes = {"speed_commit": re.findall(r"Commit (\w+)", text)[0]}
+    case = r"│ +(LS|SM|P1|P2|EMD|KS)(?:, K = 5)?, (?:50 starts|per start) │"
+    for name, ours, ratio in re.findall(case + r" +([\d.]+) ms │[^│]*│ +([\d.]+) ×", text):
+        quotes.setdefault(f"speed_{name.lower()}_ms", f"{float(ours):.0f}")
+        quotes.setdefault(f"speed_{name.lower()}_ratio", ratio)
+    return quotes
+
+
+def quote_design() -> dict[str, str]:
+    """Return errors of designed bags over those of random ones, by what fits are told of offsets.
+
+    {design_none_none: "0.59", design_none_none_spread: "0.08", design_none_none_8: "0.53", …}
+    """
+    line = re.compile(
+        r"plan bags \(offsets (\w+)\) to random bags \(offsets (\w+)\): "
+        r"geometric mean (\S+) ± (\S+) .*R = 2 (\S+), R = 4 (\S+), R = 8 (\S+)\)"
+    )
+    quotes = {}
+    for plan, random, *numbers in line.findall((RESULTS / "design.md").read_text("utf-8")):
+        names = ("", "_spread", "_2", "_4", "_8")
+        for name, number in zip(names, numbers, strict=True):
+            quotes[f"design_{plan}_{random}{name}"] = f"{float(number):.2f}"
+    return quotes
+
+
+def quote_certified() -> dict[str, str]:
+    """Return the seconds that proofs take: {certified_100_3: "0.02", …}."""
+    text = (RESULTS / "certified.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (\d+) \| (\d) \| ([\d.]+) \|", text, re.MULTILINE)
+    return {f"certified_{n}_{d}": f"{float(seconds):.2g}" for n, d, seconds in found}
+
+
+def quote_violations() -> dict[str, str]:
+    """Return how many intervals hold where the model is wrong in the worst way, in percent."""
+    worst = [
+        float(r["coverage"]) for r in read_table("violations.md") if r["kind"] == "uneven_strong"
+    ]
+    low, high = (f"{100 * share:.0f}" for share in (min(worst), max(worst)))
+    return {"violations_worst": low if low == high else f"{low} to {high}"}
+
+
+def quote_linkage() -> dict[str, str]:
+    """Return the least and the largest coverage of fits of links of which a share is wrong."""
+    shares = [float(row["coverage"].rstrip("%")) for row in read_table("linkage.md")]
+    return {"linkage_low": f"{min(shares):.0f}", "linkage_high": f"{max(shares):.0f}"}
+
+
+def quote_all() -> dict[str, str]:
+    """Return everything that pages quote from the files of the benchmarks."""
+    kinds = (
+        quote_corpus, quote_speed, quote_design, quote_certified, quote_violations, quote_linkage
+    )  # fmt: skip
+    return {name: text for quote in kinds for name, text in quote().items()}
+
+
+def describe_schema(name: str = "fit") -> str:
+    """Return tables in Markdown of every key of the JSON of a command, part by part."""
+    text = (resources.files("unshuffle") / "schema" / f"{name}.schema.json").read_text("utf-8")
     schema = json.loads(text)
     parts = {"The object": schema, **{f"`{k}`": v for k, v in schema["$defs"].items()}}
     blocks = []
@@ -105,6 +164,28 @@ def read_corpus() -> dict[tuple[str, str], list[dict[str, str]]]:
             if row["error"] != "nan":
                 found.setdefault((row["method"], row["bags"]), []).append(row)
     return found
+
+
+def write_samples(folder: Path) -> None:
+    """Write the pages that the commands write, so that a reader sees them before installing."""
+    from contextlib import chdir, redirect_stderr, redirect_stdout
+    from io import StringIO
+
+    from unshuffle.cli.app import run
+
+    folder.mkdir(parents=True, exist_ok=True)
+    small = ["-n", "200", "-d", "3", "--bags", "20", "--noise", "0.3", "--linked", "--seed", "1"]
+    released = ["--label", "linked", "--bag", "bag", "--exclude", "y", "--method", "ls"]
+    # Pages tell the command that made them, which should not hold the folders of a machine.
+    with chdir(folder), redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+        for command in (
+            ["demo", "--out", "demo.html"],
+            ["simulate", *small, "--out", "register.csv"],
+            ["audit", "register.csv", *released, "--report", "audit.html"],
+        ):
+            if run(command) != 0:
+                raise RuntimeError(f"{command}: {said.getvalue()}")
+        Path("register.csv").unlink()
 
 
 def draw_all(folder: Path) -> None:

@@ -221,6 +221,15 @@ def test_the_report_holds_what_was_found(linked, capsys):
     assert all(1 <= each["row"] <= 40 for each in found["exposed"])
 
 
+def test_the_report_names_label_file_and_date(linked, capsys, monkeypatch):
+    pytest.importorskip("jinja2")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    assert run([*AUDIT, "--bag", "district", "--method", "ls", "--report", "audit.html", "-q"]) == 0
+    head = Path("audit.html").read_text(encoding="utf-8").split("<header>")[1].split("</header>")[0]
+    assert "income: audit of a release" in head and "1970-01-02" in head
+    assert AUDIT[1] in head
+
+
 def test_names_in_a_report_are_text(linked, capsys):
     pytest.importorskip("jinja2")
     text = Path("linked.csv").read_text().replace("income", "<b>$x$")

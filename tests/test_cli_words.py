@@ -69,8 +69,22 @@ def test_excluding_from_two_files_leaves_bags_and_labels_alone(folder, capsys):
     assert "1 feature: x2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["audit", "plan"])
+def test_columns_are_excluded_before_an_experiment_and_a_release_too(name, folder, capsys):
+    write_data(d=3)
+    call = [name, "data.csv", "--label", "y", "--method", "ls", *["--noise=0.1"] * (name == "plan")]
+    # The label is shuffled already, at which the audit stops once it has said what it read.
+    assert run([*call, "--bag", "bag", "--exclude", "x2"]) == (2 if name == "audit" else 0)
+    assert "2 features: x1, x3" in capsys.readouterr().err
+    code = run([*call, "--exclude", "x9", "-q"])
+    assert_one_line(code, capsys.readouterr(), ["data.csv", "exclude", "'x9'", "known"])
+
+
 def test_a_name_with_a_comma_stands_in_quotation_marks(folder, capsys):
     write_data(names=["a,b", "c"])
+    for option in ("--features", "--exclude"):
+        code = run([*FIT, option, "a,b", "--method", "means", "-q"])
+        assert_one_line(code, capsys.readouterr(), ["'a'", "'a,b'", "comma", "'\"a,b\"'"])
     assert run([*FIT, "--features", '"a,b",c', "--method", "means", "-q"]) == 0
     assert "a,b" in capsys.readouterr().out
     assert run([*FIT, "--exclude", '"a,b"', "--method", "means", "-q"]) == 0
@@ -101,13 +115,17 @@ def test_tables_in_a_pipe_are_as_wide_as_columns_says(width, folder, capsys, mon
     assert max(map(len, table)) <= max(width, 60)  # what numbers and folded names need
     assert "…" not in "".join(table)  # names are folded and numbers whole
     assert (len(table) > 2 + 9) is (width < 90)
+    assert max(map(len, lines[: start - 1])) <= width  # sentences are wrapped as well
     monkeypatch.setenv("COLUMNS", "no number")
     assert run([*FIT, "--method", "means", "-q"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(".") and len(first) > 100  # one line, where nobody says how wide
 
 
-def test_competing_answers_are_whole_at_any_width(folder, capsys, monkeypatch):
+@pytest.mark.parametrize("width", [30, 72, 200])
+def test_competing_answers_are_whole_at_any_width(width, folder, capsys, monkeypatch):
     write_data(d=9, n=200, bags=2)
-    monkeypatch.setenv("COLUMNS", "72")
+    monkeypatch.setenv("COLUMNS", str(width))
     assert run([*FIT, "--method", "ls", "-q", "--json"]) == 0
     import json
 
@@ -115,7 +133,12 @@ def test_competing_answers_are_whole_at_any_width(folder, capsys, monkeypatch):
     assert len(told) > 1
     assert run([*FIT, "--method", "ls", "-q"]) == 0
     block = capsys.readouterr().out.split("Competing answers, best first:")[1].splitlines()
-    rows = {line.split()[0]: line.split()[1:] for line in block if line.strip() and "─" not in line}
+    assert max(map(len, block)) <= width
+    rows: dict[str, list[str]] = {}
+    for line in block:  # answers that do not fit beside each other stand below each other
+        if line.strip() and "─" not in line and not line.startswith(" "):
+            name, *cells = line.split()
+            rows.setdefault(name, []).extend(cells)
     assert [name for name in rows if name.startswith("x")] == [f"x{j}" for j in range(1, 10)]
     for j in range(9):
         assert rows[f"x{j + 1}"] == [f"{c['weights'][j]:.4g}" for c in told[: len(rows["value"])]]

@@ -111,8 +111,7 @@ def test_every_picture_is_drawn_in_the_reference():
 def test_every_command_shows_what_it_prints(name):
     section = read("reference/commands.md").split(f"\n## {name}\n")[1].split("\n## ")[0]
     assert f"unshuffle {name}" in section
-    # Completion prints a script for a shell, not for a reader.
-    assert name == "completion" or re.search(r"```text\n[^`]", section)
+    assert re.search(r"```text\n[^`]", section)
 
 
 def test_the_gallery_has_a_dozen_scripts_of_one_picture_each():
@@ -131,9 +130,18 @@ def test_pictures_of_the_gallery_that_pages_show_are_drawn_by_it():
     assert shown and shown <= drawn
 
 
+def test_samples_of_pages_name_no_folder_of_the_machine(tmp_path):
+    pytest.importorskip("jinja2")
+    site_figures.write_samples(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"demo.html", "audit.html"}
+    for page in tmp_path.iterdir():
+        assert str(tmp_path) not in page.read_text(encoding="utf-8")
+
+
 @needs_results
 def test_the_figures_that_pages_quote_exist():
-    quotes = {"limits", "schema", *site_figures.quote_corpus()}
+    schemas = {f"{name}_schema" for name in ("fit", "predict", "plan", "audit")}
+    quotes = {"limits", *schemas, *site_figures.quote_all()}
     for page in DOCS.rglob("*.md"):
         used = set(re.findall(r"\{\{ (\w+) \}\}", page.read_text(encoding="utf-8")))
         assert used <= quotes, page.name
@@ -159,6 +167,35 @@ def test_the_readme_quotes_the_corpus_as_it_is():
     assert said.format(*ratios) in readme
     identified, wrong = quotes["auto_identified_all"], quotes["auto_wrong_all"]
     assert re.search(rf"Of {identified} fits [\w ]*called identified {wrong} err", readme)
+
+
+@needs_results
+def test_the_readme_quotes_the_other_benchmarks_as_they_are():
+    quotes = site_figures.quote_all()
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for said in (
+        "least squares is {speed_ls_ratio} times and moments {speed_sm_ratio} times as fast",
+        "one thread: {speed_ls_ms} and {speed_sm_ms} ms; measured at commit {speed_commit}",
+        "designed bags have {design_none_none} ± {design_none_none_spread} of the error of random",
+        "({design_none_none_2}, {design_none_none_4} and {design_none_none_8} at two, four and",
+        "{design_none_auto} of that of random ones fitted by default",
+        "but {design_auto_auto} where the fit is left to doubt them",
+        "coverage from {linkage_low} to {linkage_high} %",
+        "leaves only 5 dB {violations_worst} %",
+    ):
+        assert said.format(**quotes) in readme
+
+
+def test_indices_of_accented_letters_stand_beside_them():
+    pytest.importorskip("docutils.utils.math.latex2mathml")
+    make_formula = load("mathml").make_formula
+    plain = make_formula(r"\bar y_r").split(">", 1)[1]
+    assert plain == (
+        '<msub><mover accent="false"><mi>y</mi><mo stretchy="false">‾</mo></mover>'
+        "<mi>r</mi></msub></math>"
+    )
+    assert "munderover" in make_formula(r"\sum_{i=1}^n i", is_block=True)  # limits stay limits
+    assert "log" in make_formula(r"n \log n")  # of which docutils makes an entity of HTML
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path):

@@ -76,6 +76,7 @@ def draw_all(model, data, make_ax):
     return {
         "coefficients": plots.plot_coefficients(model, ax=make_ax()),
         "noise": plots.plot_noise(model, ax=make_ax()),
+        "offset_sd": plots.plot_offset_sd(model, ax=make_ax()),
         **{
             name: getattr(bag_plots, f"plot_{name}")(
                 model, data.X, data.y, data.groups, ax=make_ax()
@@ -154,6 +155,26 @@ def test_what_is_not_there_is_said_in_words(fitted):
     model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
     with pytest.raises(InputError, match="likelihood"):
         plots.plot_posterior(model)
+    with pytest.raises(InputError, match="bag_offsets"):
+        plots.plot_offset_sd(model)
+
+
+def test_the_spread_of_offsets_is_drawn_as_it_was_weighed(fitted):
+    law = fitted[0].result_.offsets
+    ax = plots.plot_offset_sd(fitted[0])
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == pytest.approx([100 * share for share in law.shares])
+    assert sum(heights) == pytest.approx(100.0)
+    assert law.sizes[0] == 0.0 and heights[0] == pytest.approx(100 * (1 - law.probability))
+    assert sum(s * p for s, p in zip(law.sizes, law.shares, strict=True)) == pytest.approx(
+        law.sd,
+        rel=0.2,  # sizes are means over draws of the noise, which varies by less
+    )
+
+
+def test_every_pane_of_a_grid_has_a_scale(fitted):
+    panes = plots.plot_posterior(fitted[0]).child_axes
+    assert all(len(pane.get_xticks()) > 1 for pane in panes)
 
 
 def test_colours_differ_also_without_hue():

@@ -190,6 +190,10 @@ def test_offsets_are_a_mixture_over_their_given_sizes(share, has_intercept):
     probability, sd = means.offset_law(GAPS, VARIANCES, LOG_SIGMA)
     assert probability == pytest.approx(mass[sizes > 0].sum() / mass.sum(), abs=1e-12)
     assert sd == pytest.approx(mass @ sizes * exp(LOG_SIGMA) / mass.sum(), abs=1e-12)
+    sds, shares = means.offset_shares(GAPS, VARIANCES, LOG_SIGMA)
+    possible = prior > 0
+    assert sds == pytest.approx(sizes[possible] * exp(LOG_SIGMA))
+    assert shares == pytest.approx(mass[possible] / mass.sum(), abs=1e-12)
 
 
 # ---- shapes --------------------------------------------------------------------------------------

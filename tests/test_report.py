@@ -134,7 +134,7 @@ def test_every_picture_that_the_data_allow_is_drawn(tmp_path):
         "Predictions and matched labels",
         "Which weights hang together",
     ]
-    assert "The noise" in drawn
+    assert "The noise" in drawn and "Spread of the offsets" in drawn
     assert "Offsets of the bags" not in drawn  # none were seen
 
 
@@ -193,6 +193,26 @@ def test_a_posterior_that_was_not_explored_is_not_called_unidentified(tmp_path):
     text = report(tmp_path / "r.html", model, data)
     assert "<p><strong>Not established</strong></p>" in text
     assert "could not be established" in text and "<strong>Not identified" not in text
+    # Intervals on one side of zero are not called known, which the rule alone would not explain.
+    assert "the posterior could not be sampled" in " ".join(Page(text).text.split())
+
+
+def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
+    model, data = fit()
+    wide = dataclasses.replace(model.posterior_, draws=model.posterior_.draws * [[5.0, 5.0, 1.0]])
+    best = (dataclasses.replace(model.solution_.candidates[0], share=1.0),)
+    model = judged(model, uncertainty=wide, candidates=best)
+    text = Page(report(tmp_path / "r.html", model, data)).text
+    assert "No second answer stands out" in text and "No other answer was found" not in text
+
+
+def test_the_words_of_a_report_are_those_of_whoever_asked(tmp_path):
+    from unshuffle.cli.wording import speak
+
+    model, data = fit()
+    model = judged(model, status=Status.THIN_POSTERIOR)
+    assert "try another random_state" in report(tmp_path / "r.html", model, data)
+    assert "try another --seed" in report(tmp_path / "r.html", model, data, words=speak)
 
 
 def judged(model, **changes):

@@ -29,8 +29,9 @@ for sd in sizes:
     told.append(f"probability {model.bag_offset_probability_:.0%}\nsd {model.bag_offset_sd_:.2f}")
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for (method, values), style in zip(errors.items(), ("D-", "o-", "s-"), strict=True):
-    ax.plot(range(len(sizes)), values, style, label=method)
+styles = (("D-", "#0072B2"), ("o-", "#D55E00"), ("s-", "#009E73"))
+for (method, values), (style, colour) in zip(errors.items(), styles, strict=True):
+    ax.plot(range(len(sizes)), values, style, color=colour, label=method)
 for place, text in enumerate(told):
     ax.text(place, -0.11, text, transform=ax.get_xaxis_transform(), ha="center", va="top",
             fontsize=8, color="#009E73")  # fmt: skip

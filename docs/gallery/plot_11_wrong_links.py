@@ -33,8 +33,9 @@ for share in shares:
     found.append(np.median(told))
 
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-for (name, values), style in zip(errors.items(), ("o-", "D-", "s-"), strict=True):
-    ax.plot(range(len(shares)), values, style, label=name)
+styles = (("o-", "#0072B2"), ("D-", "#D55E00"), ("s-", "#009E73"))
+for (name, values), (style, colour) in zip(errors.items(), styles, strict=True):
+    ax.plot(range(len(shares)), values, style, color=colour, label=name)
 texts = [f"{s:.0%}\n(found {f:.0%})" for s, f in zip(shares, found, strict=True)]
 ax.set_xticks(range(len(shares)), texts)
 ax.set_xlabel("links that are wrong")

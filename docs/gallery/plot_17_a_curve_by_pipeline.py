@@ -32,5 +32,6 @@ ax.plot(grid, np.sin(1.5 * grid) + 0.3 * grid, "k:", lw=2, label="truth")
 ax.plot(grid, curve.predict(grid[:, None]), color="#0072B2", lw=2, label="found")
 ax.set_xlabel("dose")
 ax.set_ylabel("response")
-ax.legend(frameon=False)
+ax.set_ylim(top=2.6)  # room for the legend above the cloud
+ax.legend(frameon=False, loc="upper right", markerscale=3)
 plt.show()

@@ -50,6 +50,7 @@ _NAMES = {
     "plot_offsets": "answers.bag_plots",
     "plot_predictions": "answers.bag_plots",
     "plot_noise": "answers.plots",
+    "plot_offset_sd": "answers.plots",
     "plot_starts": "answers.plots",
     "plot_candidates": "answers.plots",
     "plot_posterior": "answers.plots",

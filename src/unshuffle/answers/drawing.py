@@ -49,18 +49,25 @@ def space_pane_ticks(pane: Any) -> None:
     """Leave two or three ticks of a small pane, none near an end: the next pane begins there."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
     for axis, (low, high) in ((pane.xaxis, pane.get_xlim()), (pane.yaxis, pane.get_ylim())):
-        for n_ticks in (4, 6, 9):
+        kept = np.empty(0)
+        for n_ticks in (4, 6, 9):  # finer steps where the coarse ones leave one: it has no scale
             ticks = ticker.MaxNLocator(n_ticks).tick_values(low, high)
-            room = 0.15 * (high - low)
-            inner = ticks[(ticks >= low + room) & (ticks <= high - room)]
-            if len(inner):
+            found = _keep_apart(ticks, low, high)
+            kept = found if len(found) > len(kept) else kept
+            if len(kept) > 1:
                 break
-        longest = max(len(f"{tick:.6g}") for tick in inner)
-        if longest > 4:  # the outer two, or one where they are close
-            inner = inner[:: max(len(inner) - 1, 1)]
-            if inner[-1] - inner[0] < 0.065 * longest * (high - low):
-                inner = inner[:1]
-        axis.set_ticks(inner)
+        axis.set_ticks(kept)
+
+
+def _keep_apart(ticks: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the ticks inside a pane whose numbers do not touch; long numbers are two at most."""
+    room = 0.15 * (high - low)
+    inner = ticks[(ticks >= low + room) & (ticks <= high - room)]
+    longest = max((len(f"{tick:.6g}") for tick in inner), default=0)
+    if longest <= 4:
+        return inner
+    ends = inner[:: max(len(inner) - 1, 1)]
+    return ends[:1] if ends[-1] - ends[0] < 0.065 * longest * (high - low) else ends
 
 
 def row_height(n_rows: int) -> float:

@@ -21,6 +21,8 @@ KNOWN_RULE = (
     f"Known: '{SIGN}' where the 95 % interval lies on one side of zero, '{SIGN_AND_SIZE}' where "
     f"half its width is also at most half of the estimate, otherwise '{NOTHING}'."
 )
+# Such intervals come from a weakened likelihood: however narrow, they are no evidence.
+UNEXPLORED_RULE = f"Here it is '{NOTHING}' for all of them: the posterior could not be sampled."
 
 # The verdict's rule: identified unless this share of the posterior lies further than this
 # fraction of |ŵ| from ŵ (weights in units of w_j sd(x_j), the intercept left out).

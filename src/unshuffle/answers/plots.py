@@ -35,6 +35,8 @@ from unshuffle.errors import InputError, shorten
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+_ASIDE = 1.045
 
 
 def plot_coefficients(
@@ -99,6 +101,32 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"sd of the noise, in units of {name_label(label)}")
     return ax
+
+
+def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> Any:
+    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed."""
+    law = as_fit(model).offsets
+    if law is None or len(law.sizes) < 2:
+        raise InputError(
+            "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "
+            "method='likelihood', and bag_offsets='auto' or 'estimate'"
+        )
+    ax = _prepare(ax, (6.4, 3.2))
+    places = np.arange(len(law.sizes))
+    bars = ax.bar(places, 100 * np.array(law.shares), 0.7, color=BLUE, alpha=0.6)
+    ax.bar_label(bars, [_percent(share) for share in law.shares], fontsize=9, padding=2)
+    names = ["none" if size == 0.0 else f"{size:.2g}" for size in law.sizes]
+    ax.set_xticks(places, names)
+    ax.set_ylim(0, 110)
+    ax.set_yticks([0, 50, 100])
+    ax.set_xlabel(f"sd of the offsets between bags, in units of {name_label(label)}")
+    ax.set_ylabel("probability, %")
+    return ax
+
+
+def _percent(share: float) -> str:
+    """Return a share as a short text above its bar."""
+    return "<1" if 0.0 < share < 0.01 else f"{100 * share:.0f}"
 
 
 def plot_starts(model: Any, *, ax: Any = None) -> Any:
@@ -269,8 +297,10 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
             key=lambda each: each.n_runs,
         )
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        # Beside each other, so that no bar hides another.
+        aside = _ASIDE ** (place - (len(kinds) - 1) / 2)
         ax.errorbar(
-            [each.n_runs for each in found], [each.error for each in found],
+            [each.n_runs * aside for each in found], [each.error for each in found],
             yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
             ls="--" if has_offsets else "-", capsize=3,
             label=f"{kind} bags" + (", offsets between runs" if has_offsets else ""),

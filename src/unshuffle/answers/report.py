@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from importlib import resources
@@ -26,7 +26,7 @@ from unshuffle.files.writing import check_writable, write_whole
 from unshuffle.registry import METHODS
 from unshuffle.wording import show_number
 
-__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "write_report"]
+__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "today", "write_report"]
 
 _PURPOSE = "writing a report"
 _LONGEST_NAME = 120
@@ -49,6 +49,7 @@ def write_report(
     notes: Sequence[str] = (),
     provenance: Mapping[str, Any] | None = None,
     written: date | None = None,
+    words: Callable[[str], str] = str,
 ) -> Path:
     """Write a report of a fitted model to an HTML file, whole or not at all.
 
@@ -57,7 +58,9 @@ def write_report(
     their own. `label` is the label's name for the title and the axes (without it, that of `y`),
     `base_levels` maps categories to the level that has no weight of its own. `source` names the
     data, `notes` are sentences on how they were read, `provenance` says what repeats the fit, and
-    `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH.
+    `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH. `words` puts each
+    sentence into the words of whoever asked: the command line has options where Python has
+    parameters.
 
     Examples
     --------
@@ -77,17 +80,17 @@ def write_report(
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
-    data["label"], data["written"] = label, (written or _today()).isoformat()
+    data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
     views = _view(found, X, y, groups, bags)
     match = _match(found, X, y, groups)
     pictures = draw_pictures(found, views, level, label, match, X)
-    write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}))
+    write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}, words))
     return Path(path)
 
 
-def _today() -> date:
+def today() -> date:
     """Return the date of today, or that of SOURCE_DATE_EPOCH, which makes files repeatable."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
@@ -123,11 +126,13 @@ def _render(
     origin: Mapping[str, Any],
     pictures: Sequence[Picture],
     base_levels: Mapping[str, str],
+    words: Callable[[str], str],
 ) -> str:
     summary = found.summary(level)
     return fill_template(
         "report.html",
         summary=summary,
+        verdict=[words(sentence) for sentence in summary.verdict],
         headline=summary.headline,
         has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
@@ -138,8 +143,8 @@ def _render(
         limits=LIMITS,
         has_evidence=any(c.evidence is not None for c in found.candidates),
         # A posterior's verdict has said already how far it can be trusted.
-        advice=found.status.value if summary.identified is None else "",
-        remarks=found.remarks,
+        advice=words(found.status.value) if summary.identified is None else "",
+        remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),
         sizes=_describe_sizes(summary),
         offsets=None if found.offsets is None else describe_offsets(found.offsets),
@@ -252,11 +257,11 @@ def _describe_bags(bags: Bags) -> list[tuple[str, str]]:
 
 def _count_bags(groups: Any) -> str:
     if groups is None:
-        return "1"
+        return "one"
     sizes = list(_bag_sizes(groups).values())
     smallest, largest = min(sizes), max(sizes)
     span = f"{smallest} rows each" if smallest == largest else f"{smallest} to {largest} rows"
-    return f"{len(sizes)}, of {span}"
+    return f"one, of {sizes[0]} rows" if len(sizes) == 1 else f"{len(sizes)}, of {span}"
 
 
 def _bag_sizes(groups: Any) -> dict[Any, int]:

@@ -186,6 +186,19 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
                 f"{100 * level:g} % interval (bar).",
             )
         )
+    if law is not None and len(law.sizes) > 1:
+        pictures.append(
+            draw_picture(
+                "Spread of the offsets",
+                partial(plots.plot_offset_sd, found, label=label),
+                (6.0, 3.0),
+                "Posterior of how much the labels of a bag share beyond their rows: none, or "
+                "offsets of one of these standard deviations, each with its probability in percent."
+                if law.sizes[0] == 0.0
+                else "Posterior of the standard deviation of the offsets that were declared, over "
+                "the sizes weighed, each with its probability in percent.",
+            )
+        )
     if views and law is not None and law.sd > 0 and law.probability >= _WORTH_DRAWING:
         pictures.append(
             draw_picture(
@@ -231,7 +244,8 @@ def _draw_posterior(found: Fit) -> Picture:
         partial(plots.plot_posterior, found, features=chosen),
         (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
         f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
-        "estimate. A slanted cloud means that one weight can make up for another; separate clouds "
+        "estimate, which leans as told under “Method and priors” and so may stand beside the "
+        "middle. A slanted cloud means that one weight can make up for another; separate clouds "
         "are separate answers.",
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unshuffle.answers.cards import make_card
-from unshuffle.answers.known import KNOWN_RULE, judge_weights
+from unshuffle.answers.known import KNOWN_RULE, UNEXPLORED_RULE, judge_weights
 from unshuffle.answers.verdict import (
     Facts,
     competing_answers,
@@ -74,6 +74,8 @@ class Summary:
     mislinked: float | None = None
     # The verdict in a few words, and whether it is good, doubtful or unknown.
     headline: tuple[str, str] = ("Not judged", "unknown")
+    # Whether the posterior could be sampled, where there is one.
+    is_explored: bool = True
 
     @property
     def has_intervals(self) -> bool:
@@ -83,7 +85,9 @@ class Summary:
     @property
     def known_rule(self) -> str | None:
         """The rule behind `known`; None where nothing is judged by it."""
-        return KNOWN_RULE if any(row.known is not None for row in self.rows) else None
+        if all(row.known is None for row in self.rows):
+            return None
+        return KNOWN_RULE if self.is_explored else f"{KNOWN_RULE} {UNEXPLORED_RULE}"
 
     def _table(self) -> list[tuple[str, ...]]:
         """Return the head and one line per weight, with what is known where that is judged."""
@@ -178,7 +182,9 @@ class Summary:
             "anchors": self.n_anchors,
             "mislinked": self.mislinked,
             "pairing": self.pairing.name,
-            "bag_offsets": None if self.offsets is None else asdict(self.offsets),
+            "bag_offsets": None
+            if self.offsets is None
+            else {"probability": self.offsets.probability, "sd": self.offsets.sd},
             "identified": self.identified,
             "model_fits": self.model_fits,
             "misfits": list(self.misfits),
@@ -252,6 +258,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         n_anchors=facts.n_anchors,
         mislinked=solution.stats.get("mislinked"),
         headline=make_headline(solution, identified),
+        is_explored=not getattr(solution.uncertainty, "is_thin", False),
     )
 
 

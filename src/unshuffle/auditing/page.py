@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from unshuffle import __version__
 from unshuffle.answers import plots
-from unshuffle.answers.report import Picture, check_report, draw_picture, fill_template
+from unshuffle.answers.report import Picture, check_report, draw_picture, fill_template, today
 from unshuffle.auditing.findings import Audit
 from unshuffle.errors import shorten
 from unshuffle.files.writing import write_whole
@@ -23,14 +24,17 @@ def write_audit(
     audit: Audit,
     path: str | os.PathLike[str],
     *,
+    label: str | None = None,
     source: str | None = None,
     notes: Sequence[str] = (),
     provenance: Mapping[str, Any] | None = None,
+    written: date | None = None,
 ) -> Path:
     """Write the report of an audit to an HTML file, whole or not at all.
 
-    `source` names the data, `notes` are sentences on how they were read, `provenance` says what
-    repeats the audit.
+    `label` is the label's name for the title, `source` names the data, `notes` are sentences on how
+    they were read, `provenance` says what repeats the audit, and `written` is the date shown: today
+    in UTC, or that of SOURCE_DATE_EPOCH.
 
     Examples
     --------
@@ -56,6 +60,9 @@ def write_audit(
         headline=_headline(audit),
         pictures=_draw_pictures(audit),
         facts=facts,
+        label=label,
+        source=None if source is None else shorten(source, 200),
+        written=(written or today()).isoformat(),
         notes=[shorten(note, 2000) for note in (*notes, *audit.remarks)],
         origin={**origin, **(provenance or {})},
     )

@@ -23,7 +23,7 @@ def describe_exposure(found: Exposure, exposed: Sequence[int], d: int) -> tuple[
         f"{_percent(found.known)}.",
     ]
     if found.levels is None:
-        sentences.append("Matches of this method carry no probabilities: use 'likelihood'.")
+        sentences.append("Matches of this method carry no probabilities: use method='likelihood'.")
         return tuple(sentences)
     parts = [
         f"{each.n_rows} at {each.at_least:g} or more"

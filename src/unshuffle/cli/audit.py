@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import count
+from unshuffle.cli.data import choose_columns, count
 from unshuffle.cli.options import (
+    exclude_option,
     json_option,
     method_option,
     provenance,
@@ -41,6 +42,7 @@ Examples:
     metavar="A,B",
     help="Columns of features that are released; all but label and bag without it.",
 )
+@exclude_option
 @click.option(
     "--categorical",
     multiple=True,
@@ -72,7 +74,7 @@ def audit(**options: Any) -> None:
     table = read_table(options["data"], **{name: options[name] for name in names})
     samples = choose_samples(
         table,
-        features=options["features"] or None,
+        features=choose_columns(options, table, (options["bag"], options["label"])),
         bag=options["bag"],
         label=options["label"],
         categorical=options["categorical"],
@@ -85,7 +87,10 @@ def audit(**options: Any) -> None:
     if options["report"]:
         from unshuffle.auditing.page import write_audit
 
-        write_audit(found, options["report"], source=table.source, notes=notes, provenance=origin)
+        write_audit(
+            found, options["report"], label=options["label"], source=table.source, notes=notes,
+            provenance=origin,
+        )  # fmt: skip
         console.print_messages([f"report written to {options['report']}"], options["quiet"])
     if options["as_object"]:
         console.print_json({**found.to_dict(), "label": options["label"], "provenance": origin})

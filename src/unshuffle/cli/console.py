@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TextIO
 
 from unshuffle.cli.wording import speak
@@ -24,6 +25,8 @@ _LEAST_WIDTH = 20
 # Sentences may hold names from a file: control characters are escaped, and nothing is endless.
 _LONGEST = 5000
 _LONGEST_CELL = 100
+# Between two columns of a table.
+_GAP = 3
 # Names are folded to no less than this, and numbers never.
 _LEAST_TEXT = 12
 
@@ -33,13 +36,12 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
     from rich.console import Console
 
     is_terminal = stream.isatty()
-    columns = os.environ.get("COLUMNS", "")
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
     console = Console(
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
-        width=None if is_terminal else _piped_width(columns),
+        width=None if is_terminal else _piped_width(),
         markup=False,
         emoji=False,
         highlight=False,
@@ -49,9 +51,24 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
     return console
 
 
-def _piped_width(columns: str) -> int:
+def _has_columns() -> bool:
+    """Whether COLUMNS says how wide a pipe is."""
+    columns = os.environ.get("COLUMNS", "")
+    return columns.isdigit() and int(columns) >= _LEAST_WIDTH
+
+
+def _piped_width() -> int:
     """Return the width of tables in a pipe: COLUMNS where it is set, or a fixed one."""
-    return int(columns) if columns.isdigit() and int(columns) >= _LEAST_WIDTH else PIPED_WIDTH
+    return int(os.environ["COLUMNS"]) if _has_columns() else PIPED_WIDTH
+
+
+def count_fitting(table: Table, n_text: int = 1) -> int:
+    """Return how many of a table's columns of numbers fit side by side; one always does."""
+    console = make_console(sys.stdout)
+    widths = [column.min_width or 0 for column in table.columns]
+    room = console.width - sum(widths[:n_text]) - _GAP * (n_text - 1)
+    used = accumulate(width + _GAP for width in widths[n_text:])
+    return max(1, sum(total <= room for total in used))
 
 
 def print_result(*parts: Any) -> None:
@@ -59,8 +76,9 @@ def print_result(*parts: Any) -> None:
     console = make_console(sys.stdout)
     for part in parts:
         if isinstance(part, str):
-            # Unlike a table, a sentence can be wrapped by whoever reads the pipe.
-            console.print(shorten(speak(part), _LONGEST), soft_wrap=not console.is_terminal)
+            # Without a width a sentence stays one line: whoever reads the pipe can wrap it.
+            is_free = not console.is_terminal and not _has_columns()
+            console.print(shorten(speak(part), _LONGEST), soft_wrap=is_free)
         else:
             # A table that is wider than the screen is wrapped there; cut off, it would be useless.
             needed = part.__rich_measure__(console, console.options).minimum

@@ -250,10 +250,24 @@ def choose_columns(
     """Return the features that the options name, or leave; None where they say nothing."""
     if options["features"] and options["exclude"]:
         raise click.UsageError("give --features or --exclude, not both")
+    for name in (*options["features"], *options["exclude"]):
+        _hint_at_commas(name, table)
     if not options["exclude"]:
         return options["features"] or None
     left_out = [table.find(name, "column to exclude") for name in options["exclude"]]
     return _all_but(table, [*taken, *left_out])
+
+
+def _hint_at_commas(name: str, table: Table) -> None:
+    """Say how a column is named that was cut at its comma."""
+    if name in table.columns or name in table.aliases:
+        return
+    for known in table.names:
+        if "," in known and name in (part.strip() for part in known.split(",")):
+            raise InputError(
+                f"{table.source}: no column is called {quote(name)}; {quote(known)} holds a comma "
+                f"and stands in quotation marks: '\"{shorten(known)}\"'"
+            )
 
 
 def choose_features(

@@ -12,6 +12,7 @@ from unshuffle.cli.data import Data
 from unshuffle.cli.fit import make_object, print_fit
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import json_option, provenance, seed_option
+from unshuffle.cli.wording import speak
 from unshuffle.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,5 +128,6 @@ def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> 
             source=data.source,
             notes=[*data.describe(), *_introduce()],
             provenance=origin,
+            words=speak,
         )
     console.print_messages([f"report written to {path}"])

@@ -22,6 +22,7 @@ from unshuffle.cli.options import (
     seed_option,
 )
 from unshuffle.cli.streaming import Stream, fit_stream, load_stream
+from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
 from unshuffle.wording import show_number
 
@@ -159,7 +160,7 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
         notes = stream.describe()
         path = write_report(
             found, options["report"], level=options["level"], label=options["label"],
-            source=stream.files, notes=notes, provenance=origin,
+            source=stream.files, notes=notes, provenance=origin, words=speak,
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
     if options["save"]:
@@ -188,6 +189,7 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
             source=data.source,
             notes=data.describe(),
             provenance=origin,
+            words=speak,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
 
@@ -239,7 +241,7 @@ def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) ->
         console.print_result(summary.certificate.describe(found.value))
     console.print_result(*found.remarks)
     if len(found.competing) > 1:
-        console.print_result("", "Competing answers, best first:", _candidate_table(found))
+        console.print_result("", "Competing answers, best first:", *_candidate_tables(found))
 
 
 def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
@@ -257,10 +259,21 @@ def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
     return console.make_table(columns, rows)
 
 
-def _candidate_table(found: Fit) -> Any:
-    """Return weights down and answers across: at most five columns, however many weights."""
-    names, candidates = found.facts.names, found.competing
-    has_shares = any(c.share is not None for c in candidates)
+def _candidate_tables(found: Fit) -> list[Any]:
+    """Return weights down and answers across, below each other where they are too wide."""
+    n_answers = len(found.competing)
+    n_across = console.count_fitting(_candidate_table(found, 0, n_answers))
+    tables: list[Any] = []
+    for first in range(0, n_answers, n_across):
+        tables += [""] if tables else []
+        tables.append(_candidate_table(found, first, min(first + n_across, n_answers)))
+    return tables
+
+
+def _candidate_table(found: Fit, first: int, stop: int) -> Any:
+    """Return the table of some of the competing answers."""
+    names, candidates = found.facts.names, found.competing[first:stop]
+    has_shares = any(c.share is not None for c in found.competing)
     counted = (
         ["share", *(f"{c.share or 0.0:.1%}" for c in candidates)]
         if has_shares
@@ -274,5 +287,5 @@ def _candidate_table(found: Fit) -> Any:
             for j, name in enumerate(names)
         ),
     ]
-    heads = [str(place) for place in range(1, len(candidates) + 1)]
+    heads = [str(place) for place in range(first + 1, stop + 1)]
     return console.make_table(["", *heads], rows)

@@ -85,6 +85,17 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--exclude``."""
+    return click.option(
+        "--exclude",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns that are no features, where all others are.",
+    )(command)
+
+
 _DATA = (
     click.argument("data", nargs=-1),
     click.option("--label", metavar="COL", help="Column of labels."),
@@ -96,13 +107,7 @@ _DATA = (
         help="Columns of features; all but label, bag, weight and anchor without it. A name that "
         "holds a comma stands in quotation marks: '\"a,b\",c'.",
     ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        callback=split_names,
-        metavar="A,B",
-        help="Columns that are no features, where all others are.",
-    ),
+    exclude_option,
     click.option(
         "--bag",
         metavar="COL",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import count
+from unshuffle.cli.data import choose_columns, count
 from unshuffle.cli.options import (
+    exclude_option,
     json_option,
     method_option,
     provenance,
@@ -71,6 +72,7 @@ def split_numbers(
     metavar="A,B",
     help="Columns of features; all that have no other role without it.",
 )
+@exclude_option
 @click.option("--label", metavar="COL", help="Column of labels that exist; its sd is --label-sd.")
 @click.option("--together", metavar="COL", help="Samples of one entry here stay in one run.")
 @click.option(
@@ -144,9 +146,10 @@ def plan(**options: Any) -> None:
             check_writable(place)
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     table = read_table(options["data"], **{name: options[name] for name in names})
+    roles = [options[role] for role in ("bag", "together", "label")]
     samples = choose_samples(
         table,
-        features=options["features"] or None,
+        features=choose_columns(options, table, roles),
         bag=options["bag"],
         together=options["together"],
         label=options["label"],

@@ -92,11 +92,15 @@ class Candidate:
 class OffsetLaw:
     """What was found of offsets that the labels of a bag share: whether they are, and their sd.
 
-    The sd is the mean over both, 0 where there are none.
+    The sd is the mean over both, 0 where there are none. `sizes` are the sds that were thought
+    possible, 0 first where there may be none, and `shares` how probable each of them is; empty
+    where nothing was weighed.
     """
 
     probability: float
     sd: float
+    sizes: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,8 @@ class Solution:
         if proof is not None:
             proof = replace(proof, lower_bound=proof.lower_bound * value_scale)
         if offsets is not None:
-            offsets = replace(offsets, sd=offsets.sd * label_scale)
+            sizes = tuple(size * label_scale for size in offsets.sizes)
+            offsets = replace(offsets, sd=offsets.sd * label_scale, sizes=sizes)
         estimate = None if self.estimate is None else to_user(self.estimate)
         unsure = None if unsure is None else unsure.mapped(to_user, label_scale)
         if estimate is not None and isinstance(unsure, Posterior):

@@ -86,9 +86,15 @@ class BagMeans:
 
         Of one set of gaps, or of many at once.
         """
-        _, shares, _, _, s2 = self._weigh(gaps, variances, log_sigma)
-        sds = np.sqrt(self._offset_variances(s2))
+        sds, shares = self.offset_shares(gaps, variances, log_sigma)
         return (shares * (sds > 0.0)).sum(axis=-1), (shares * sds).sum(axis=-1)
+
+    def offset_shares(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sds of offsets that are possible, and how probable each of them is."""
+        _, shares, _, _, s2 = self._weigh(gaps, variances, log_sigma)
+        return np.sqrt(self._offset_variances(s2)), shares
 
     def precisions(self, log_sigma: float) -> np.ndarray:
         """Return 1/variance of every gap, for the first size of offsets."""
@@ -183,6 +189,8 @@ class AnchoredMeans(BagMeans):
         values = self._given.evaluate_many(means, np.zeros(means.shape), log_sigmas)
         return np.asarray(values + self._inside(rest, log_sigmas))
 
-    def offset_law(self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any) -> tuple:
+    def offset_shares(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         means = self._split(gaps)[0]
-        return self._given.offset_law(means, np.zeros(means.shape), log_sigma)
+        return self._given.offset_shares(means, np.zeros(means.shape), log_sigma)

@@ -152,10 +152,10 @@ class BlockTarget(Target):
             found.append(self.means.evaluate_many(gaps, nothing, law.log_sigmas[part]))
         return np.concatenate(found) if found else np.empty(0)
 
-    def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
+    def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         w, log_sigma = self.split(theta)
         means = self._bag_predictions(w, self.curve(theta))
-        return self.means.offset_law(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
+        return self.means.offset_shares(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
 
     def bag_laws(
         self, theta: np.ndarray, n_atoms: int

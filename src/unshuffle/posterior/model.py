@@ -282,9 +282,14 @@ class Target:
 
     def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
         """Return the probability that bags are offset, and the offsets' mean sd, at a point."""
+        sds, shares = self.offset_shares(theta)
+        return float((shares * (sds > 0.0)).sum()), float((shares * sds).sum())
+
+    def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sds of offsets that are possible, and how probable each is, at a point."""
         w, log_sigma = self.split(theta)
         gaps, variances, _ = self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))
-        return self.means.offset_law(gaps, variances, log_sigma)
+        return self.means.offset_shares(gaps, variances, log_sigma)
 
     def bag_laws(
         self, theta: np.ndarray, n_atoms: int

@@ -33,9 +33,12 @@ def average_offsets(target: Target, x: np.ndarray, shares: np.ndarray) -> Offset
         return None
     ends = np.cumsum(shares)
     steps = (np.arange(_N_LAWS) + 0.5) / _N_LAWS * ends[-1]
-    found = [target.offset_law(theta) for theta in x[np.searchsorted(ends, steps)]]
-    probability, sd = (float(np.mean(part)) for part in zip(*found, strict=True))
-    return OffsetLaw(min(probability, 1.0), sd)
+    found = [target.offset_shares(theta) for theta in x[np.searchsorted(ends, steps)]]
+    sds, weights = (np.array(part) for part in zip(*found, strict=True))
+    probability = float(np.mean((weights * (sds > 0.0)).sum(axis=1)))
+    sd = float(np.mean((weights * sds).sum(axis=1)))
+    sizes, masses = sds.mean(axis=0).tolist(), weights.mean(axis=0).tolist()
+    return OffsetLaw(min(probability, 1.0), sd, tuple(sizes), tuple(masses))
 
 
 def widen_levels(
