@@ -6,9 +6,21 @@ import numpy as np
 import pytest
 
 from registry_examples import CHOOSERS, fit_quietly, make_method_data
-from unshuffle import InputError, ShuffledLinearRegression, make_shuffled
-from unshuffle.core.losses import Moments
+from unshuffle import (
+    Bag,
+    GridNoise,
+    Histogram,
+    InputError,
+    ShuffledLinearRegression,
+    fit,
+    make_shuffled,
+    methods,
+    noise_from_calibration,
+)
+from unshuffle.core.losses import Moments, OrderInvariant
 from unshuffle.methods import METHODS
+from unshuffle.posterior.block_peaks import take_root
+from unshuffle.posterior.importance import find_centre
 from unshuffle.solvers.projection import Projection
 
 # Those that sample take seconds a fit.
@@ -21,14 +33,14 @@ def name(method):
     return method if isinstance(method, str) else type(method).__name__
 
 
-def fit_strictly(method, X, y, groups=None, **options):
+def fit_strictly(method, X, y, groups=None, anchors=None, **options):
     """Fit, summarise and match with every doubt of NumPy an error."""
     options = {"random_state": 0, "n_starts": 2, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", UserWarning)  # what the fit itself has to say
         with np.errstate(all="raise", under="ignore"):
-            model = ShuffledLinearRegression(method, **options).fit(X, y, groups)
+            model = ShuffledLinearRegression(method, **options).fit(X, y, groups, anchors=anchors)
             str(model.summary())
             model.match(X, y, groups)
     return model
@@ -137,3 +149,122 @@ def test_ks_without_a_column_that_varies_gives_zeros(l1):
     y = np.arange(1.0, 6.0)
     model = fit_strictly("ks", np.zeros((5, 1)), y, fit_intercept=False, l1=l1)
     assert model.coef_.tolist() == [0.0]
+
+
+# What the fuzzer found, each as it was: overflows, and an index beyond the rows.
+
+
+@pytest.mark.parametrize("method", ["sm", "ls", "likelihood"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        0.1,
+        (0.0, 0.01, 0.0, 3e-4),
+        GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]),
+        noise_from_calibration([0.0, 0.1, 0.3, 1.0]),
+    ],
+    ids=["sd", "moments", "grid", "sample"],
+)
+def test_noise_beside_labels_next_to_nothing_is_refused(method, noise):
+    data = make_shuffled(20, 1, noise=0.1, bags=2, rng=0)
+    with pytest.raises(InputError, match=r"noise .* units of y"):
+        fit_strictly(method, data.X, 1e-310 * data.y, data.groups, noise=noise)
+
+
+@pytest.mark.parametrize("rows_above", [10, 40_000], ids=["blocks", "memory"])
+def test_offsets_beyond_all_labels_are_refused(rows_above, monkeypatch):
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", rows_above)
+    data = make_shuffled(20, 1, noise=0.1, bags=4, rng=0)
+    with pytest.raises(InputError, match=r"bag_offsets has an sd of 1\.0e\+200.* units of y"):
+        fit_strictly("likelihood", data.X, data.y, data.groups, bag_offsets=1e200)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e145])
+def test_a_g_of_the_user_has_labels_that_can_be_squared(size):
+    data = make_shuffled(20, 1, noise=0.1, bags=2, rng=0)
+    method = OrderInvariant(np.arcsinh, 2.0, lambda z, s: s / np.hypot(1.0, z))
+    if size < 1:
+        model = fit_strictly(method, data.X, size * data.y, data.groups)
+        assert np.isfinite(model.coef_).all()
+    else:
+        with pytest.raises(InputError, match=r"whose squares overflow.* rescale y"):
+            fit_strictly(method, data.X, size * data.y, data.groups)
+
+
+@pytest.mark.parametrize("method", ["likelihood", "sm", "ls"])
+@pytest.mark.parametrize("what", ["column 0", "y"])
+def test_blocks_refuse_what_varies_by_next_to_nothing(method, what, monkeypatch):
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", 10)
+    monkeypatch.setattr(methods, "SORTED_BLOCKS_ABOVE", 10)
+    data = make_shuffled(30, 1, noise=0.1, bags=2, rng=0)
+    X, y = (1e-310 * data.X, data.y) if what != "y" else (data.X, 1e-310 * data.y)
+    with pytest.raises(InputError, match=f"{what} varies by only .* rescale it"):
+        fit_strictly(method, X, y, data.groups)
+
+
+@pytest.mark.parametrize("scale", [1e-305, 1e305])
+def test_matches_of_wrong_links_do_not_depend_on_the_size_of_labels(scale):
+    data = make_shuffled(30, 1, noise=0.1, bags=2, rng=0)
+    options = {"mislinked": 0.2, "n_starts": None}
+    plain = fit_strictly("auto", data.X, data.linked_y / 10, data.groups, **options)
+    moved = fit_strictly("auto", data.X, scale * (data.linked_y / 10), data.groups, **options)
+    expected = plain.match(data.X, data.linked_y / 10, data.groups)
+    found = moved.match(data.X, scale * (data.linked_y / 10), data.groups)
+    np.testing.assert_array_equal(found.order, expected.order)
+
+
+def test_draws_that_overflow_in_the_units_of_the_labels_are_refused():
+    # Two columns are one but for their small rows, so that weights of 1e6 explain the labels too.
+    X = np.array([[1e12, 1e12], [0.3, -0.4], [-0.2, 0.8], [0.7, 0.1], [1.1, -1.3], [-0.9, 0.5]])
+    y = 1e305 * np.array([0.3, -0.5, -0.9, -1.0, 0.6, 0.8])
+    bags = [
+        Bag(rows, Histogram([-np.inf, np.median(labels), np.inf], [1, 2]))
+        for rows, labels in ((X[:3], y[:3]), (X[3:], y[3:]))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=r"overflow in those of the data: rescale y"):
+            fit(bags, method="likelihood", fit_intercept=False, rng=0)
+
+
+def test_intervals_of_labels_below_the_range_are_finite():
+    data = make_shuffled(6, 1, noise=0.1, rng=0)
+    model = fit_strictly("likelihood", data.X, 1e-310 * data.y, anchors=[0, 3])
+    with np.errstate(all="raise", under="ignore"):
+        ends = model.predict_interval(data.X, new_label=True)
+    assert np.isfinite(ends).all() and (ends[:, 0] <= ends[:, 1]).all()
+
+
+def test_a_covariance_spoilt_by_rounding_has_a_root():
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    spoilt = turn @ np.diag([1.0, 1e-3, -1e-9]) @ turn.T
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(spoilt)
+    root = take_root(spoilt)
+    assert (np.diagonal(root) > 0).all() and np.array_equal(root, np.tril(root))
+    # It differs by what was spoilt.
+    np.testing.assert_allclose(root @ root.T, spoilt, atol=2e-9)
+    whole = turn @ np.diag([1.0, 1e-3, 1e-5]) @ turn.T
+    np.testing.assert_array_equal(take_root(whole), np.linalg.cholesky(whole))
+
+
+def test_the_centre_of_one_draw_is_that_draw():
+    draws = np.array([[1.0, -2.0], [3.0, 4.0]])
+    with np.errstate(all="raise"):
+        assert find_centre(draws, np.array([0.0, 1.0])).tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]), noise_from_calibration([0.0, 0.1, 0.3])],
+    ids=["grid", "sample"],
+)
+def test_noise_that_vanishes_beside_the_labels_is_none(noise):
+    data = make_shuffled(12, 1, noise=0.1, bags=2, rng=0)
+    model = fit_strictly("likelihood", data.X, 1e300 * data.y, data.groups, noise=noise)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_wrong_links_between_unequal_numbers_are_refused():
+    with pytest.raises(InputError, match="mislinked"):
+        fit([Bag([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0, 4.0])], method="ls", mislinked=0.0)

@@ -39,6 +39,22 @@ def test_the_conda_recipe_needs_what_the_wheel_needs():
     assert listed == needed | {f"python{project()['requires-python']}"}
 
 
+def test_the_conda_recipe_renders_and_builds_from_the_sdist():
+    jinja2 = pytest.importorskip("jinja2", reason="jinja2 comes with the extra report")
+    yaml = pytest.importorskip("yaml", reason="pyyaml comes with Dask")
+    text = jinja2.Template(read("packaging/conda/meta.yaml"), undefined=jinja2.StrictUndefined)
+    recipe = yaml.safe_load(text.render(PYTHON="python"))
+    name = f"unshuffle-{unshuffle.__version__}.tar.gz"
+    sdist = (ROOT / "packaging" / "conda" / recipe["source"]["url"]).resolve()
+    assert sdist == (ROOT / "dist" / name).resolve()
+    scripts = [" = ".join(pair) for pair in project()["scripts"].items()]
+    assert recipe["build"]["entry_points"] == scripts
+    built_by = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"]
+    assert {*built_by, "pip"} <= set(recipe["requirements"]["host"])
+    assert recipe["about"]["license"] == project()["license"]
+    assert recipe["about"]["summary"] == project()["description"]
+
+
 def test_every_python_that_is_promised_is_tested():
     promised = {
         each.rsplit(" ", 1)[1]
@@ -51,7 +67,7 @@ def test_every_python_that_is_promised_is_tested():
     assert f">={min(promised, key=lambda v: int(v.split('.')[1]))}" == project()["requires-python"]
 
 
-@pytest.mark.parametrize("name", ["ci.yml", "publish.yml"])
+@pytest.mark.parametrize("name", ["ci.yml", "docs.yml", "publish.yml"])
 def test_workflows_are_yaml_whose_steps_do_something(name):
     yaml = pytest.importorskip("yaml", reason="pyyaml comes with Dask")
     workflow = yaml.safe_load(read(f".github/workflows/{name}"))
@@ -67,3 +83,11 @@ def test_files_that_the_image_copies_are_there():
     assert names and all((ROOT / name).exists() for name in names)
     extras = re.search(r"/src\[(.*?)\]", read("Dockerfile"))[1].split(",")
     assert set(extras) <= set(project()["optional-dependencies"])
+
+
+def test_the_image_runs_the_demo_where_its_user_may_write():
+    lines = [line for line in read("Dockerfile").splitlines() if line and line[0] != "#"]
+    place = lines.index("RUN unshuffle demo && rm unshuffle-demo.html")
+    home = next(line for line in lines if line.startswith("WORKDIR")).split()[1]
+    assert lines.index("USER 1000") < place and lines.index(f"WORKDIR {home}") < place
+    assert home.startswith("/home/") and f"={home}/" in read("Dockerfile")

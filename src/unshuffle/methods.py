@@ -17,12 +17,15 @@ from unshuffle.core.block_sorted import (
     thin_sample,
 )
 from unshuffle.core.checks import (
+    check_labels_of_user,
     check_noise,
     check_range,
     check_scaling,
     check_sizes,
     describe_data,
     make_remarks,
+    scale_noise,
+    scale_offsets,
 )
 from unshuffle.core.first_pass import FirstPass, look_at
 from unshuffle.core.losses import Absolute, Loss, Moments, Squared
@@ -227,6 +230,7 @@ def solve_bags(
         bags, options.fit_intercept, options.fit_intercept and loss.is_shift_invariant
     )
     if loss.degree is None:  # the loss of a user's g keeps the user's units
+        check_labels_of_user(bags)
         scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
         standard = replace(standard, labels=bags.labels)
     strategy.check(bags, options)
@@ -236,13 +240,13 @@ def solve_bags(
     check_scaling(scaling, strategy.degree)
     penalty = scale_penalty(options, scaling, strategy.degree)
     if noise is not None:
-        noise = noise.divided_by(scaling.label_scale)
+        noise = scale_noise(noise, scaling.label_scale)
         n_moments = strategy.noise_moments(standard)
         if loss.degree is not None and n_moments:
             check_noise(noise, n_moments)
     remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
     remarks += on_device
-    offsets = as_bag_offsets(options.bag_offsets).divided_by(scaling.label_scale)
+    offsets = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
     problem = Problem(standard, loss, noise, penalty, options.fit_intercept, offsets)
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del bags, standard
@@ -329,9 +333,9 @@ def solve_source(
     scaling = standardise_pass(first, options.fit_intercept, centre_labels)
     check_scaling(scaling, settings.degree)
     if noise is not None:
-        noise = noise.divided_by(scaling.label_scale)
+        noise = scale_noise(noise, scaling.label_scale)
     remarks = _describe_pass(first, scaling, names, settings.has_posterior)
-    known = as_bag_offsets(options.bag_offsets).divided_by(scaling.label_scale)
+    known = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
     effort = _make_effort(options, report)
     if isinstance(settings, Likelihood):
         if noise is not None:

@@ -66,7 +66,7 @@ class Match:
 def fingerprint(bags: Bags, has_links: bool = False) -> str:
     """Return a digest of rows, labels and bags in their canonical order, and of links if any."""
     parts = [bags.X, bags.rows.masses, bags.y, bags.labels.masses, bags.offsets]
-    if has_links:
+    if has_links and bags.is_plain:  # others have no label beside a row, and are refused
         parts.append(find_beside(bags.rows.order, bags.labels.order))
     digest = sha256()
     for part in parts:

@@ -8,6 +8,7 @@ import numpy as np
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.noise import Noise
+from unshuffle.core.options import BagOffsets
 from unshuffle.core.pairing import Permutation
 from unshuffle.core.scaling import Scaling
 from unshuffle.errors import InputError, quote
@@ -18,6 +19,8 @@ MOST_NOISE = 1e70
 # The same for penalties, whose weights may be off by many orders of magnitude on the way; beyond,
 # every weight that can be zero has long been.
 MOST_PENALTY = 1e50
+# Labels of a loss that is not scaled: their squares, and sums of them, are far from overflow.
+MOST_LABEL = 1e140
 
 
 def check_values(
@@ -91,13 +94,53 @@ def check_scaling(scaling: Scaling, degree: int) -> None:
         )
 
 
+def check_labels_of_user(bags: Bags) -> None:
+    """Refuse labels whose squares overflow where the loss keeps the user's units."""
+    largest = float(np.abs(bags.y).max())
+    if not largest <= MOST_LABEL:
+        raise InputError(
+            f"the labels reach {largest:.1e}, whose squares overflow, and a loss of a g of your "
+            f"own keeps your units: rescale y, for instance divide it by {largest:.0e}"
+        )
+
+
+def scale_noise(noise: Noise, size: float) -> Noise:
+    """Return noise in units of the labels' size; refuse such as has no finite size in them."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        try:
+            found = noise.divided_by(size)
+            is_finite = bool(np.isfinite(found.sd))
+        except InputError:
+            is_finite = False
+        if not is_finite:
+            raise InputError(
+                f"noise with an sd of {noise.sd:.1e} has no finite size in units of the labels, "
+                f"which are {size:.1e}: give the noise in the units of y, or rescale y"
+            )
+    return found
+
+
+def scale_offsets(offsets: BagOffsets, size: float) -> BagOffsets:
+    """Return offsets in units of the labels' size; refuse such as are far beyond all labels."""
+    with np.errstate(over="ignore"):
+        largest = 0.0 if offsets.sd is None else float(np.float64(offsets.sd) / size)
+    if not largest <= MOST_NOISE:
+        raise InputError(
+            f"bag_offsets has an sd of {offsets.sd:.1e}, which is {largest:.0e} times the size of "
+            "the labels: give it in the units of y"
+        )
+    return offsets.divided_by(size)
+
+
 def check_noise(noise: Noise, n_moments: int) -> None:
     """Refuse noise so much larger than the labels that the loss overflows, before any work."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(noise.moments(n_moments)).max()
     if not largest <= MOST_NOISE:
+        # Moments of a sum that overflows both ways are no number.
+        size = f"{largest:.1e}" if largest < np.inf else "more than any number"
         raise InputError(
-            f"noise has a moment of {largest:.1e} in units of the labels' size, where a loss would "
+            f"noise has a moment of {size} in units of the labels' size, where a loss would "
             "overflow: give the noise in the units of y"
         )
 

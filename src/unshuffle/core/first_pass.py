@@ -17,10 +17,13 @@ from unshuffle.core.histogram_source import ScanningSource
 from unshuffle.core.label_cells import LabelCells, count_labels
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
+from unshuffle.errors import InputError
 
 # Distinct rows that the search for answers works on. More find no better start: the climb on all
 # rows decides.
 SAMPLE_ROWS = 20_000
+# The smallest normal number: 1/size of anything less overflows, or has lost its digits.
+_LEAST_REACH = float(np.finfo(float).tiny)
 # Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
 _AMPLE, _MOST_LISTED = 1.25, 1 << 19
 # Third moments of more columns cost more than the rest of the pass; the sample serves then.
@@ -142,6 +145,7 @@ def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPas
     base = np.median(sample.rows, axis=0)
     reach = np.abs(ends.columns - base[:, None]).max(axis=1)
     label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
+    _check_reach(reach, float(np.abs(ends.labels - label_base).max()))
     unit = float(2 ** (62 - ceil(log2(source.n + 1))))
     sums = _add_up(source, base, reach, label_base, ends.labels, unit, report)
     label_square = sums.label_squares[0] / unit / source.n
@@ -329,6 +333,17 @@ def _add_up(
         return total
 
     return source.map_reduce(start, add, merge, report=report, stage="adding up")
+
+
+def _check_reach(columns: np.ndarray, labels: float) -> None:
+    """Refuse columns and labels whose spread is so small that its inverse overflows."""
+    named = [(f"column {j}", float(size)) for j, size in enumerate(columns)]
+    for name, size in [*named, ("y", labels)]:
+        if 0.0 < size < _LEAST_REACH:
+            raise InputError(
+                f"{name} varies by only {size:.1e}, below what numbers are told apart by: rescale "
+                f"it, for instance divide it by {size:.0e}"
+            )
 
 
 def _invert(sizes: np.ndarray | float) -> np.ndarray:

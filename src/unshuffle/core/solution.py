@@ -176,6 +176,25 @@ class Solution:
             unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
         return replace(self, stats=dict(self.stats, remarks=remarks), uncertainty=unsure)
 
+    def _check_weights(
+        self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float
+    ) -> None:
+        """Refuse answers and draws so far from the data that they overflow in the user's units."""
+        found = [c.weights for c in self.candidates]
+        found += [] if self.estimate is None else [self.estimate]
+        found += list(self.uncertainty.draws) if isinstance(self.uncertainty, Posterior) else []
+        weights = np.array(found)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Predictions have the size of the labels, times the weights in standard units.
+            sizes = 4.0 * label_scale * np.abs(weights).sum(axis=-1)
+            is_finite = np.isfinite(sizes).all() and np.isfinite(to_user(weights)).all()
+        if not is_finite:
+            raise InputError(
+                f"weights of {np.abs(weights).max():.1e} in standard units, which these data "
+                "allow, overflow in those of the data: rescale y and the columns of X to ordinary "
+                "sizes"
+            )
+
     def mapped(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int
     ) -> Solution:
@@ -187,6 +206,7 @@ class Solution:
                 f"an answer has a value of {worst:.1e} in units of the labels' spread, which "
                 f"overflows in those of y: rescale y, for instance divide it by {label_scale:.0e}"
             )
+        self._check_weights(to_user, label_scale)
         # A start that ended far from any answer may be beyond the range; infinity says so.
         with np.errstate(over="ignore"):
             start_values = self.start_values * value_scale

@@ -162,8 +162,10 @@ class Posterior(Uncertainty):
             above = (self.shares * ndtr(steps)).sum(axis=1) - probability
             low[going] = np.where(above < 0, at, low[going])
             high[going] = np.where(above < 0, high[going], at)
-            slope = (self.shares * np.exp(-0.5 * steps**2) / sigma).sum(axis=1) / np.sqrt(2 * np.pi)
+            heights = self.shares * np.exp(-0.5 * steps**2)
+            # Noise below the range has an endless slope, and its step, like one of none, halves.
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                slope = (heights / sigma).sum(axis=1) / np.sqrt(2 * np.pi)
                 new = at - above / slope
             middle = 0.5 * low[going] + 0.5 * high[going]
             is_inside = (new > low[going]) & (new < high[going])

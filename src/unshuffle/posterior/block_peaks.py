@@ -30,6 +30,8 @@ MAX_STEPS, _NEAR = 15, 0.3
 _OUT_OF_REACH, _ON_THE_WAY = 15.0, 60.0
 # Tops of different offsets that lie together are one if the logs of their volumes differ by less.
 _SAME_WIDTH = 2.0
+# A direction of a covariance with less than this share of the largest is rounding.
+_LEAST_SHARE = 1e-14
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
@@ -98,7 +100,7 @@ def settle(
 ) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     thetas = [theta for _, theta in modes]
-    factors = [np.linalg.cholesky(first_metric(target, theta)) for theta in thetas]
+    factors = [take_root(first_metric(target, theta)) for theta in thetas]
     return _settle_near(target, thetas, factors, tilt, n_steps)
 
 
@@ -114,7 +116,7 @@ def follow(
     for peak in peaks:
         hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
         spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
-        factors.append(np.linalg.cholesky(spread))
+        factors.append(take_root(spread))
     return _settle_near(target, [peak.theta for peak in peaks], factors, tilt, n_steps)[0]
 
 
@@ -198,7 +200,7 @@ def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
     theta = peak.hill.theta
     spread = _invert_curvature(target, peak.hill, theta, tilt)
     value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
-    factor = np.linalg.cholesky(spread)
+    factor = take_root(spread)
     return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
 
 
@@ -256,7 +258,7 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: fl
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < _LEAST_GAIN:
             break
-    factor = np.linalg.cholesky(_invert_curvature(target, hill, theta, tilt))
+    factor = take_root(_invert_curvature(target, hill, theta, tilt))
     is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
     return Peak(value, theta, factor, offset, hill, reach, is_inside)
 
@@ -268,6 +270,20 @@ def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
     if a + 2.0 * b <= room or a == 0.0:
         return 1.0
     return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
+
+
+def take_root(covariance: np.ndarray) -> np.ndarray:
+    """Return the lower triangle whose square is this, also where rounding has spoilt a direction.
+
+    That happens where columns are the same but for rounding and the noise is next to none.
+    """
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
+        triangle = np.linalg.qr(roots.T)[1].T
+        return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
 
 def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:

@@ -85,7 +85,9 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
     not, it is close to the mean.
     """
     centre = shares @ x
-    unit = max(float(np.sqrt(shares @ ((x - centre) ** 2).sum(axis=1))), 1e-300)
+    unit = float(np.sqrt(shares @ ((x - centre) ** 2).sum(axis=1)))
+    if unit < 1e-300:  # one point has all the weight, and its pull would overflow
+        return centre
     for _ in range(_MAX_MOVES):
         distance = np.sqrt(((x - centre) ** 2).sum(axis=1))
         pull = shares / np.maximum(distance, _NEAR * unit)

@@ -47,6 +47,8 @@ _LEAST_SIGMA = 1e-8
 # Cells of the labels' law, out to some widths of the kernel, and its least density: no label is
 # impossible.
 _N_CELLS, _MARGIN, _LEAST_DENSITY = 2048, 4.0, 1e-4
+# Beyond this, and below its inverse, labels in the user's units are brought to ordinary ones.
+_LARGEST_LABEL = 1e100
 # Noise below this share of the labels' variance tells links one by one.
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
@@ -201,6 +203,11 @@ def read_links(bags: Bags) -> Links:
 
 def estimate_law(values: np.ndarray) -> np.ndarray:
     """Return the log density of each value in the smoothed law of all: a kernel of Silverman's."""
+    size = float(np.abs(values).max(initial=0.0))
+    if size > _LARGEST_LABEL or 0.0 < size < 1.0 / _LARGEST_LABEL:
+        # Squares would overflow or vanish; a power of two changes no digit.
+        exponent = int(np.frexp(size)[1])
+        return estimate_law(np.ldexp(values, -exponent)) - exponent * np.log(2.0)
     low, high = np.quantile(values, [0.25, 0.75])
     sd = float(values.std())
     spread = min(sd, (high - low) / 1.34) if high > low else sd

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import exp
 
 import numpy as np
 
@@ -190,7 +190,7 @@ class PairedShapes(Shapes):
 
 def make_shapes(bags: Bags, noise: Noise | None) -> Shapes:
     """Return what the shapes of bags in standard units say."""
-    has_shape = noise is not None and noise.has_shape and log(noise.sd) > LOG_SIGMA_MIN
+    has_shape = noise is not None and noise.has_shape and noise.sd > exp(LOG_SIGMA_MIN)
     if bags.is_plain and bags.n > _SHAPED_ROWS:
         has_shape = False
     offsets = np.ascontiguousarray(bags.offsets, dtype=np.int64)
