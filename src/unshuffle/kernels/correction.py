@@ -19,8 +19,8 @@ _C1 = 1.306
 _C2 = -0.112
 _C3 = -0.194
 # The adjoint is solved to this share of its right-hand side: five to ten steps.
-_ADJOINT_TOLERANCE = 1e-4
-_MAX_STEPS = 50
+ADJOINT_TOLERANCE = 1e-4
+ADJOINT_STEPS = 50
 # Over links weaker than this only rounding flows.
 _LEAST_CONDUCTANCE = 1e-9
 
@@ -107,7 +107,7 @@ def pull_corrections(band, start, ptr, qz, qy, mz, my):
 
 
 @njit(**OPTIONS)
-def _precondition(path, cols, residual, out):
+def precondition(path, cols, residual, out):
     """Write an approximate inverse of S times the residual: see ``conductances``."""
     flow, height = 0.0, 0.0
     for j in range(out.size):
@@ -143,11 +143,11 @@ def solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y):
     residual = pull_y + (cols - my) - image
     path = conductances(band, start, ptr, np.ones(nz), np.ones(ny), y)
     found = np.zeros(ny)
-    _precondition(path, cols, residual, work)
+    precondition(path, cols, residual, work)
     direction = work.copy()
     size = _inner(residual, work)
-    goal = _ADJOINT_TOLERANCE * _ADJOINT_TOLERANCE * size
-    for _ in range(_MAX_STEPS):
+    goal = ADJOINT_TOLERANCE * ADJOINT_TOLERANCE * size
+    for _ in range(ADJOINT_STEPS):
         if not size > goal:
             break
         row_sums(band, start, ptr, direction, rows)
@@ -158,7 +158,7 @@ def solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y):
             break
         found += size / bend * direction
         residual -= size / bend * image
-        _precondition(path, cols, residual, work)
+        precondition(path, cols, residual, work)
         before, size = size, _inner(residual, work)
         direction = work + size / before * direction
     row_sums(band, start, ptr, found, rows)

@@ -17,16 +17,16 @@ _TIE = 1e-12
 # posterior sd shows no jumps.
 PRECISE = 1e-6
 # Sums of masses round to this share of all.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 # Six to nine passes get there in the mean, 14 in 95 of 100 problems, 29 at most; what ran into the
 # limit (one setting of eight had it) still had margins right to 5e-6.
-_MAX_PASSES = 50
+MAX_PASSES = 50
 # Of the preconditioned step this share converges fastest: 0.7 and 0.9 both need about an eighth
 # more passes.
-_SHARE = 0.8
+STEP_SHARE = 0.8
 # A step changes no ratio of scalings by more than exp(8) over a link and exp(30) in all: what is
 # further off moves again.
-_LONGEST_DROP, _LONGEST = 8.0, 30.0
+LONGEST_DROP, LONGEST = 8.0, 30.0
 
 
 @njit(**OPTIONS)
@@ -167,11 +167,11 @@ def _aim(gaps, path, my, least, step):
         # No path, no flow: what seems to be one, or next to none, is rounding.
         if j < path.size and path[j] > 0.0 and abs(flow) > least:
             drop = asinh(flow / path[j])
-            height += min(max(drop, -_LONGEST_DROP), _LONGEST_DROP)
+            height += min(max(drop, -LONGEST_DROP), LONGEST_DROP)
     mean /= my.sum()
     along = 0.0
     for j in range(my.size):
-        step[j] = min(max(_SHARE * (step[j] - mean), -_LONGEST), _LONGEST)
+        step[j] = min(max(STEP_SHARE * (step[j] - mean), -LONGEST), LONGEST)
         along += gaps[j] * step[j]
     return along
 
@@ -182,10 +182,10 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
 
     With rows right, the value is a convex function of log v whose slopes are the columns' gaps.
     """
-    least = _ROUNDING * mz.sum()
+    least = ROUNDING * mz.sum()
     rows, gaps, step, path = np.empty(u.size), np.empty(v.size), np.zeros(v.size), np.empty(0)
     before, expected, share = v.copy(), 0.0, 1.0
-    for passes in range(_MAX_PASSES):
+    for passes in range(MAX_PASSES):
         row_sums(band, start, ptr, v, rows)
         for i in range(u.size):
             u[i] = mz[i] / np.maximum(rows[i], 1e-300)
