@@ -12,7 +12,6 @@ from unshuffle.kernels.compiling import OPTIONS
 from unshuffle.kernels.correction import (
     ADJOINT_STEPS,
     ADJOINT_TOLERANCE,
-    add_corrections,
     correct,
     correct_slope,
     precondition,
