@@ -127,10 +127,9 @@ class BlockTarget(Target):
         shapes[inside] = [found[0] for found in self._shape(points, False)]
         return law.join(shapes, self._weigh_many_means(law))
 
-    def parts_of_means(self, x: np.ndarray) -> np.ndarray:
+    def parts_of_means(self, law: Laws) -> np.ndarray:
         """Return the parts of many points without their shapes, which are zero: no pass."""
-        law = self.read_points(x)
-        return law.join(np.zeros(len(x)), self._weigh_many_means(law))
+        return law.join(np.zeros(len(law.w)), self._weigh_many_means(law))
 
     def _weigh_many_means(self, law: Laws) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
