@@ -272,8 +272,9 @@ def test_a_fit_in_blocks_sees_no_order_and_no_threads():
     assert one.method_ == "likelihood" and one.identified_
     assert "50001 rows" in str(one.summary())
     error = np.linalg.norm(one.coef_ - data.weights) / np.linalg.norm(data.weights)
-    # About 0.01 in this setting.
-    assert error < 0.05
+    # The small weight is known to ±0.45 only, and chance of the draws moves it: .001 to .08 with
+    # ten seeds of them.
+    assert error < 0.12
 
 
 def test_labels_that_do_not_vary_are_said_to_say_nothing():

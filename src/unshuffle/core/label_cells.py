@@ -23,6 +23,12 @@ from unshuffle.core.sources import Block, Source
 RANK = 1e-4
 # ... unless there are more bags than so many cells are enough for: 13 MB for a thread.
 _MOST_CELLS = 400_000
+# Bags whose cells are more than this together are looked at one after another: threads have a total
+# each, and all cells of 20 bags took 70 MB beside a million rows of 40.
+_ROOM = 150_000
+# Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
+# spread of the labels: what is kept of them is half as much.
+_MERGES, _MERGED = 2, 512.0
 # A cell is no wider than this part of the spread of the labels, also in thin tails.
 _WIDEST = 1.0 / 256.0
 # Extremes of one sign further apart than this are divided by their logarithm.
@@ -91,12 +97,50 @@ def count_labels(
     source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
 ) -> LabelCells:
     """Look at the labels until every cell is fine; `ends` (R, 2) are the bags' extremes."""
-    n_bags = len(sizes)
-    rank = max(RANK, n_bags / _MOST_CELLS)
+    rank = max(RANK, len(sizes) / _MOST_CELLS)
     unit = float(2 ** (62 - ceil(log2(sizes.max() + 1))))
+    found = []
+    for bags in _choose_bags(sizes, rank):
+        cells = _count_some(source, ends, sizes, bags, rank, spread, unit, report)
+        for _ in range(_MERGES):
+            cells = _merge_pairs(cells, rank * sizes, spread / _MERGED)
+        found.append(cells)
+    parts = [
+        np.concatenate([getattr(cells, name) for cells in found])
+        for name in ("counts", "edges", "widths", "places", "lows", "highs")
+    ]
+    lengths = np.sum([np.diff(cells.offsets) for cells in found], axis=0)
+    return LabelCells(_as_offsets(lengths), *parts)
+
+
+def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
+    """Return bags that are looked at together: as many as the room for cells is enough for."""
+    wanted = np.minimum(_MORE / rank, 2.0 * sizes)
+    starts, total = [0], 0.0
+    for r, cells in enumerate(wanted):
+        if total > 0.0 and total + cells > _ROOM:
+            starts.append(r)
+            total = 0.0
+        total += cells
+    return [slice(*ends) for ends in pairwise([*starts, len(sizes)])]
+
+
+def _count_some(
+    source: Source,
+    ends: np.ndarray,
+    sizes: np.ndarray,
+    bags: slice,
+    rank: float,
+    spread: float,
+    unit: float,
+    report: Report,
+) -> LabelCells:
+    """Return the cells of some bags; the others have none."""
     # One cell for a bag at first, divided at once.
-    offsets = np.arange(n_bags + 1)
-    totals = _Totals(sizes, np.zeros(n_bags, np.int64), ends[:, 0], ends[:, 1])
+    n_bags, chosen = len(sizes), np.zeros(len(sizes), np.int64)
+    chosen[bags] = 1
+    offsets, own = _as_offsets(chosen), ends[bags]
+    totals = _Totals(sizes[bags], np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
     for _ in range(_MOST_LOOKS):
         n_parts = _count_parts(offsets, totals, sizes, rank, spread)
         offsets, edges, widths = _divide(offsets, totals, n_parts)
@@ -113,6 +157,37 @@ def count_labels(
         totals.sums[kept] / unit / totals.counts[kept],
         totals.lows[kept],
         totals.highs[kept],
+    )
+
+
+def _merge_pairs(cells: LabelCells, limits: np.ndarray, width: float) -> LabelCells:
+    """Make one of the first and second cell of a bag, of its third and fourth, and so on.
+
+    Where both together hold no more labels than the bag's limit and are no wider than this.
+    """
+    bag, counts = cells.bag_of_cell, cells.counts
+    is_second = (np.arange(len(bag)) - cells.offsets[bag]) % 2 == 1
+    at = np.flatnonzero(is_second)
+    is_one = counts[at] + counts[at - 1] <= limits[bag[at]]
+    is_one &= cells.highs[at] - cells.lows[at - 1] <= width
+    is_first = np.ones(len(bag), bool)
+    is_first[at[is_one]] = False
+    firsts = np.flatnonzero(is_first)
+    lasts = np.append(firsts[1:], len(bag)) - 1
+    edges, totals = cells.edges[firsts], np.add.reduceat(counts, firsts)
+    widths = (cells.edges[lasts] - edges) + cells.widths[lasts]
+    own = np.repeat(edges, lasts - firsts + 1)
+    above = (cells.edges - own) + cells.widths * cells.places
+    above = np.add.reduceat(counts * above, firsts) / totals
+    lengths = np.bincount(bag[firsts], minlength=len(cells.offsets) - 1)
+    return LabelCells(
+        _as_offsets(lengths),
+        totals,
+        edges,
+        widths,
+        np.divide(above, widths, out=np.zeros_like(above), where=widths > 0.0),
+        cells.lows[firsts],
+        cells.highs[lasts],
     )
 
 
@@ -184,6 +259,9 @@ def _divide(
     edges, widths = [], []
     for start, stop in pairwise(offsets):
         part = slice(start, stop)
+        if start == stop:
+            edges.append(np.empty(0))
+            continue
         own = _divide_bag(totals.lows[part], totals.highs[part], n_parts[part])
         edges.append(own)
         widths.append(np.append(own[1:], totals.highs[part].max()) - own)
