@@ -8,6 +8,7 @@ cells. Each cell keeps its number of labels and their sum, exact to a part in 2Â
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log2
@@ -39,6 +40,8 @@ _MORE = 2.5
 # So often labels are looked at before a cell stays as it is: two looks are enough for the normal
 # and the lognormal, and each divides a crowded cell by its share over 1e-4.
 _MOST_LOOKS = 6
+# What cells have, one number each.
+_PARTS = ("counts", "edges", "widths", "places", "lows", "highs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +79,7 @@ class LabelCells:
         take = np.concatenate(parts)
         return LabelCells(
             _as_offsets(np.array([len(part) for part in parts])),
-            *(
-                getattr(self, name)[take]
-                for name in ("counts", "edges", "widths", "places", "lows", "highs")
-            ),
+            *(getattr(self, name)[take] for name in _PARTS),
         )
 
 
@@ -101,16 +101,14 @@ def count_labels(
     unit = float(2 ** (62 - ceil(log2(sizes.max() + 1))))
     found = []
     for bags in _choose_bags(sizes, rank):
-        cells = _count_some(source, ends, sizes, bags, rank, spread, unit, report)
-        for _ in range(_MERGES):
-            cells = _merge_pairs(cells, rank * sizes, spread / _MERGED)
-        found.append(cells)
-    parts = [
-        np.concatenate([getattr(cells, name) for cells in found])
-        for name in ("counts", "edges", "widths", "places", "lows", "highs")
-    ]
-    lengths = np.sum([np.diff(cells.offsets) for cells in found], axis=0)
-    return LabelCells(_as_offsets(lengths), *parts)
+        for cells in _count_some(source, ends, sizes, bags, rank, spread, unit, report):
+            for _ in range(_MERGES):
+                cells = _merge_pairs(cells, rank * sizes, spread / _MERGED)
+            found.append(cells)
+    bag = np.concatenate([cells.bag_of_cell for cells in found])
+    order = np.argsort(bag, kind="stable")
+    parts = [np.concatenate([getattr(cells, name) for cells in found])[order] for name in _PARTS]
+    return LabelCells(_as_offsets(np.bincount(bag, minlength=len(sizes))), *parts)
 
 
 def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
@@ -134,30 +132,39 @@ def _count_some(
     spread: float,
     unit: float,
     report: Report,
-) -> LabelCells:
-    """Return the cells of some bags; the others have none."""
+) -> Iterator[LabelCells]:
+    """Yield the cells of some bags, those that are fine after one look first; others have none.
+
+    What a bag's cells are hangs on no other bag.
+    """
     # One cell for a bag at first, divided at once.
-    n_bags, chosen = len(sizes), np.zeros(len(sizes), np.int64)
+    chosen = np.zeros(len(sizes), np.int64)
     chosen[bags] = 1
     offsets, own = _as_offsets(chosen), ends[bags]
     totals = _Totals(sizes[bags], np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
-    for _ in range(_MOST_LOOKS):
+    for look in range(_MOST_LOOKS):
         n_parts = _count_parts(offsets, totals, sizes, rank, spread)
         offsets, edges, widths = _divide(offsets, totals, n_parts)
         totals = _look(source, offsets, edges, widths, unit, report)
-        if not (_count_parts(offsets, totals, sizes, rank, spread) > 1).any():
+        bag = _bag_of(offsets)
+        is_crowded = _count_parts(offsets, totals, sizes, rank, spread) > 1
+        is_open = np.bincount(bag, is_crowded, len(sizes)) * (look + 1 < _MOST_LOOKS) > 0
+        kept = (totals.counts > 0) & ~is_open[bag]
+        if kept.any():
+            yield LabelCells(
+                _as_offsets(np.bincount(bag[kept], minlength=len(sizes))),
+                totals.counts[kept],
+                edges[kept],
+                widths[kept],
+                totals.sums[kept] / unit / totals.counts[kept],
+                totals.lows[kept],
+                totals.highs[kept],
+            )
+        if not is_open.any():
             break
-    kept = totals.counts > 0
-    bag = _bag_of(offsets)[kept]
-    return LabelCells(
-        _as_offsets(np.bincount(bag, minlength=n_bags)),
-        totals.counts[kept],
-        edges[kept],
-        widths[kept],
-        totals.sums[kept] / unit / totals.counts[kept],
-        totals.lows[kept],
-        totals.highs[kept],
-    )
+        left = is_open[bag]
+        offsets = _as_offsets(np.bincount(bag[left], minlength=len(sizes)))
+        totals = _Totals(*(getattr(totals, each)[left] for each in totals.__dataclass_fields__))
 
 
 def _merge_pairs(cells: LabelCells, limits: np.ndarray, width: float) -> LabelCells:

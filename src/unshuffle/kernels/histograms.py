@@ -190,7 +190,7 @@ def match_histograms(
     cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
     per_sigma, fine, wants_slopes,
 ):  # fmt: skip
-    """Return the summed log(perm/n!) of bags, its slope in log sigma due to labels, and pulls.
+    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and pulls.
 
     Bag r has the cells of `fill_sums` from ``bases[r]`` on and counts where ``factors[r]`` is
     above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
@@ -198,19 +198,17 @@ def match_histograms(
     """
     n_bags, width = bases.size, cells.shape[1]
     pulls = np.zeros((n_bags, width - 1))
-    value, stretch = 0.0, 0.0
+    values, stretches = np.zeros(n_bags), np.zeros(n_bags)
     for r in range(n_bags):
         if factors[r] == 0.0:
             continue
         own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
         slopes = np.empty(own.shape[0])
         part = slice(label_offsets[r], label_offsets[r + 1])
-        bag_value, bag_stretch = match_cells(
+        values[r], stretches[r] = match_cells(
             own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
             per_sigma, fine, wants_slopes, slopes,
         )  # fmt: skip
-        value += bag_value
-        stretch += bag_stretch
         if not wants_slopes:
             continue
         for k in range(own.shape[0]):
@@ -218,4 +216,4 @@ def match_histograms(
                 pulls[r, 0] += slopes[k] * own[k, 0]
                 for j in range(2, width):
                     pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
-    return value, stretch, pulls
+    return values, stretches, pulls
