@@ -34,7 +34,7 @@ from unshuffle.posterior.point_grid import PointGrid, bend_range
 _WINDOW = 10.0
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
 _MEMORY = 12e6
-# A point with so many times that for itself is filled some bags at a time: 500 bags took 170 MB.
+# A point with so many times that is filled some bags at a time: 500 bags took 170 MB.
 _MOST_ROOM = 3.0
 # Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
 # 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
@@ -249,9 +249,8 @@ class BlockTarget(Target):
         A point of very many bags is filled some bags at a time. Bags are added up in order, to the
         same bits.
         """
-        n_bags, parts = self.n_bags, [slice(0, self.n_bags)]
-        if grid.lengths.max() > room:
-            parts = grid.divide(room)
+        n_bags = self.n_bags
+        parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
         found: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [
             [] for _ in range(len(grid))
         ]
