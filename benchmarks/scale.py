@@ -2,13 +2,17 @@
 
     python benchmarks/scale.py coverage [--trials 100] [--large 30] [--jobs 1]
         [--only 100000] [--cases normal,exponential]
+    python benchmarks/scale.py real [--jobs 1]
     python benchmarks/scale.py speed [--rows 50000,100000,1000000]
     python benchmarks/scale.py table
 
 `coverage` adds one line per simulation to results/scale.csv, skips what is there already, and
 prints the table: so many simulations of every case of 10⁵ rows, and fewer of 10⁶. With --fresh the
-rows of other commits are dropped first. `speed` prints seconds, processor seconds and the memory
-taken beside the data. Trials are seeds below 1000; tuning uses those from 1000.
+rows of other commits are dropped first. `real` does so with the real tables of `corpus.py` that
+have a hundred rows and at most eight columns, in ten random bags of 10⁵ rows in all: rows are drawn
+from the table and jittered with their labels by .15 sds, and the truth is OLS of the linked labels.
+So many rows show that they do not obey the model. `speed` prints seconds, processor seconds and the
+memory taken beside the data. Trials are seeds below 1000; tuning uses those from 1000.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from corpus import WRONG, load_tables
 from rows import head_commit, run_jobs, write_rows
 
 from unshuffle import ShuffledLinearRegression, shuffle_labels
@@ -35,10 +40,31 @@ D, N_BAGS, SNR_DB = 5, 20, 15.0
 # Whether the rows of bags differ, and the law of the columns.
 CASES = ("normal", "exponential", "differing", "one row")
 LARGE = 1_000_000
+REAL, N_REAL, REAL_BAGS, JITTER = "real:", 100_000, 10, 0.15
+
+
+def list_real() -> list[str]:
+    """Return the cases of real tables."""
+    sizes = {name: X.shape for name, (X, _, _) in load_tables().items()}
+    return [REAL + name for name, (n, d) in sizes.items() if n >= 100 and d <= 8]
+
+
+def draw_real(case: str, n: int, trial: int):
+    """Return rows and shuffled labels like those of a real table, groups and linked OLS weights."""
+    X, y, _ = load_tables()[case.removeprefix(REAL)]
+    rng = np.random.default_rng([trial, len(y)])
+    drawn = rng.integers(0, len(y), n)
+    X = X[drawn] + JITTER * rng.standard_normal((n, X.shape[1]))
+    y = y[drawn] + JITTER * rng.standard_normal(n)
+    groups = np.arange(n) % REAL_BAGS
+    w = np.linalg.lstsq(np.column_stack([X, np.ones(n)]), y, rcond=None)[0][:-1]
+    return X, shuffle_labels(y, groups, rng), groups, w
 
 
 def simulate(case: str, n: int, trial: int):
     """Return rows, shuffled labels, groups and weights of one simulation."""
+    if case.startswith(REAL):
+        return draw_real(case, n, trial)
     rng = np.random.default_rng([CASES.index(case), n, trial])
     groups = np.sort(np.arange(n) % N_BAGS)
     if case == "one row":  # beside one bag that holds all others
@@ -94,24 +120,32 @@ def run_coverage(asked: argparse.Namespace) -> None:
     rows = [row for row in read_rows() if not asked.fresh or row["commit"] == head_commit()]
     there = {(row["case"], int(row["n"]), int(row["trial"])) for row in rows}
     counts = {100_000: asked.trials, LARGE: asked.large}
-    jobs = [
+    wanted = [
         (case, n, trial)
         for n, count in counts.items()
         for trial in range(count)
         for case in asked.cases.split(",")
-        if (case, n, trial) not in there and asked.only in (None, n)
+        if asked.only in (None, n)
     ]
+    if asked.command == "real":
+        wanted = [(case, N_REAL, 0) for case in list_real()]
+    jobs = [job for job in wanted if job not in there]
     for row in run_jobs(run_one, jobs, asked.jobs, "simulations"):
         rows.append(row)
         write_rows(ROWS, FIELDS, rows)
+
+
+def is_wrong(row: dict) -> bool:
+    """Whether a fit says that its weights are identified and errs by more than it may."""
+    return int(row["identified"]) == 1 and float(row["error"]) > WRONG
 
 
 def print_table() -> None:
     """Print coverage, verdicts and errors of every case."""
     rows = read_rows()
     for n in sorted({int(row["n"]) for row in rows}):
-        for case in CASES:
-            own = [row for row in rows if row["case"] == case and int(row["n"]) == n]
+        for case in (*CASES, REAL):
+            own = [row for row in rows if row["case"].startswith(case) and int(row["n"]) == n]
             if not own:
                 continue
             mean = {
@@ -122,6 +156,7 @@ def print_table() -> None:
             print(
                 f"n = {n:>8} {case:12} {len(own):4} fits: covered {mean['covered']:.3f}, "
                 f"identified {mean['identified']:.2f}, model fits {mean['fits']:.2f}, thin {thin}, "
+                f"{sum(is_wrong(row) for row in own)} identified and wrong, "
                 f"error {mean['error']:.4f} ({mean['error'] / mean['sm']:.2f} of SM's), "
                 f"power {mean['power']:.3g}, draws {mean['draws']:.0f}"
             )
@@ -149,7 +184,7 @@ def print_speed(sizes: list[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=("coverage", "speed", "table"))
+    parser.add_argument("command", choices=("coverage", "real", "speed", "table"))
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--large", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=1)
@@ -161,7 +196,7 @@ def main() -> None:
     if asked.command == "speed":
         print_speed([int(n) for n in asked.rows.split(",")])
         return
-    if asked.command == "coverage":
+    if asked.command in ("coverage", "real"):
         run_coverage(asked)
     print_table()
 

@@ -28,6 +28,8 @@ from unshuffle.kernels.lattice import (
 FINE_PER_SIGMA = 6.0
 # Nats that the last step of a scaling may gain where no slopes are wanted.
 _ROUGH = 1e-4
+# Sums over so many labels round: a step that gains less is none.
+_ROUNDED = 1e-12
 
 
 @njit(**OPTIONS)
@@ -134,7 +136,7 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     spread_z = spread_y + 1.0 / (6.0 * fine * fine)
     z, mz, keep_z, low_z = _spread_masses(rows, row_masses, per_sigma)
     y, my, keep_y, low_y = _spread_masses(labels, label_masses, per_sigma)
-    tolerance = PRECISE if wants_slopes else _ROUGH
+    tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
     value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
     qz, qy = collisions(band, ptr, at, mz, my)
     value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)

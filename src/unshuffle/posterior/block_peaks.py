@@ -20,15 +20,15 @@ from unshuffle.posterior.modes import Mode, first_metric
 _STEP = 0.7
 # A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
 # weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
-# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the next one
-# leads a third as far.
-_REACH, _STIFF, _STIFF_LEVEL, _SHRINK = 6.0, 3600.0, 100.0, 1.0 / 3.0
+# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
+# many is taken that lead a third as far, and a third of that.
+_REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
 # Steps over all rows, and the move in sds below which the last one was enough.
-_MAX_STEPS, _NEAR = 10, 0.3
+_MAX_STEPS, _NEAR = 15, 0.3
 # Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
 # their way if they are so much further after as many steps. (One of offset bags, 53 nats below at a
 # million rows, took all ten steps to get a nat nearer.)
-_OUT_OF_REACH, _ON_THE_WAY = 15.0, (60.0, 60.0, 30.0)
+_OUT_OF_REACH, _ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
 # Tops of different offsets that lie together are one if the logs of their volumes differ by less.
 _SAME_WIDTH = 2.0
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
@@ -96,8 +96,30 @@ class Peak:
 
 def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
-    factors = [np.linalg.cholesky(first_metric(target, theta)) for _, theta in modes]
-    hills, seen = _measure(target, [theta for _, theta in modes], factors)
+    thetas = [theta for _, theta in modes]
+    factors = [np.linalg.cholesky(first_metric(target, theta)) for theta in thetas]
+    return _settle_near(target, thetas, factors, tilt)
+
+
+def follow(target: BlockTarget, peaks: list[Peak], power: float, tilt: float) -> list[Peak]:
+    """Return the tops that some tops of another power lead to.
+
+    Their curvature tells the scale of steps, also along ridges, where much less is known than the
+    rows would say with their labels.
+    """
+    factors = []
+    for peak in peaks:
+        hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
+        spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
+        factors.append(np.linalg.cholesky(spread))
+    return _settle_near(target, [peak.theta for peak in peaks], factors, tilt)[0]
+
+
+def _settle_near(
+    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray], tilt: float
+) -> tuple[list[Peak], Lessons]:
+    """Return the tops near points where steps have these scales, and what was seen on the way."""
+    hills, seen = _measure(target, thetas, factors)
     peaks = [
         _climb(_alone(target, offset), hill, offset, tilt, _REACH)
         for hill in hills
@@ -110,12 +132,16 @@ def settle(target: BlockTarget, modes: list[Mode], tilt: float) -> tuple[list[Pe
             break
         hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
         lessons = lessons.with_more(seen)
-        pairs = list(zip(peaks, hills, strict=True))
-        peaks = []
+        pairs, risen = list(zip(peaks, hills, strict=True)), list[Peak]()
+        fallen = [old for old, hill in pairs if not _is_higher(target, old, hill, tilt)]
         for old, hill in pairs:
-            new = _move(_alone(target, old.offset), old, hill, tilt)
-            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
-            (done if is_near and new.is_inside else peaks).append(new)
+            if not any(old is each for each in fallen):
+                alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
+                new = _climb(alone, hill, old.offset, tilt, reach)
+                is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
+                (done if is_near and new.is_inside else risen).append(new)
+        shorter, ended = _step_less_far(target, fallen, tilt)
+        peaks, done = [*risen, *shorter], [*done, *ended]
     done += [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
     return _keep_best(done, [], _MAX_STEPS), lessons
 
@@ -125,12 +151,39 @@ def _alone(target: BlockTarget, offset: int) -> BlockTarget:
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _move(target: BlockTarget, peak: Peak, hill: _Hill, tilt: float) -> Peak:
-    """Climb on from a top that all rows confirm; otherwise climb to it again, less far."""
-    before = peak.hill.value + target.weigh_rest(peak.hill.theta, tilt)[0]
-    if hill.value + target.weigh_rest(peak.theta, tilt)[0] < before:
-        return _climb(target, peak.hill, peak.offset, tilt, _SHRINK * peak.reach)
-    return _climb(target, hill, peak.offset, tilt, min(peak.reach / _SHRINK, _REACH))
+def _is_higher(target: BlockTarget, peak: Peak, hill: _Hill, tilt: float) -> bool:
+    """Whether all rows confirm that a top is above the point that it was climbed from."""
+    alone = _alone(target, peak.offset)
+    before = peak.hill.value + alone.weigh_rest(peak.hill.theta, tilt)[0]
+    return hill.value + alone.weigh_rest(peak.theta, tilt)[0] >= before
+
+
+def _step_less_far(
+    target: BlockTarget, peaks: list[Peak], tilt: float
+) -> tuple[list[Peak], list[Peak]]:
+    """Climb again to tops that are none, less and less far: one pass for all lengths.
+
+    Return the best of every top's steps, and as tops the points from which none leads upwards.
+    """
+    shorter, ended = list[Peak](), list[Peak]()
+    tries = [
+        [
+            _climb(_alone(target, old.offset), old.hill, old.offset, tilt, old.reach * _SHRINK**k)
+            for k in range(1, _N_SHORTER + 1)
+        ]
+        for old in peaks
+    ]
+    values = iter(target.weigh_values([new.theta for own in tries for new in own]))
+    for old, own in zip(peaks, tries, strict=True):
+        alone = _alone(target, old.offset)
+        before = old.hill.value + alone.weigh_rest(old.hill.theta, tilt)[0]
+        reached = [next(values) + alone.weigh_rest(new.theta, tilt)[0] for new in own]
+        best = int(np.argmax(reached))
+        if reached[best] > before:
+            shorter.append(own[best])
+        else:
+            ended.append(_go_back(alone, old, tilt))
+    return shorter, ended
 
 
 def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:

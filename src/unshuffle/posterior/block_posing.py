@@ -15,7 +15,7 @@ from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.histogram_shapes import HistogramShapes
-from unshuffle.posterior.options import LOG_SIGMA_MIN, Settings
+from unshuffle.posterior.options import LOG_SIGMA_MIN, MOST_LABELS, Settings
 
 # Labels closer than this (in spreads of all labels) are one: far below any noise that so many
 # labels leave unknown, and a few thousand are left of a bag.
@@ -85,6 +85,7 @@ def pose_blocks(
         log_sigma=known,
         options=options,
         third=third,
+        power=min(1.0, MOST_LABELS / first.n),
         n_jobs=n_jobs,
         source=first.source,
         kept=kept,

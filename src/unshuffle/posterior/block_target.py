@@ -93,6 +93,11 @@ class BlockTarget(Target):
         gradients = [self._order(gradient, slope) for _, gradient, slope in found]
         return np.array([value for value, _, _ in found]), np.array(gradients)
 
+    def weigh_values(self, thetas: list[np.ndarray]) -> list[float]:
+        """Return what the shapes say at some points, as they count: one pass, no gradients."""
+        points = [(*self.split(theta), self.curve(theta)) for theta in thetas]
+        return [self.power * value for value, _, _ in self._shape(points, False)]
+
     def weigh_rest(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return what means of bags and prior say at a point, and its gradient: no pass."""
         w, log_sigma = self.split(theta)
@@ -246,8 +251,7 @@ class BlockTarget(Target):
     ) -> list[tuple[float, np.ndarray, float]]:
         """Return value and slopes of the shapes at points that are filled at once.
 
-        A point of very many bags is filled some bags at a time. Bags are added up in order, to the
-        same bits.
+        A point of very many bags is filled some bags at a time.
         """
         n_bags = self.n_bags
         parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
@@ -258,10 +262,8 @@ class BlockTarget(Target):
             is_chosen = np.zeros(n_bags, bool)
             is_chosen[bags] = True
             part = grid if len(parts) == 1 else grid.only(is_chosen)
-            cells = self._fill(part, wants_slopes)
-            for own, new in zip(
-                found, self._match_all(part, cells, bags, wants_slopes), strict=True
-            ):
+            matched = self._match_all(part, self._fill(part, wants_slopes), bags, wants_slopes)
+            for own, new in zip(found, matched, strict=True):
                 own += new
         return [self._unite(grid, p, own, wants_slopes) for p, own in enumerate(found)]
 
@@ -270,8 +272,7 @@ class BlockTarget(Target):
     ) -> list[list[_Matched]]:
         """Return values, stretches and pulls of some bags at every point, one part or more each.
 
-        Few points are divided into their bags, so that all threads have something to do: a bag of
-        10⁸ labels takes tens of milliseconds.
+        Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
         """
         n_threads = effective_n_jobs(self.n_jobs)
         is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
@@ -313,7 +314,6 @@ class BlockTarget(Target):
     ) -> tuple[float, np.ndarray, float]:
         """Return value and slopes of the shapes at one point from those of its bags."""
         values, stretches, pulls = (np.concatenate(each) for each in zip(*parts, strict=True))
-        # One after the other: the same bits for any division.
         value, stretch = float(np.cumsum(values)[-1]), float(np.cumsum(stretches)[-1])
         shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
         sigma, w = exp(log_sigma), grid.weights[p][self.kept]

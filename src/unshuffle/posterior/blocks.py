@@ -24,7 +24,7 @@ from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
-from unshuffle.posterior.block_peaks import settle
+from unshuffle.posterior.block_peaks import Peak, follow, settle
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Plain, answer_nothing
@@ -42,18 +42,24 @@ from unshuffle.posterior.offsets import declare_offsets
 from unshuffle.posterior.options import Settings
 from unshuffle.solvers import multistart
 
-# Answers of the sample that are climbed from on all rows, and least-squares answers beside them.
-_N_CANDIDATES, _N_FITTED = 10, 4
+# Answers of the sample that are climbed from on all rows, and least-squares answers among them.
+_N_CANDIDATES, _N_FITTED = 6, 4
 # Nats below the best of the sample beyond which none of its answers is climbed from, and those by
-# which a valley is one. (At n = 10⁵ and 10⁶, with random and with differing bags, the answers that
-# led elsewhere on all rows were 13 to 50 below.)
+# which a valley is one.
 _SAMPLE_REACH, _VALLEY = 25.0, 0.5
 # The means of so many bags lead to the top, and half of the starts are taken to be enough: on three
 # data sets of 20 bags the best of all starts were in one basin. The full number was not compared.
 _MANY_BAGS = 8
 # Ten bags for each column tell every weight within a fraction of itself; what starts are left only
 # confirm it.
-_VERY_MANY_BAGS, _FEW_STARTS, _FEW_REFINED = 10, 10, 4
+_VERY_MANY_BAGS, _FEW_STARTS = 10, 10
+# The top is climbed to with so many labels at first, and so many times more in every stage: where
+# columns are alike, what the shapes of many say is a thin bent ridge, on which climbs from afar get
+# stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and at 10⁹
+# an interval missed by 37 posterior sds; in stages both end higher than the truth.)
+_FIRST_LABELS, _RISE = 1e4, 10.0
+# Nats below the best beyond which a climb is given up between stages: the next multiplies them.
+_FALLEN_BEHIND = 50.0
 # Rows of the sample on which least squares looks for answers, and the width of its labels' bins in
 # spreads of all: 20 bags have 200 rows each, and finer labels took three times as long.
 _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
@@ -81,11 +87,10 @@ def solve_blocks(
     target = declare_offsets(target, known)
     effort.report("looking for modes", 0.0)
     sample = pose_sample(target, first.sample)
-    found_there = _search(sample, rng)
-    found_there += climb_all(sample, _fit_least_squares(sample, first.sample, rng, effort), 1.0)
-    starts = _keep_basins(sample, found_there)
+    weights = [*_anneal(sample, rng), *_fit_least_squares(sample, first.sample, rng, effort)]
+    starts = _choose_starts(sample, np.array(weights))
     effort.report("looking for modes", 0.5)
-    peaks, _ = settle(target, climb_all(target, starts, 1.0), 1.0)
+    peaks = _ascend(target, starts)
     # Of tops that differ in offsets alone the highest is judged: a lower one may fit as well.
     tops = [(peak.value, peak.theta) for peak in peaks]
     modes = keep_distinct(target, tops, options.n_components)
@@ -115,57 +120,79 @@ def _answer_nothing(first: FirstPass, scaling: Scaling, noise: Noise | None) -> 
     return answer_nothing(plain, has_intercept, noise)
 
 
-def _search(sample: BlockTarget, rng: np.random.Generator) -> list[Mode]:
-    """Anneal many starts on the sample side by side, and climb from the best."""
+def _anneal(sample: BlockTarget, rng: np.random.Generator) -> np.ndarray:
+    """Follow the likelihood of the sample from broad noise to narrow, from many starts at once."""
     o, p = sample.options, sample.p
     variance = o.weight_scale**2
     between = (sample.bag_rows * sample.sizes[:, None]).T @ sample.bag_rows
     information = sample.power * sample.n * sample.covariance + between
-    n_starts, n_refined = count_starts(sample), o.n_refined
+    n_starts = count_starts(sample)
     if sample.n_bags >= _MANY_BAGS:
-        n_starts, n_refined = (n_starts + 1) // 2, (n_refined + 1) // 2
+        n_starts = (n_starts + 1) // 2
     if sample.n_bags >= _VERY_MANY_BAGS * p:
-        n_starts, n_refined = min(n_starts, _FEW_STARTS), min(n_refined, _FEW_REFINED)
+        n_starts = min(n_starts, _FEW_STARTS)
     w = draw_starts(sample, n_starts, rng)
     for share in ANNEALING:
         solver = np.linalg.inv(information / share + np.eye(p) / variance)
         slopes = [found[1][:p] for found in sample.likelihoods(w, 0.5 * log(share), True)]
         w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, np.array(slopes) - w / variance)
-    level = 0.5 * log(ANNEALING[-1])
-    values = [found[0] for found in sample.likelihoods(w, level, False)]
+    return w
+
+
+def _choose_starts(sample: BlockTarget, weights: np.ndarray) -> list[np.ndarray]:
+    """Return distinct points near the best of the sample, all at the last level of annealing.
+
+    Noise is not looked for there: rows of a sample lack the ends of their law, which passes for
+    noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with exponential
+    columns).
+    """
+    level, variance = 0.5 * log(ANNEALING[-1]), sample.options.weight_scale**2
+    values = [found[0] for found in sample.likelihoods(weights, level, False)]
     ends = [
-        (value - 0.5 * float(each @ each) / variance, each)
-        for value, each in zip(values, w, strict=True)
+        (value - 0.5 * float(w @ w) / variance, w) for value, w in zip(values, weights, strict=True)
     ]
-    best = keep_distinct(sample, ends, n_refined)
-    climbed = climb_all(sample, [sample.join(each, level) for _, each in best], 1.0)
-    return keep_distinct(sample, climbed, _N_CANDIDATES)
+    kept = keep_distinct(sample, ends, _N_CANDIDATES)
+    return [sample.join(w, level) for value, w in kept if value > kept[0][0] - _SAMPLE_REACH]
 
 
-def _keep_basins(sample: BlockTarget, found: list[Mode]) -> list[np.ndarray]:
-    """Return one point of every basin of the sample that may hold the top of all rows.
+def _keep_basins(target: BlockTarget, found: list[Mode]) -> list[Mode]:
+    """Return the best of every basin, best first, but for those that have fallen behind.
 
     Two points with no valley halfway between them are in one basin.
     """
-    found = sorted(keep_distinct(sample, found, len(found)), key=lambda mode: -mode[0])
-    found = [mode for mode in found if mode[0] > found[0][0] - _SAMPLE_REACH]
+    found = keep_distinct(target, found, len(found))
+    found = [mode for mode in found if mode[0] > found[0][0] - _FALLEN_BEHIND]
     pairs = [(i, j) for j in range(len(found)) for i in range(j)]
-    halfway = np.array([0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
     values = {}
     if pairs:
-        parts = sample.parts(halfway)
-        values = dict(zip(pairs, sample.mix(parts[:, 0], parts[:, 1]) + parts[:, 3], strict=True))
+        parts = target.parts(np.array([0.5 * (found[i][1] + found[j][1]) for i, j in pairs]))
+        halfway = target.mix(parts[:, 0], parts[:, 1]) + parts[:, 3]
+        values = dict(zip(pairs, halfway, strict=True))
     kept: list[int] = []
     for j, (value, _) in enumerate(found):
         if all(values[i, j] < min(found[i][0], value) - _VALLEY for i in kept):
             kept.append(j)
-    return [found[j][1] for j in kept[:_N_CANDIDATES]]
+    return [found[j] for j in kept]
+
+
+def _ascend(target: BlockTarget, starts: list[np.ndarray]) -> list[Peak]:
+    """Climb on all rows from points of the sample, as if labels were few at first."""
+    full = target.power
+    power = min(full, _FIRST_LABELS / target.n)
+    weaker = replace(target, power=power)
+    found = _keep_basins(weaker, climb_all(weaker, starts, 1.0))
+    peaks, _ = settle(weaker, found, 1.0)
+    while power < full:
+        stronger = min(_RISE * power, full)
+        peaks = follow(replace(target, power=stronger), peaks, power, 1.0)
+        power = stronger
+    return peaks
 
 
 def _fit_least_squares(
     target: BlockTarget, sample: RowSample, rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
-    """Return points at the least-squares answers of some sampled rows and all labels."""
+    """Return the least-squares answers of some sampled rows and all labels."""
     chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
     rows = ((sample.rows[chosen] - target.centre) * target.factor)[:, target.kept]
@@ -180,10 +207,7 @@ def _fit_least_squares(
     )
     problem = Problem(bags_of_sample, Squared(), None, no_penalty(target.p))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
-    return [
-        target.join(each.weights, 0.5 * log(min(max(each.value, 1e-4), 1.0)))
-        for each in found.candidates[:_N_FITTED]
-    ]
+    return [each.weights for each in found.candidates[:_N_FITTED]]
 
 
 def _merge_labels(

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from unshuffle.core.products import dot, multiply, solve_rows
 from unshuffle.posterior.model import Target
+from unshuffle.posterior.options import MOST_LABELS
 
 # Atoms that represent a bag's predictions far below the noise width.
 _N_ATOMS = 256
@@ -34,6 +35,7 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     seen = _spread_over_cells(places, counts, n_cells)
     seen = seen[seen > 0.0]
     ratio = float((seen * np.log(seen * n_cells / seen.sum())).sum())
+    ratio *= min(1.0, MOST_LABELS / float(counts.sum()))
     return max(0.0, ratio - 0.5 * (n_cells - 1) - 2.0 * sqrt(0.5 * (n_cells - 1)))
 
 
@@ -76,4 +78,5 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     root = np.sqrt(counts)
     known = solve_rows(scores[:, :3] * root[:, None], scores[:, 3] * root, 1e-12)[0]
     rest = scores[:, 3] - multiply(scores[:, :3], known)
-    return dot(counts, rest) / max(sqrt(dot(counts, rest * rest)), 1e-12)
+    score = dot(counts, rest) / max(sqrt(dot(counts, rest * rest)), 1e-12)
+    return score * sqrt(min(1.0, MOST_LABELS / float(counts.sum())))
