@@ -106,7 +106,7 @@ def test_shapes_and_the_rest_are_the_posterior(differing):
     value, gradient = target(theta, 0.7)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(target.power * slopes[0] + by_rest, gradient, rtol=1e-9)
-    parts, alone = target.parts(theta[None]), target.parts_of_means(theta[None])
+    parts, alone = target.parts(theta[None]), target.parts_of_means(target.read_points(theta[None]))
     assert np.array_equal(parts[:, 1:], alone[:, 1:])
 
 
@@ -115,10 +115,12 @@ def test_shapes_and_the_rest_are_the_posterior(differing):
 
 def test_slopes_of_total_and_skewness_are_their_differences(alike):
     target, theta = alike
-    found = bend_coordinates(target, theta[None])[1][0]
+    found = bend_coordinates(target, target.read_points(theta[None]))[1][0]
     for k in range(2):
         expected = central_differences(
-            lambda at, k=k: bend_coordinates(target, at[None])[0][0, k], theta, 1e-6
+            lambda at, k=k: bend_coordinates(target, target.read_points(at[None]))[0][0, k],
+            theta,
+            1e-6,
         )
         np.testing.assert_allclose(found[k], expected, rtol=1e-6, atol=1e-8)
 
@@ -128,7 +130,7 @@ def test_a_law_that_is_quadratic_in_them_is_learnt_as_it_is(alike, has_slopes):
     target, theta = alike
     rng = np.random.default_rng(0)
     x = theta + 0.05 * rng.standard_normal((200, target.dim))
-    bent, by_x = bend_coordinates(target, x)
+    bent, by_x = bend_coordinates(target, target.read_points(x))
     gap = bent[:, 0] - bent[0, 0]
     values = 3.0 * (x[:, 0] - theta[0]) - 40.0 * gap**2 - 20.0 * (x[:, 1] - theta[1]) ** 2
     slopes = -80.0 * gap[:, None] * by_x[:, 0]

@@ -12,6 +12,7 @@ import pytest
 from oracles import fill_histogram, histogram_nodes
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
+from unshuffle.core import label_cells
 from unshuffle.core.first_pass import SAMPLE_ROWS, look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
@@ -60,6 +61,13 @@ def draw_points(p, n=12, seed=0):
     return [(rng.standard_normal(p), float(rng.uniform(-6.0, 0.5)), float(c)) for c in curves]
 
 
+@needs_compiler
+def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
+    expected = look_at(as_source(), 1)
+    monkeypatch.setattr(label_cells, "_ROOM", 10)
+    assert same_pass(expected, look_at(place_source(as_source(), SimulatedDevice()), 1))
+
+
 # --- histograms ------------------------------------------------------------
 
 
@@ -72,6 +80,8 @@ def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes,
     assert isinstance(there.source, HeldSource)
     grid = here._lay_out(draw_points(here.p))
     assert np.array_equal(here._fill(grid, wants_slopes), there._fill(grid, wants_slopes))
+    some = grid.only(np.array([True, False, True, False]))
+    assert np.array_equal(here._fill(some, wants_slopes), there._fill(some, wants_slopes))
     assert device.log[-1][0] == ("fill_sums" if wants_slopes else "fill_counts")
 
 

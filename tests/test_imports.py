@@ -46,8 +46,8 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
-    "moment_losses coupling correction grid permanent likelihood filling histograms scanning "
-    "mixture densities dual pairings swapping tempering cones designing",
+    "moment_losses coupling correction grid permanent likelihood filling diagonals lattice "
+    "histograms scanning mixture densities dual pairings swapping tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
     "losses moments problem block_moments block_sorted solution strategy",

@@ -24,6 +24,8 @@ from unshuffle.errors import InputError
 SAMPLE_ROWS = 20_000
 # The smallest normal number: 1/size of anything less overflows, or has lost its digits.
 _LEAST_REACH = float(np.finfo(float).tiny)
+# Rows that are hashed at a time: what is made of them stays small.
+_HASHED_ROWS = 1 << 15
 # Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
 _AMPLE, _MOST_LISTED = 1.25, 1 << 19
 # Third moments of more columns cost more than the rest of the pass; the sample serves then.
@@ -204,13 +206,15 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
         )
 
     def add(total: _Ends, block: Block) -> None:
-        rows = block.X + 0.0
         kernels.widen_extremes(
-            rows, block.y, block.codes, total.columns, total.labels, total.counts
+            block.X, block.y, block.codes, total.columns, total.labels, total.counts
         )
-        hashes = np.empty(len(rows), np.uint64)
-        kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
-        total.sample = _keep_lowest([total.sample, _thin(total.sample, hashes, block.codes, rows)])
+        for first in range(0, len(block.y), _HASHED_ROWS):
+            part = slice(first, first + _HASHED_ROWS)
+            rows, codes = block.X[part] + 0.0, block.codes[part]
+            hashes = np.empty(len(rows), np.uint64)
+            kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
+            total.sample = _keep_lowest([total.sample, _thin(total.sample, hashes, codes, rows)])
 
     def merge(total: _Ends, other: _Ends) -> _Ends:
         total.counts += other.counts

@@ -8,6 +8,7 @@ cells. Each cell keeps its number of labels and their sum, exact to a part in 2Â
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log2
@@ -23,6 +24,12 @@ from unshuffle.core.sources import Block, Source
 RANK = 1e-4
 # ... unless there are more bags than so many cells are enough for: 13 MB for a thread.
 _MOST_CELLS = 400_000
+# Bags whose cells are more than this together are looked at one after another: threads have a total
+# each, and all cells of 20 bags took 70 MB beside a million rows of 40.
+_ROOM = 150_000
+# Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
+# spread of the labels: what is kept of them is half as much.
+_MERGES, _MERGED = 2, 512.0
 # A cell is no wider than this part of the spread of the labels, also in thin tails.
 _WIDEST = 1.0 / 256.0
 # Extremes of one sign further apart than this are divided by their logarithm.
@@ -33,6 +40,8 @@ _MORE = 2.5
 # So often labels are looked at before a cell stays as it is: two looks are enough for the normal
 # and the lognormal, and each divides a crowded cell by its share over 1e-4.
 _MOST_LOOKS = 6
+# What cells have, one number each.
+_PARTS = ("counts", "edges", "widths", "places", "lows", "highs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +79,7 @@ class LabelCells:
         take = np.concatenate(parts)
         return LabelCells(
             _as_offsets(np.array([len(part) for part in parts])),
-            *(
-                getattr(self, name)[take]
-                for name in ("counts", "edges", "widths", "places", "lows", "highs")
-            ),
+            *(getattr(self, name)[take] for name in _PARTS),
         )
 
 
@@ -91,28 +97,104 @@ def count_labels(
     source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
 ) -> LabelCells:
     """Look at the labels until every cell is fine; `ends` (R, 2) are the bags' extremes."""
-    n_bags = len(sizes)
-    rank = max(RANK, n_bags / _MOST_CELLS)
+    rank = max(RANK, len(sizes) / _MOST_CELLS)
     unit = float(2 ** (62 - ceil(log2(sizes.max() + 1))))
+    found = []
+    for bags in _choose_bags(sizes, rank):
+        for cells in _count_some(source, ends, sizes, bags, rank, spread, unit, report):
+            for _ in range(_MERGES):
+                cells = _merge_pairs(cells, rank * sizes, spread / _MERGED)
+            found.append(cells)
+    bag = np.concatenate([cells.bag_of_cell for cells in found])
+    order = np.argsort(bag, kind="stable")
+    parts = [np.concatenate([getattr(cells, name) for cells in found])[order] for name in _PARTS]
+    return LabelCells(_as_offsets(np.bincount(bag, minlength=len(sizes))), *parts)
+
+
+def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
+    """Return bags that are looked at together: as many as the room for cells is enough for."""
+    wanted = np.minimum(_MORE / rank, 2.0 * sizes)
+    starts, total = [0], 0.0
+    for r, cells in enumerate(wanted):
+        if total > 0.0 and total + cells > _ROOM:
+            starts.append(r)
+            total = 0.0
+        total += cells
+    return [slice(*ends) for ends in pairwise([*starts, len(sizes)])]
+
+
+def _count_some(
+    source: Source,
+    ends: np.ndarray,
+    sizes: np.ndarray,
+    bags: slice,
+    rank: float,
+    spread: float,
+    unit: float,
+    report: Report,
+) -> Iterator[LabelCells]:
+    """Yield the cells of some bags, those that are fine after one look first; others have none.
+
+    What a bag's cells are hangs on no other bag.
+    """
     # One cell for a bag at first, divided at once.
-    offsets = np.arange(n_bags + 1)
-    totals = _Totals(sizes, np.zeros(n_bags, np.int64), ends[:, 0], ends[:, 1])
-    for _ in range(_MOST_LOOKS):
+    chosen = np.zeros(len(sizes), np.int64)
+    chosen[bags] = 1
+    offsets, own = _as_offsets(chosen), ends[bags]
+    totals = _Totals(sizes[bags], np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
+    for look in range(_MOST_LOOKS):
         n_parts = _count_parts(offsets, totals, sizes, rank, spread)
         offsets, edges, widths = _divide(offsets, totals, n_parts)
         totals = _look(source, offsets, edges, widths, unit, report)
-        if not (_count_parts(offsets, totals, sizes, rank, spread) > 1).any():
+        bag = _bag_of(offsets)
+        is_crowded = _count_parts(offsets, totals, sizes, rank, spread) > 1
+        is_open = np.bincount(bag, is_crowded, len(sizes)) * (look + 1 < _MOST_LOOKS) > 0
+        kept = (totals.counts > 0) & ~is_open[bag]
+        if kept.any():
+            yield LabelCells(
+                _as_offsets(np.bincount(bag[kept], minlength=len(sizes))),
+                totals.counts[kept],
+                edges[kept],
+                widths[kept],
+                totals.sums[kept] / unit / totals.counts[kept],
+                totals.lows[kept],
+                totals.highs[kept],
+            )
+        if not is_open.any():
             break
-    kept = totals.counts > 0
-    bag = _bag_of(offsets)[kept]
+        left = is_open[bag]
+        offsets = _as_offsets(np.bincount(bag[left], minlength=len(sizes)))
+        totals = _Totals(*(getattr(totals, each)[left] for each in totals.__dataclass_fields__))
+
+
+def _merge_pairs(cells: LabelCells, limits: np.ndarray, width: float) -> LabelCells:
+    """Make one of the first and second cell of a bag, of its third and fourth, and so on.
+
+    Where both together hold no more labels than the bag's limit and are no wider than this.
+    """
+    bag, counts = cells.bag_of_cell, cells.counts
+    is_second = (np.arange(len(bag)) - cells.offsets[bag]) % 2 == 1
+    at = np.flatnonzero(is_second)
+    is_one = counts[at] + counts[at - 1] <= limits[bag[at]]
+    is_one &= cells.highs[at] - cells.lows[at - 1] <= width
+    is_first = np.ones(len(bag), bool)
+    is_first[at[is_one]] = False
+    firsts = np.flatnonzero(is_first)
+    lasts = np.append(firsts[1:], len(bag)) - 1
+    edges, totals = cells.edges[firsts], np.add.reduceat(counts, firsts)
+    widths = (cells.edges[lasts] - edges) + cells.widths[lasts]
+    own = np.repeat(edges, lasts - firsts + 1)
+    above = (cells.edges - own) + cells.widths * cells.places
+    above = np.add.reduceat(counts * above, firsts) / totals
+    lengths = np.bincount(bag[firsts], minlength=len(cells.offsets) - 1)
     return LabelCells(
-        _as_offsets(np.bincount(bag, minlength=n_bags)),
-        totals.counts[kept],
-        edges[kept],
-        widths[kept],
-        totals.sums[kept] / unit / totals.counts[kept],
-        totals.lows[kept],
-        totals.highs[kept],
+        _as_offsets(lengths),
+        totals,
+        edges,
+        widths,
+        np.divide(above, widths, out=np.zeros_like(above), where=widths > 0.0),
+        cells.lows[firsts],
+        cells.highs[lasts],
     )
 
 
@@ -184,6 +266,9 @@ def _divide(
     edges, widths = [], []
     for start, stop in pairwise(offsets):
         part = slice(start, stop)
+        if start == stop:
+            edges.append(np.empty(0))
+            continue
         own = _divide_bag(totals.lows[part], totals.highs[part], n_parts[part])
         edges.append(own)
         widths.append(np.append(own[1:], totals.highs[part].max()) - own)

@@ -23,8 +23,8 @@ from unshuffle.core.threads import run_all
 
 Total = TypeVar("Total")
 
-# Rows of a block: 5 MB with five columns, and enough work that handing blocks out costs nothing.
-BLOCK_ROWS = 1 << 17
+# Rows of a block: 2.6 MB with five columns, and enough work that handing blocks out costs nothing.
+BLOCK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)

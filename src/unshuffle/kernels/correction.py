@@ -14,8 +14,8 @@ _C1 = 1.306
 _C2 = -0.112
 _C3 = -0.194
 # The adjoint is solved to this share of its right-hand side: five to ten steps.
-_ADJOINT_TOLERANCE = 1e-4
-_MAX_STEPS = 50
+ADJOINT_TOLERANCE = 1e-4
+ADJOINT_STEPS = 50
 # Over links weaker than this only rounding flows.
 _LEAST_CONDUCTANCE = 1e-9
 
@@ -106,7 +106,7 @@ def pull_corrections(band, start, ptr, qz, qy, mz, my):
 
 
 @njit(**INNER)
-def _precondition(path, cols, residual, out):
+def precondition(path, cols, residual, out):
     """Write an approximate inverse of S times the residual: see ``conductances``."""
     flow, height = 0.0, 0.0
     for j in range(out.size):
@@ -151,15 +151,15 @@ def solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y):
         residual[j] = pull_y[j] + (cols[j] - my[j]) - image[j]
         found[j], direction[j] = 0.0, 0.0
     goal, before = 0.0, np.inf
-    for step in range(_MAX_STEPS + 1):
-        _precondition(path, cols, residual, work)
+    for step in range(ADJOINT_STEPS + 1):
+        precondition(path, cols, residual, work)
         size = _inner(residual, work)
         if step == 0:
-            goal = _ADJOINT_TOLERANCE * _ADJOINT_TOLERANCE * size
+            goal = ADJOINT_TOLERANCE * ADJOINT_TOLERANCE * size
         for j in range(ny):
             direction[j] = work[j] + size / before * direction[j]
         before = size
-        if step == _MAX_STEPS or not size > goal:
+        if step == ADJOINT_STEPS or not size > goal:
             break
         row_sums(band, start, ptr, direction, rows)
         for i in range(nz):

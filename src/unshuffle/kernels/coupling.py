@@ -17,16 +17,16 @@ _TIE = 1e-12
 # posterior sd shows no jumps.
 PRECISE = 1e-6
 # Sums of masses round to this share of all.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 # Six to nine passes get there in the mean, 14 in 95 of 100 problems, 29 at most; what ran into the
 # limit (one setting of eight had it) still had margins right to 5e-6.
-_MAX_PASSES = 50
+MAX_PASSES = 50
 # Of the preconditioned step this share converges fastest: 0.7 and 0.9 both need about an eighth
 # more passes.
-_SHARE = 0.8
+STEP_SHARE = 0.8
 # A step changes no ratio of scalings by more than exp(8) over a link and exp(30) in all: what is
 # further off moves again.
-_LONGEST_DROP, _LONGEST = 8.0, 30.0
+LONGEST_DROP, LONGEST = 8.0, 30.0
 # Sums that are divided by are no smaller; NaN stays what it is.
 _LEAST = 1e-300
 
@@ -177,11 +177,11 @@ def _aim(gaps, path, my, least, step):
         # No path, no flow: what seems to be one, or next to none, is rounding.
         if j < path.size and path[j] > 0.0 and abs(flow) > least:
             drop = asinh(flow / path[j])
-            height += min(max(drop, -_LONGEST_DROP), _LONGEST_DROP)
+            height += min(max(drop, -LONGEST_DROP), LONGEST_DROP)
     mean /= mass
     along = 0.0
     for j in range(my.size):
-        step[j] = min(max(_SHARE * (step[j] - mean), -_LONGEST), _LONGEST)
+        step[j] = min(max(STEP_SHARE * (step[j] - mean), -LONGEST), LONGEST)
         along += gaps[j] * step[j]
     return along
 
@@ -199,11 +199,11 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
     for j in range(v.size):
         before[j] = v[j]
     is_met = False
-    for passes in range(_MAX_PASSES + 1):
+    for passes in range(MAX_PASSES + 1):
         row_sums(band, start, ptr, v, rows)
         for i in range(u.size):
             u[i] = mz[i] / (_LEAST if rows[i] < _LEAST else rows[i])
-        if is_met or passes == _MAX_PASSES:
+        if is_met or passes == MAX_PASSES:
             break
         column_sums(band, start, ptr, u, gaps)
         along = 0.0
@@ -213,7 +213,7 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
         if along <= -0.5 * expected:
             if passes % 3 == 0 or share < 1.0:  # conductances change slowly
                 path = conductances(band, start, ptr, u, v, y)
-            expected, share = _aim(gaps, path, my, _ROUNDING * total, step), 1.0
+            expected, share = _aim(gaps, path, my, ROUNDING * total, step), 1.0
             for j in range(v.size):
                 before[j] = v[j]
         else:  # far beyond the lowest point of the line

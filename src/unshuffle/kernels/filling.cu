@@ -80,6 +80,8 @@ static __device__ __forceinline__ void fill(
     whole n_groups = (n_chosen + n_own - 1) / n_own;
     const whole *tile = tiles + 3 * (blockIdx.x / n_groups);
     whole first_point = n_own * (blockIdx.x % n_groups);
+    // A bag has cells at every point or at none: all threads of the block agree.
+    if (sizes[chosen[first_point] * n_bags + tile[0]] == 0) return;
     int n_here = (int)(n_chosen - first_point < n_own ? n_chosen - first_point : n_own);
     for (int q = threadIdx.x; q < n_here; q += blockDim.x) {
         whole p = chosen[first_point + q], at = p * n_bags + tile[0];

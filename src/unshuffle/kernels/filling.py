@@ -94,11 +94,14 @@ def fill_counts(
     ``order[ends[r]:ends[r + 1]]``, and ``masses`` say how often each counts (of length zero: once).
     Of point p and bag r the histogram has ``sizes[p, r]`` cells and ``tails[p, r]`` wider ones on
     either side, and begins at ``bases[p, r]`` in ``cells`` (…, 2). A prediction's place is its
-    value times ``per_cell[p]`` less ``starts[p, r]``.
+    value times ``per_cell[p]`` less ``starts[p, r]``. Rows of a bag without cells are left out (it
+    has none at any point).
     """
     d = centre.size
     columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)
     for r in range(ends.size - 1):
+        if sizes[0, r] == 0:
+            continue
         for start in range(ends[r], ends[r + 1], _CHUNK):
             rows = order[start : min(start + _CHUNK, ends[r + 1])]
             m = rows.size
@@ -134,6 +137,8 @@ def fill_sums(
     d = centre.size
     columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)
     for r in range(ends.size - 1):
+        if sizes[0, r] == 0:
+            continue
         for start in range(ends[r], ends[r + 1], _CHUNK):
             rows = order[start : min(start + _CHUNK, ends[r + 1])]
             m = rows.size

@@ -9,15 +9,18 @@ from math import lgamma
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER, OPTIONS
-from unshuffle.kernels.correction import (
-    add_corrections,
+from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.correction import add_corrections
+from unshuffle.kernels.coupling import PRECISE
+from unshuffle.kernels.filling import PLACES, tail_node
+from unshuffle.kernels.lattice import (
+    add_pulls,
     collisions,
     pull_corrections,
+    scale,
     solve_adjoint,
+    variances,
 )
-from unshuffle.kernels.coupling import PRECISE, column_sums, row_sums, scale
-from unshuffle.kernels.filling import PLACES, tail_node
 
 # Cells of predictions per sigma. Laying a row on the two nodes beside it adds a sixth of a squared
 # cell of variance, whose first-order effect is taken out with that of the splines. With 16 in place
@@ -52,20 +55,38 @@ def share_out(cells, masses):
 
 
 @njit(**OPTIONS)
+def _lay_down(mass, k, whole, first, behind, ahead):
+    """Add masses between nodes k and k + 1 to four nodes: cubic B-splines.
+
+    They are told by their sum, and those of mass times place, (1 − place)³ and place³.
+    """
+    behind, ahead = behind / 6.0, ahead / 6.0
+    mass[k - 1] += behind
+    mass[k] += whole - first + ahead - 2.0 * behind
+    mass[k + 1] += first + behind - 2.0 * ahead
+    mass[k + 2] += ahead
+
+
+@njit(**OPTIONS)
 def _spread_masses(values, masses, per_sigma):
     """Return positions, masses, places and origin of the occupied nodes: see `grid.bin_values`."""
     low = np.floor(values[0] * per_sigma) - 1.0
     mass = np.zeros(int(values[values.size - 1] * per_sigma - low) + 3)
+    # What falls between the same two nodes is added up before it is written.
+    last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
     for i in range(values.size):
-        place = values[i] * per_sigma - low
+        place, share = values[i] * per_sigma - low, masses[i]
         k = int(place)
+        if k != last:
+            _lay_down(mass, last, whole, first, behind, ahead)
+            last, whole, first, behind, ahead = k, 0.0, 0.0, 0.0, 0.0
         right = place - k
         left = 1.0 - right
-        behind, ahead = masses[i] * left**3 / 6.0, masses[i] * right**3 / 6.0
-        mass[k - 1] += behind
-        mass[k] += masses[i] * left + ahead - 2.0 * behind
-        mass[k + 1] += masses[i] * right + behind - 2.0 * ahead
-        mass[k + 2] += ahead
+        whole += share
+        first += share * right
+        behind += share * left * left * left
+        ahead += share * right * right * right
+    _lay_down(mass, last, whole, first, behind, ahead)
     keep = np.nonzero(mass > 0.0)[0]
     return (low + keep) / per_sigma, mass[keep], keep, low
 
@@ -103,40 +124,6 @@ def _potentials(values, keep, low, potential, per_sigma, out):
         out[i] += (right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2]
 
 
-@njit(**INNER)
-def _variances(band, start, ptr, z, mz, y):
-    """Return barycentres of rows and columns, and the summed variances given rows and columns."""
-    centre_z, centre_y, cols = np.empty(z.size), np.empty(y.size), np.empty(y.size)
-    row_sums(band, start, ptr, y, centre_z)
-    column_sums(band, start, ptr, z, centre_y)
-    column_sums(band, start, ptr, np.ones(z.size), cols)
-    centre_z, centre_y = centre_z / mz, centre_y / cols
-    by_row, by_column = 0.0, 0.0
-    for i in range(z.size):
-        by_row -= mz[i] * centre_z[i] * centre_z[i]
-        by_column += mz[i] * z[i] * z[i]
-    for j in range(y.size):
-        by_row += cols[j] * y[j] * y[j]
-        by_column -= cols[j] * centre_y[j] * centre_y[j]
-    return centre_z, centre_y, by_row, by_column
-
-
-@njit(**INNER)
-def _add_pulls(band, start, ptr, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
-    """Add the slopes of the spreading's effect in log u and log v."""
-    spread_z, spread_y = spreads
-    for i in range(z.size):
-        lo, st, here, centre = ptr[i], start[i], z[i], centre_z[i]
-        total = 0.0
-        for t in range(ptr[i + 1] - lo):
-            left, right = y[st + t] - centre, here - centre_y[st + t]
-            spread = spread_z * left * left + spread_y * right * right
-            entry = -0.5 * band[lo + t] * spread
-            total += entry
-            pull_y[st + t] += entry
-        pull_z[i] += total
-
-
 @njit(**OPTIONS)
 def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_slopes, slopes):
     """Return log(perm/n!) of exp(−(y_j − z_i)²/2) for values with masses, both ascending.
@@ -150,16 +137,16 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     z, mz, keep_z, low_z = _spread_masses(rows, row_masses, per_sigma)
     y, my, keep_y, low_y = _spread_masses(labels, label_masses, per_sigma)
     tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
-    value, potential_z, potential_y, band, start, ptr = scale(z, mz, y, my, tolerance)
-    qz, qy = collisions(band, start, ptr, mz, my)
+    value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
+    qz, qy = collisions(band, ptr, at, mz, my)
     value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)
-    centre_z, centre_y, by_row, by_column = _variances(band, start, ptr, z, mz, y)
+    centre_z, centre_y, by_row, by_column = variances(band, ptr, at, z, mz, y)
     value -= 0.5 * (spread_z * (by_row - n) + spread_y * (by_column - n))
     if not wants_slopes:
         return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, start, ptr, qz, qy, mz, my)
-    _add_pulls(band, start, ptr, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, start, ptr, mz, my, y, pull_z, pull_y)
+    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
+    add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
+    held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
     _potentials(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
     held_y += potential_y + slope_y
     stretch = _stretch(labels, label_masses, keep_y, low_y, held_y, per_sigma)
@@ -205,7 +192,7 @@ def match_histograms(
     cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
     per_sigma, fine, wants_slopes,
 ):  # fmt: skip
-    """Return the summed log(perm/n!) of bags, its slope in log sigma due to labels, and pulls.
+    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and pulls.
 
     Bag r has the cells of `fill_sums` from ``bases[r]`` on and counts where ``factors[r]`` is
     above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
@@ -213,19 +200,17 @@ def match_histograms(
     """
     n_bags, width = bases.size, cells.shape[1]
     pulls = np.zeros((n_bags, width - 1))
-    value, stretch = 0.0, 0.0
+    values, stretches = np.zeros(n_bags), np.zeros(n_bags)
     for r in range(n_bags):
         if factors[r] == 0.0:
             continue
         own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
         slopes = np.empty(own.shape[0])
         part = slice(label_offsets[r], label_offsets[r + 1])
-        bag_value, bag_stretch = match_cells(
+        values[r], stretches[r] = match_cells(
             own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
             per_sigma, fine, wants_slopes, slopes,
         )  # fmt: skip
-        value += bag_value
-        stretch += bag_stretch
         if not wants_slopes:
             continue
         for k in range(own.shape[0]):
@@ -233,4 +218,4 @@ def match_histograms(
                 pulls[r, 0] += slopes[k] * own[k, 0]
                 for j in range(2, width):
                     pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
-    return value, stretch, pulls
+    return values, stretches, pulls

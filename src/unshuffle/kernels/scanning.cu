@@ -104,6 +104,7 @@ extern "C" __global__ void __launch_bounds__(LINES)
                 const whole *offsets, const double *widths, const double *unit, total *counts,
                 total *sums, total *lows, total *highs) {
     const whole *tile = tiles + 3 * (whole)blockIdx.x;
+    if (offsets[tile[0]] == offsets[tile[0] + 1]) return;
     for (whole i = tile[1] + threadIdx.x; i < tile[2]; i += blockDim.x) {
         double y = labels[i] + 0.0;
         whole low = offsets[tile[0]], high = offsets[tile[0] + 1];

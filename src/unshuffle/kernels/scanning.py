@@ -45,8 +45,9 @@ def widen_extremes(X, y, codes, column_ends, label_ends, counts):
     """Take rows and labels of a block into the extremes of columns, of bags' labels, and counts."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            column_ends[j, 0] = min(column_ends[j, 0], X[i, j])
-            column_ends[j, 1] = max(column_ends[j, 1], X[i, j])
+            x = X[i, j] + 0.0  # zeros of either sign are one
+            column_ends[j, 0] = min(column_ends[j, 0], x)
+            column_ends[j, 1] = max(column_ends[j, 1], x)
     for i in range(y.size):
         r = codes[i]
         counts[r] += 1
@@ -92,6 +93,8 @@ def _find_hints(edges, offsets, hints):
     """Fill, for as many even steps as a bag has cells, the cell in which each step begins."""
     for r in range(offsets.size - 1):
         first, stop = offsets[r], offsets[r + 1]
+        if first == stop:
+            continue
         low, cell = edges[first], first
         step = (edges[stop - 1] - low) / (stop - first)
         for k in range(stop - first):
@@ -118,7 +121,8 @@ def add_to_cells(y, codes, edges, offsets, widths, unit, counts, sums, lows, hig
     """Add labels to cells of their bag: number, sum of places, extremes.
 
     Cells of bag r begin at ``edges[offsets[r]:offsets[r + 1]]``, which ascend from its least label
-    on; a place is the share of the cell's width that lies below, in multiples of 1/unit.
+    on; a place is the share of the cell's width that lies below, in multiples of 1/unit. Labels of
+    bags without cells are left out.
     """
     # Hints halve the time of finding cells, unless making them costs more.
     has_hints = 4 * edges.size <= y.size
@@ -127,6 +131,8 @@ def add_to_cells(y, codes, edges, offsets, widths, unit, counts, sums, lows, hig
         _find_hints(edges, offsets, hints)
     for i in range(y.size):
         low, high = offsets[codes[i]], offsets[codes[i] + 1]
+        if low == high:
+            continue
         if has_hints:
             low, high = _narrow(y[i], edges, hints, low, high)
         while high - low > 1:

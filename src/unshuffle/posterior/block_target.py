@@ -34,6 +34,8 @@ from unshuffle.posterior.point_grid import PointGrid, bend_range
 _WINDOW = 10.0
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
 _MEMORY = 12e6
+# A point with so many times that is filled some bags at a time: 500 bags took 170 MB.
+_MOST_ROOM = 3.0
 # Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
 # 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
 _MOST_CELLS = 200_000
@@ -45,6 +47,8 @@ _PIECES = 2
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
+# Values, stretches and pulls of some bags: see `kernels.match_histograms`.
+_Matched = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,10 +136,9 @@ class BlockTarget(Target):
         shapes[inside] = [found[0] for found in self._shape(points, False)]
         return law.join(shapes, self._weigh_many_means(law))
 
-    def parts_of_means(self, x: np.ndarray) -> np.ndarray:
+    def parts_of_means(self, law: Laws) -> np.ndarray:
         """Return the parts of many points without their shapes, which are zero: no pass."""
-        law = self.read_points(x)
-        return law.join(np.zeros(len(x)), self._weigh_many_means(law))
+        return law.join(np.zeros(len(law.w)), self._weigh_many_means(law))
 
     def _weigh_many_means(self, law: Laws) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
@@ -229,7 +232,8 @@ class BlockTarget(Target):
         self.evaluations.add(len(points))
         if not points:
             return []
-        grid, found = self._lay_out(points), []
+        # A bag without a shape, as of few rows in a sample, takes no cells.
+        grid, found = self._lay_out(points).only(self.shapes.factors > 0.0), []
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
         if isinstance(self.source, HistogramSource):
@@ -238,34 +242,46 @@ class BlockTarget(Target):
         while start < len(grid):
             fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
             part = grid.part(slice(start, start + max(fits, 1)))
-            found += self._match_all(part, self._fill(part, wants_slopes), wants_slopes)
+            found += self._shape_some(part, _MOST_ROOM * room, wants_slopes)
             start += len(part)
         return found
 
-    def _match_all(
-        self, grid: PointGrid, cells: np.ndarray, wants_slopes: bool
+    def _shape_some(
+        self, grid: PointGrid, room: float, wants_slopes: bool
     ) -> list[tuple[float, np.ndarray, float]]:
-        """Return value and slopes of the shapes at every point from its histograms.
+        """Return value and slopes of the shapes at points that are filled at once.
 
-        Few points are divided into their bags, so that all threads have something to do: a bag of
-        10⁸ labels takes tens of milliseconds. Bags are added up in order, to the same bits.
+        A point of very many bags is filled some bags at a time.
         """
-        n_bags, n_threads = self.n_bags, effective_n_jobs(self.n_jobs)
+        n_bags = self.n_bags
+        parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
+        found: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [
+            [] for _ in range(len(grid))
+        ]
+        for bags in parts:
+            is_chosen = np.zeros(n_bags, bool)
+            is_chosen[bags] = True
+            part = grid if len(parts) == 1 else grid.only(is_chosen)
+            matched = self._match_all(part, self._fill(part, wants_slopes), bags, wants_slopes)
+            for own, new in zip(found, matched, strict=True):
+                own += new
+        return [self._unite(grid, p, own, wants_slopes) for p, own in enumerate(found)]
+
+    def _match_all(
+        self, grid: PointGrid, cells: np.ndarray, bags: slice, wants_slopes: bool
+    ) -> list[list[_Matched]]:
+        """Return values, stretches and pulls of some bags at every point, one part or more each.
+
+        Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
+        """
+        n_threads = effective_n_jobs(self.n_jobs)
         is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
-        parts = [slice(r, r + 1) for r in range(n_bags)] if is_few else [slice(0, n_bags)]
+        chosen = range(bags.start, bags.stop)
+        parts = [slice(r, r + 1) for r in chosen] if is_few else [bags]
         match = partial(self._match, grid, cells, grid.bases, wants_slopes)
-        tasks = [(p, bags) for p in range(len(grid)) for bags in parts]
+        tasks = [(p, part) for p in range(len(grid)) for part in parts]
         found = map_all(match, tasks, self.n_jobs)
-        results = []
-        for p in range(len(grid)):
-            own = found[p * len(parts) : (p + 1) * len(parts)]
-            value = stretch = 0.0
-            for part_value, part_stretch, _ in own:
-                value += part_value
-                stretch += part_stretch
-            pulls = np.concatenate([part_pulls for _, _, part_pulls in own])
-            results.append(self._unite(grid, p, value, stretch, pulls, wants_slopes))
-        return results
+        return [found[p * len(parts) : (p + 1) * len(parts)] for p in range(len(grid))]
 
     def _match(
         self,
@@ -274,14 +290,14 @@ class BlockTarget(Target):
         bases: np.ndarray,
         wants_slopes: bool,
         task: tuple[int, slice],
-    ) -> tuple[float, float, np.ndarray]:
-        """Return value, stretch and pulls of some bags at one point: see the kernel."""
+    ) -> _Matched:
+        """Return values, stretches and pulls of some bags at one point: see the kernel."""
         shapes, (p, bags) = self.shapes, task
         sigma = exp(float(grid.log_sigmas[p]))
         fine = float(grid.per_cell[p]) * sigma
         offsets = shapes.offsets[bags.start : bags.stop + 1]
         labels = slice(offsets[0], offsets[-1])
-        found: tuple[float, float, np.ndarray] = kernels.match_histograms(
+        found: _Matched = kernels.match_histograms(
             cells, bases[p, bags], grid.lows[p, bags], grid.sizes[p, bags], grid.tails[p, bags],
             shapes.factors[bags], shapes.values[labels] / sigma, shapes.masses[labels],
             offsets - offsets[0], grid.units[p], self.nodes_per_sigma * fine / FINE_PER_SIGMA,
@@ -293,12 +309,12 @@ class BlockTarget(Target):
         self,
         grid: PointGrid,
         p: int,
-        value: float,
-        stretch: float,
-        pulls: np.ndarray,
+        parts: list[_Matched],
         wants_slopes: bool,
     ) -> tuple[float, np.ndarray, float]:
-        """Return value and slopes of the shapes at one point from what its bags add up to."""
+        """Return value and slopes of the shapes at one point from those of its bags."""
+        values, stretches, pulls = (np.concatenate(each) for each in zip(*parts, strict=True))
+        value, stretch = float(np.cumsum(values)[-1]), float(np.cumsum(stretches)[-1])
         shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
         sigma, w = exp(log_sigma), grid.weights[p][self.kept]
         inner = float((shapes.sizes - 1.0)[shapes.factors > 0].sum())
@@ -312,8 +328,8 @@ class BlockTarget(Target):
         gradient[: self.p] = (by_x - ones[:, None] * centres).sum(axis=0) / sigma
         if self.has_curve:
             gradient[-1] = float((by_square - ones * grid.squares[p]).sum()) / sigma
-        values = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
-        return value, gradient, stretch - float(values.sum()) / sigma - inner
+        moves = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
+        return value, gradient, stretch - float(moves.sum()) / sigma - inner
 
     def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> PointGrid:
         """Choose the cells of every bag's predictions at every point."""

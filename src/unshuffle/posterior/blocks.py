@@ -50,6 +50,9 @@ _SAMPLE_REACH, _VALLEY = 25.0, 0.5
 # The means of so many bags lead to the top, and half of the starts are taken to be enough: on three
 # data sets of 20 bags the best of all starts were in one basin. The full number was not compared.
 _MANY_BAGS = 8
+# Ten bags for each column tell every weight within a fraction of itself; what starts are left only
+# confirm it.
+_VERY_MANY_BAGS, _FEW_STARTS = 10, 10
 # The top is climbed to with so many labels at first, and so many times more in every stage: where
 # columns are alike, what the shapes of many say is a thin bent ridge, on which climbs from afar get
 # stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and at 10⁹
@@ -59,8 +62,9 @@ _FIRST_LABELS, _RISE = 1e4, 10.0
 _ON_THE_WAY = 4
 # Nats below the best beyond which a climb is given up between stages: the next multiplies them.
 _FALLEN_BEHIND = 50.0
-# Rows of the sample on which least squares looks for answers.
-_LEAST_SQUARES_ROWS = 4000
+# Rows of the sample on which least squares looks for answers, and the width of its labels' bins in
+# spreads of all: 20 bags have 200 rows each, and finer labels took three times as long.
+_LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 
 def solve_blocks(
@@ -127,6 +131,8 @@ def _anneal(sample: BlockTarget, rng: np.random.Generator) -> np.ndarray:
     n_starts = count_starts(sample)
     if sample.n_bags >= _MANY_BAGS:
         n_starts = (n_starts + 1) // 2
+    if sample.n_bags >= _VERY_MANY_BAGS * p:
+        n_starts = min(n_starts, _FEW_STARTS)
     w = draw_starts(sample, n_starts, rng)
     for share in ANNEALING:
         solver = np.linalg.inv(information / share + np.eye(p) / variance)
@@ -194,18 +200,29 @@ def _fit_least_squares(
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
     rows = ((sample.rows[chosen] - target.centre) * target.factor)[:, target.kept]
     codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
-    low, high, counts, offsets = target.label_bins
-    parts = [np.arange(offsets[r], offsets[r + 1]) for r in bags]
-    take = np.concatenate(parts)
-    y = 0.5 * (low + high)[take]
-    ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    y, counts, ends = _merge_labels(target, bags)
     starts = np.concatenate([np.searchsorted(codes, bags), [len(codes)]])
     masses = sample.counts[chosen].astype(float)
     bags_of_sample = Bags(
         Rows(np.asfortranarray(rows), masses, starts, np.arange(len(rows))),
-        Labels(y, y, counts[take], ends, np.arange(len(y))),
+        Labels(y, y, counts, ends, np.arange(len(y))),
         Draws(),
     )
     problem = Problem(bags_of_sample, Squared(), None, no_penalty(target.p))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
     return [each.weights for each in found.candidates[:_N_FITTED]]
+
+
+def _merge_labels(
+    target: BlockTarget, bags: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return labels of some bags in bins, how many each stands for, and where bags end."""
+    low, high, counts, offsets = target.label_bins
+    take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
+    owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])
+    middles, counts = 0.5 * (low + high)[take], counts[take]
+    keys = np.floor(middles / _LEAST_SQUARES_BIN)
+    firsts = np.flatnonzero(np.append(True, (np.diff(keys) != 0) | (np.diff(owner) != 0)))
+    masses = np.add.reduceat(counts, firsts)
+    ends = np.searchsorted(owner[firsts], np.arange(len(bags) + 1))
+    return np.add.reduceat(counts * middles, firsts) / masses, masses, ends

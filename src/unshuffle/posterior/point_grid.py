@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -34,6 +35,20 @@ class PointGrid:
     def part(self, points: slice) -> PointGrid:
         """Return some of the points."""
         return PointGrid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
+
+    def only(self, is_chosen: np.ndarray) -> PointGrid:
+        """Return the points with cells for some of the bags: the others' rows are left out."""
+        return replace(self, sizes=self.sizes * is_chosen, tails=self.tails * is_chosen)
+
+    def divide(self, room: float) -> list[slice]:
+        """Return bags that are filled one after another where the first point has no room."""
+        starts, total = [0], 0
+        for r, length in enumerate((self.sizes + 2 * self.tails)[0]):
+            if total > 0 and total + length > room:
+                starts.append(r)
+                total = 0
+            total += int(length)
+        return [slice(*ends) for ends in pairwise([*starts, self.sizes.shape[1]])]
 
     @property
     def bases(self) -> np.ndarray:

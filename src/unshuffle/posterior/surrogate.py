@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from unshuffle.core.products import multiply, solve_rows
 from unshuffle.posterior.block_peaks import Lessons
 from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.posterior.model import Laws
 from unshuffle.posterior.proposals import Mixture, flatten, follow, normalise
 
 # Share of the draws that come from the mixture: where the quadratic is wrong they still fall.
@@ -91,19 +92,20 @@ class Surrogate:
 
     def log_posterior(self, x: np.ndarray) -> np.ndarray:
         """Return the log posterior of points, leaning halfway where the mixture leans."""
-        return self.shapes(x) + _weigh_rest(self.target, self.mixture.tilt, x)
+        law = self.target.read_points(x)
+        return self.shapes(x, law) + _weigh_rest(self.target, self.mixture.tilt, x, law)
 
-    def shapes(self, x: np.ndarray) -> np.ndarray:
+    def shapes(self, x: np.ndarray, law: Laws) -> np.ndarray:
         """Return what the shapes say at points, at their power."""
-        bent = bend_coordinates(self.target, x)[0]
+        bent = bend_coordinates(self.target, law)[0]
         values = np.array([piece(x, bent) for piece in self.pieces.values()])
         owner = self.mixture.log_parts(x)[list(self.pieces)].argmax(axis=0)
         return np.asarray(values[owner, np.arange(len(x))])
 
 
-def _weigh_rest(target: BlockTarget, tilt: float, x: np.ndarray) -> np.ndarray:
+def _weigh_rest(target: BlockTarget, tilt: float, x: np.ndarray, law: Laws) -> np.ndarray:
     """Return all but the shapes of the log posterior of points, halfway to a tilt."""
-    parts = target.parts_of_means(x)
+    parts = target.parts_of_means(law)
     leaning = parts[:, 3] + target.close_bound(x)
     prior = parts[:, 2] + 0.5 * tilt * (leaning - parts[:, 2])
     return np.asarray(target.mix(np.zeros(len(x)), parts[:, 1]) + prior)
@@ -153,22 +155,21 @@ def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) ->
     return x
 
 
-def bend_coordinates(target: BlockTarget, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bend_coordinates(target: BlockTarget, law: Laws) -> tuple[np.ndarray, np.ndarray]:
     """Return log total variance and skewness of the labels' law at points, and their slopes.
 
     Of m points (m, 1 or 2) and (m, 1 or 2, dim); without a curve there is no skewness.
     """
-    law = target.read_points(x)
     w, p, noise = law.w, target.p, np.exp(2.0 * law.log_sigmas)
     total = law.signals + noise
-    by_total = np.zeros(x.shape)
+    by_total = np.zeros((len(w), target.dim))
     by_total[:, :p] = 2.0 * multiply(w, target.covariance)
     if target.log_sigma is None:
         by_total[:, p] = 2.0 * noise
     bent, slopes = [np.log(total)], [by_total / total[:, None]]
     if target.third.size:
         turned = np.einsum("jkl,mk,ml->mj", target.third, w, w)
-        cubes, by_cubes = (turned * w).sum(axis=1), np.zeros(x.shape)
+        cubes, by_cubes = (turned * w).sum(axis=1), np.zeros(by_total.shape)
         by_cubes[:, :p] = turned + 2.0 * np.einsum("jkl,mj,mk->ml", target.third, w, w)
         bent.append(cubes / total**1.5)
         slopes.append(by_cubes / total[:, None] ** 1.5 - 1.5 * bent[1][:, None] * slopes[0])
@@ -196,7 +197,7 @@ def teach(target: BlockTarget, mixture: Mixture, rng: np.random.Generator) -> Mi
         values, slopes = target.weigh_shapes(x)
         mixture = replace(mixture, lessons=lessons.with_more(Lessons(x, values, slopes)))
         if isinstance(proposal, Followed):
-            error = target.power * values - proposal.surrogate.shapes(x)
+            error = target.power * values - proposal.surrogate.shapes(x, target.read_points(x))
             if float(np.abs(error - np.median(error)).mean()) < _RIGHT:
                 break
     return mixture
@@ -250,8 +251,9 @@ def _fit_pieces(
         target.power * np.append(lessons.values, drawn[1]),
         target.power * np.vstack([lessons.slopes, np.full(drawn[0].shape, np.nan)]),
     )
-    values = seen.values + _weigh_rest(target, mixture.tilt, x)
-    bent = bend_coordinates(target, x)
+    law = target.read_points(x)
+    values = seen.values + _weigh_rest(target, mixture.tilt, x, law)
+    bent = bend_coordinates(target, law)
     pieces: dict[int, _Piece] = {}
     for k in range(mixture.n_modes):
         centre = mixture.means[k]
