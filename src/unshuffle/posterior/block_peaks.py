@@ -35,7 +35,7 @@ _SAME_WIDTH = 2.0
 _LEAST_SHARE = 1e-14
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
-_STEEPEST = 1e10
+_STEEPEST = 1e12
 # Step of differences in log sigma of what takes no pass.
 _LEVEL_STEP = 1e-3
 # Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the

@@ -10,10 +10,10 @@ from unshuffle.errors import InputError
 # Standardised log sigma is kept inside [-7, 1.5]: 0.1 % of sd(y) (numerically noiseless) to
 # 4.5 sd(y). Noise that is given may be larger.
 LOG_SIGMA_MIN, LOG_SIGMA_MAX = -7.0, 1.5
-# The shapes of bags never count for more labels than these, in intervals and in checks of the fit:
-# the estimate hardly depends on it, and to more digits neither are histograms what the rows are nor
-# is any law true.
-MOST_LABELS = 1e7
+# The shapes of bags never count for more labels than these, in the estimate and in checks of the
+# fit: histograms on six cells a sigma move what a billion say by tens of nats, and to so many
+# digits no law is true. (Checked at 10⁹ rows that obey the model: misfit 17 nats in full, none so.)
+MOST_LABELS = 1e8
 
 _POSITIVE = (
     "weight_scale", "lean_scale", "share_low", "share_high", "tilt_share", "tilt_ceiling",
