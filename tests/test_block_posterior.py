@@ -14,7 +14,7 @@ from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, metho
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
-from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, settle
+from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, look_around, settle
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.modes import climb_all
@@ -178,6 +178,18 @@ def test_a_top_that_is_followed_to_another_power_is_the_top_there(alike):
     assert followed[0].value == pytest.approx(direct[0].value, abs=0.05)
     # The last step may be of .3 sds: .05 nats.
     assert followed[0].value > max(strong(peak.theta, 0.0)[0] for peak in peaks) + 1.0
+
+
+def test_looking_around_a_wide_top_leads_to_the_narrow_one_inside(alike):
+    target, theta = alike
+    weak, strong = replace(target, power=0.02), replace(target, power=0.5)
+    peaks, _ = settle(weak, climb_all(weak, [theta], 0.0), 0.0)
+    found = look_around(strong, peaks[0], weak.power, 0.0)
+    top = follow(strong, peaks, weak.power, 0.0)[0]
+    assert len(found) == 4  # both ways on two directions
+    # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
+    assert max(value for value, _ in found) == pytest.approx(top.value, abs=0.5)
+    assert strong.distance(max(found, key=lambda mode: mode[0])[1], top.theta) < 0.02
 
 
 # --- trust ------------------------------------------------------------

@@ -14,7 +14,7 @@ from math import sqrt
 import numpy as np
 
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.modes import Mode, first_metric
+from unshuffle.posterior.modes import Mode, climb_all, first_metric
 
 # Differences are taken over this part of a posterior sd to either side: where draws will lie.
 _STEP = 0.7
@@ -23,6 +23,8 @@ _STEP = 0.7
 # label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
 # many is taken that lead a third as far, and a third of that.
 _REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
+# Softest directions of a top on which others are looked for, so many sds away.
+_N_SOFT, _AROUND = 2, 2.0
 # Steps over all rows, and the move in sds below which the last one was enough.
 MAX_STEPS, _NEAR = 15, 0.3
 # Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
@@ -113,12 +115,28 @@ def follow(
     Their curvature tells the scale of steps, also along ridges, where much less is known than the
     rows would say with their labels.
     """
-    factors = []
-    for peak in peaks:
-        hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
-        spread = _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
-        factors.append(take_root(spread))
+    factors = [take_root(_foresee(target, peak, power, tilt)) for peak in peaks]
     return _settle_near(target, [peak.theta for peak in peaks], factors, tilt, n_steps)[0]
+
+
+def look_around(target: BlockTarget, peak: Peak, power: float, tilt: float) -> list[Mode]:
+    """Climb from points that a top of another power leaves open: on its softest directions.
+
+    A top of few labels is wide, and may be beside the one of more.
+    """
+    spread, p = peak.factor @ peak.factor.T, target.p
+    values, vectors = np.linalg.eigh(spread[:p, :p])
+    starts = []
+    for k in range(max(0, p - _N_SOFT), p):
+        move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
+        starts += [peak.theta + side * _AROUND * move for side in (1.0, -1.0)]
+    return climb_all(target, starts, tilt, _foresee(target, peak, power, tilt))
+
+
+def _foresee(target: BlockTarget, peak: Peak, power: float, tilt: float) -> np.ndarray:
+    """Return the spread about a top of another power at the target's."""
+    hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
+    return _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
 
 
 def _settle_near(

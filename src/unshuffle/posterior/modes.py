@@ -56,15 +56,20 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
     return value - 0.5 * float(w @ w) / variance, w
 
 
-def climb_all(target: Target, thetas: list[np.ndarray], tilt: float) -> list[Mode]:
-    """Climb from every point."""
-    return target.drive([climbing(target, theta, tilt) for theta in thetas])
+def climb_all(
+    target: Target, thetas: list[np.ndarray], tilt: float, metric: np.ndarray | None = None
+) -> list[Mode]:
+    """Climb from every point; the inverse curvature may be given."""
+    return target.drive([climbing(target, theta, tilt, metric) for theta in thetas])
 
 
-def climbing(target: Target, theta: np.ndarray, tilt: float) -> Steps[Mode]:
+def climbing(
+    target: Target, theta: np.ndarray, tilt: float, metric: np.ndarray | None = None
+) -> Steps[Mode]:
     """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
     p, d = target.p, target.dim
-    metric = first_metric(target, theta)
+    if metric is None:
+        metric = first_metric(target, theta)
     value, gradient = yield theta, tilt
     for _ in range(_MAX_STEPS):
         step = metric @ gradient
