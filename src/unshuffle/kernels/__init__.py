@@ -32,6 +32,7 @@ from unshuffle.kernels.scanning import (
     order_by_bag,
     widen_extremes,
 )
+from unshuffle.kernels.small_bags import match_held_bags, match_small_bags
 from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_place, match_sorted_cells
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
@@ -79,7 +80,9 @@ __all__ = [
     "largest_step_gap",
     "log_likelihood",
     "log_likelihoods",
+    "match_held_bags",
     "match_histograms",
+    "match_small_bags",
     "match_sorted_cells",
     "order_by_bag",
     "place_nodes",

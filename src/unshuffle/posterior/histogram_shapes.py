@@ -10,6 +10,15 @@ from unshuffle.posterior.shapes import Shapes
 
 
 @dataclass(frozen=True, eq=False)
+class BagMoments:
+    """Of every bag at a point the means of z + c z², of z², and of their slopes in the weights."""
+
+    means: np.ndarray
+    squares: np.ndarray
+    slopes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class HistogramShapes(Shapes):
     """The labels of bags as cells, centred in each bag: what shapes need beside the rows.
 
