@@ -13,6 +13,7 @@ from unshuffle.kernels.descent import advance_descent
 from unshuffle.kernels.designing import exchange_units
 from unshuffle.kernels.filling import fill_counts, fill_sums
 from unshuffle.kernels.histograms import match_histograms, place_nodes, share_out
+from unshuffle.kernels.label_places import place_labels, score_labels
 from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
@@ -85,7 +86,9 @@ __all__ = [
     "match_small_bags",
     "match_sorted_cells",
     "order_by_bag",
+    "place_labels",
     "place_nodes",
+    "score_labels",
     "share_out",
     "sort_rows",
     "student_logs",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import exp
 from typing import Any
 
@@ -19,13 +19,14 @@ from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.core.histogram_source import HistogramSource
-from unshuffle.core.products import multiply
+from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
 from unshuffle.core.threads import map_all
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.histograms import FINE_PER_SIGMA
 from unshuffle.posterior.held_bags import HeldBags, Point
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
+from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
 from unshuffle.posterior.point_grid import PointGrid, lay_out
 
@@ -140,6 +141,9 @@ class BlockTarget(Target):
 
     def _weigh_many_means(self, law: Laws) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
+        totals = self._mean_totals
+        if totals is not None:
+            return totals.weigh(self.means, law)
         size = max(1, int(_MEMORY / (64.0 * self.n_bags * self.means.n_sizes)))
         found = []
         for start in range(0, len(law.w), size):
@@ -153,6 +157,11 @@ class BlockTarget(Target):
             found.append(self.means.evaluate_many(gaps, nothing, law.log_sigmas[part]))
         return np.concatenate(found) if found else np.empty(0)
 
+    @cached_property
+    def _mean_totals(self) -> MeanTotals | None:
+        squares = self.bag_squares if self.has_curve else None
+        return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
+
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         w, log_sigma = self.split(theta)
         means = self._bag_predictions(w, self.curve(theta))
@@ -161,21 +170,46 @@ class BlockTarget(Target):
     def bag_laws(
         self, theta: np.ndarray, n_atoms: int
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield the labels of each bag, and the nodes of its predictions with their shares."""
+        """Yield the labels of each bag, and the nodes of its predictions with their shares.
+
+        But for small bags that are held; quantiles of larger ones.
+        """
         w, log_sigma = self.split(theta)
         curve = self.curve(theta)
-        grid = self._lay_out([(w, log_sigma, curve)])
+        grid = self._lay_out([(w, log_sigma, curve)]).only(np.arange(self.n_bags) >= self.n_held)
         cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
-        fine = float(grid.per_cell[0])
-        for r, mean in enumerate(self._bag_predictions(w, curve)):
+        fine, means = float(grid.per_cell[0]), self._bag_predictions(w, curve)
+        middles = (np.arange(n_atoms) + 0.5) / n_atoms
+        for r in range(0 if self.held is None else self.held.n_small, self.n_bags):
+            labels = slice(offsets[r], offsets[r + 1])
+            if r < self.n_held:
+                z = np.sort(self.predict_held(theta, slice(r, r + 1)))
+                places = (np.arange(len(z)) + 0.5) / len(z)
+                yield labels, np.interp(middles, places, z), np.full(n_atoms, 1.0 / n_atoms)
+                continue
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
             own = cells[bases[r] : bases[r] + size + 2 * n_tail]
             nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail, fine)
             masses = np.empty(len(nodes))
             kernels.share_out(own, masses)
             keep = masses > 0
-            atoms = mean + nodes[keep]
-            yield slice(offsets[r], offsets[r + 1]), atoms, masses[keep] / masses.sum()
+            yield labels, means[r] + nodes[keep], masses[keep] / masses.sum()
+
+    @property
+    def n_held(self) -> int:
+        """How many bags, the first ones, have their rows held."""
+        return 0 if self.held is None else len(self.held)
+
+    def predict_held(self, theta: np.ndarray, bags: slice) -> np.ndarray:
+        """Return the law's mean of every row of some held bags."""
+        assert self.held is not None
+        w, curve, ends = (
+            theta[: self.p],
+            self.curve(theta),
+            self.held.offsets[[bags.start, bags.stop]],
+        )
+        z = predict_rows(self.held.rows[:, ends[0] : ends[1]].T, w)
+        return z + curve * (z * z - float(w @ self.covariance @ w))
 
     def prediction_spread(self, theta: np.ndarray) -> float:
         w = theta[: self.p]
@@ -240,7 +274,7 @@ class BlockTarget(Target):
         """Return value and slopes of the shapes at points: of bags in cells, and of held ones."""
         laws = [self._find_moments(w, curve) for w, _, curve in points]
         matched = [self._nothing() for _ in points]
-        n_held = 0 if self.held is None else len(self.held)
+        n_held = self.n_held
         # A bag without a shape, as of few rows in a sample, takes no cells.
         is_counted = (self.shapes.factors > 0.0) & (np.arange(self.n_bags) >= n_held)
         if is_counted.any():
@@ -306,7 +340,7 @@ class BlockTarget(Target):
         n_threads = effective_n_jobs(self.n_jobs)
         is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
         # Bags without cells at the beginning, which are held, are one piece of nothing.
-        start = max(bags.start, 0 if self.held is None else min(len(self.held), bags.stop))
+        start = max(bags.start, min(self.n_held, bags.stop))
         parts = [bags]
         if is_few:
             parts = [slice(bags.start, start)] if start > bags.start else []

@@ -29,6 +29,8 @@ LANE_ROWS = 40
 _ROUGH = 0.05
 # Groups of bags in a piece of work, and rows of larger bags: about a millisecond.
 _PIECE_GROUPS, _PIECE_ROWS = 32, 4000
+# Bags of up to so many rows are looked at in full where labels are placed in their law.
+SMALL_ROWS = 256
 # Points for each thread above which a point is one piece of work.
 _PIECES = 2
 
@@ -65,6 +67,11 @@ class HeldBags:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def n_small(self) -> int:
+        """How many bags have few enough rows that all labels are placed among all of them."""
+        return int(np.searchsorted(np.diff(self.offsets), SMALL_ROWS, "right"))
 
     def match(
         self,

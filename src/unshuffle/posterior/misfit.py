@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from unshuffle.core.products import dot, multiply, solve_rows
+from unshuffle.posterior.held_places import place_held, score_held
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.options import MOST_LABELS
 
@@ -28,6 +29,7 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     low, high, counts, _ = target.label_items()
     sigma = exp(target.split(theta)[1])
     places = np.empty((2, len(low)))
+    place_held(target, theta, (low, high), places)
     for part, atoms, shares in target.bag_laws(theta, _N_ATOMS):
         for k, ends in enumerate((low[part], high[part])):
             places[k, part] = multiply(ndtr((ends[:, None] - atoms) / sigma), shares)
@@ -65,6 +67,7 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     sigma = exp(target.split(theta)[1])
     unit = max(target.prediction_spread(theta), 1e-12)
     scores = np.empty((len(y), 4))
+    score_held(target, theta, y, unit, scores)
     for part, atoms, shares in target.bag_laws(theta, _N_ATOMS // 2):
         gap = (y[part, None] - atoms) / sigma
         logs = -0.5 * gap**2 + np.log(shares)
