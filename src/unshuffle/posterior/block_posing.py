@@ -68,9 +68,11 @@ def pose_blocks(
     label_means = first.label_means(scaling.label_centre) / scaling.label_scale
     values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
     values -= np.repeat(label_means, np.diff(offsets))
+    held = _hold(first, scaling, label_means, kept)
     shapes = HistogramShapes(
-        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares
-    )
+        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares,
+        0 if held is None else len(held),
+    )  # fmt: skip
     third = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and len(sizes) > 1:
         third = _find_third(first, scaling, cubes, kept)
@@ -95,7 +97,7 @@ def pose_blocks(
         factor=np.where(is_kept, 1.0 / np.where(is_kept, scaling.scale, 1.0), 0.0),
         bag_squares=squares,
         label_bins=_bin_labels(first.cells, scaling),
-        held=_hold(first, scaling, label_means, kept),
+        held=held,
     )
     return target, Columns(is_kept, has_intercept, shift)
 
@@ -132,6 +134,7 @@ def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
         power=min(1.0, _SAMPLED * len(rows) / target.n),
         shapes=replace(
             shapes,
+            n_held=0,
             factors=np.where(is_told, shapes.sizes / per, 0.0),
             row_means=means / per[:, None],
             row_squares=(squares / per[:, None]).reshape(n_bags, p, p),

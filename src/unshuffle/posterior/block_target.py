@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import exp
 from typing import Any
 
@@ -21,10 +21,9 @@ from unshuffle import kernels
 from unshuffle.core.histogram_source import HistogramSource
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
-from unshuffle.core.threads import map_all
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
-from unshuffle.kernels.histograms import FINE_PER_SIGMA
-from unshuffle.posterior.held_bags import HeldBags, Point
+from unshuffle.posterior.cell_matching import match_all
+from unshuffle.posterior.held_bags import HeldBags, Matched, Point
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
 from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
@@ -36,16 +35,11 @@ _MEMORY = 12e6
 _MOST_ROOM = 3.0
 # Places of bags at points that are looked at together.
 _MOST_PLACES = 200_000
-# Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
-# hand out, a bag at least 100 to match.
-_PIECES = 2
 # Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
 # left of the error of binning is of fourth order in a node's width and grows with the labels, while
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
-# Values, stretches and pulls of some bags: see `kernels.match_histograms`.
-_Matched = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -291,16 +285,16 @@ class BlockTarget(Target):
             for point, law, own in zip(points, laws, matched, strict=True)
         ]
 
-    def _nothing(self) -> _Matched:
+    def _nothing(self) -> Matched:
         """Return what bags without a shape say."""
         n = self.n_bags
         return np.zeros(n), np.zeros(n), np.zeros((n, self.source.d + 2))
 
     def _count(
         self, points: list[Point], is_counted: np.ndarray, wants_slopes: bool
-    ) -> list[_Matched]:
+    ) -> list[Matched]:
         """Return what bags say whose rows are counted in cells, some points at a time."""
-        grid, found = self._lay_out(points).only(is_counted), list[_Matched]()
+        grid, found = self._lay_out(points).only(is_counted), list[Matched]()
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
         if isinstance(self.source, HistogramSource):
@@ -313,64 +307,25 @@ class BlockTarget(Target):
             start += len(part)
         return found
 
-    def _count_some(self, grid: PointGrid, room: float, wants_slopes: bool) -> list[_Matched]:
+    def _count_some(self, grid: PointGrid, room: float, wants_slopes: bool) -> list[Matched]:
         """Return what bags in cells say at points that are filled at once.
 
         A point of very many bags is filled some bags at a time.
         """
         n_bags = self.n_bags
         parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
-        found: list[list[_Matched]] = [[] for _ in range(len(grid))]
+        found: list[list[Matched]] = [[] for _ in range(len(grid))]
         for bags in parts:
             is_chosen = np.zeros(n_bags, bool)
             is_chosen[bags] = True
             part = grid if len(parts) == 1 else grid.only(is_chosen)
-            matched = self._match_all(part, self._fill(part, wants_slopes), bags, wants_slopes)
+            cells = self._fill(part, wants_slopes)
+            matched = match_all(
+                self.shapes, part, cells, bags, self.nodes_per_sigma, wants_slopes, self.n_jobs
+            )
             for own, new in zip(found, matched, strict=True):
                 own += new
         return [tuple(np.concatenate(each) for each in zip(*own, strict=True)) for own in found]  # type: ignore[misc]
-
-    def _match_all(
-        self, grid: PointGrid, cells: np.ndarray, bags: slice, wants_slopes: bool
-    ) -> list[list[_Matched]]:
-        """Return values, stretches and pulls of some bags at every point, one part or more each.
-
-        Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
-        """
-        n_threads = effective_n_jobs(self.n_jobs)
-        is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
-        # Bags without cells at the beginning, which are held, are one piece of nothing.
-        start = max(bags.start, min(self.n_held, bags.stop))
-        parts = [bags]
-        if is_few:
-            parts = [slice(bags.start, start)] if start > bags.start else []
-            parts += [slice(r, r + 1) for r in range(start, bags.stop)]
-        match = partial(self._match, grid, cells, grid.bases, wants_slopes)
-        tasks = [(p, part) for p in range(len(grid)) for part in parts]
-        found = map_all(match, tasks, self.n_jobs)
-        return [found[p * len(parts) : (p + 1) * len(parts)] for p in range(len(grid))]
-
-    def _match(
-        self,
-        grid: PointGrid,
-        cells: np.ndarray,
-        bases: np.ndarray,
-        wants_slopes: bool,
-        task: tuple[int, slice],
-    ) -> _Matched:
-        """Return values, stretches and pulls of some bags at one point: see the kernel."""
-        shapes, (p, bags) = self.shapes, task
-        sigma = exp(float(grid.log_sigmas[p]))
-        fine = float(grid.per_cell[p]) * sigma
-        offsets = shapes.offsets[bags.start : bags.stop + 1]
-        labels = slice(offsets[0], offsets[-1])
-        found: _Matched = kernels.match_histograms(
-            cells, bases[p, bags], grid.lows[p, bags], grid.sizes[p, bags], grid.tails[p, bags],
-            shapes.factors[bags] * (grid.sizes[p, bags] > 0), shapes.values[labels] / sigma,
-            shapes.masses[labels], offsets - offsets[0], grid.units[p],
-            self.nodes_per_sigma * fine / FINE_PER_SIGMA, fine, wants_slopes,
-        )  # fmt: skip
-        return found
 
     def _find_moments(self, w: np.ndarray, curve: float) -> BagMoments:
         """Return what the bags' moments say of predictions, as rows count here."""
@@ -381,7 +336,7 @@ class BlockTarget(Target):
         return BagMoments(means, squares, shapes.row_means + 2.0 * curve * turned)
 
     def _unite(
-        self, point: Point, law: BagMoments, matched: _Matched, wants_slopes: bool
+        self, point: Point, law: BagMoments, matched: Matched, wants_slopes: bool
     ) -> tuple[float, np.ndarray, float]:
         """Return value and slopes of the shapes at one point from those of its bags."""
         (values, stretches, pulls), (w, log_sigma, curve) = matched, point

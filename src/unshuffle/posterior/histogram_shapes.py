@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unshuffle.kernels.permanent import EXACT_ROWS
 from unshuffle.posterior.shapes import Shapes
 
 
@@ -33,8 +34,15 @@ class HistogramShapes(Shapes):
     factors: np.ndarray
     row_means: np.ndarray
     row_squares: np.ndarray
+    # How many bags, the first ones, are held and matched row by row.
+    n_held: int = 0
     is_centred = True
-    approximate = 1.0
+
+    @property
+    def approximate(self) -> float:  # type: ignore[override]
+        """Share of the labels in bags that no exact permanent is taken of."""
+        held = self.sizes[: self.n_held]
+        return 1.0 - float(held[held <= EXACT_ROWS].sum()) / float(self.sizes.sum())
 
     @property
     def worth(self) -> np.ndarray:  # type: ignore[override]
