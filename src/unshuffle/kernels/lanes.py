@@ -14,7 +14,7 @@ from math import lgamma, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER
+from unshuffle.kernels.compiling import SIDE_BY_SIDE
 from unshuffle.kernels.correction import ADJOINT_STEPS, ADJOINT_TOLERANCE, correct, correct_slope
 from unshuffle.kernels.coupling import LONGEST, MAX_PASSES, ROUNDING, STEP_SHARE
 from unshuffle.kernels.diagonals import exponentiate
@@ -31,7 +31,7 @@ _BEND = 0.4
 _LEAST_CONDUCTANCE = 1e-9
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def gauge(z, y, alpha, beta):
     """Fill the potentials of the sorted matching: see `coupling.monotone_potentials`."""
     for k in range(LANES):
@@ -49,7 +49,7 @@ def gauge(z, y, alpha, beta):
             a1[k] = own - b1[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _reaches(z, y, alpha, beta):
     """Whether any bag has an entry there."""
     n_near = 0
@@ -59,7 +59,7 @@ def _reaches(z, y, alpha, beta):
     return n_near > 0
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _lay_band(z, y, alpha, beta):
     """Return the kernel as a band of lines, the first column of every row, and row pointers.
 
@@ -89,7 +89,7 @@ def _lay_band(z, y, alpha, beta):
     return band, start, ptr
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _sweep(band, start, ptr, u, v, sums):
     """Make rows right: write u = 1/(K v), and into sums K'u."""
     for j in range(v.shape[0]):
@@ -99,12 +99,7 @@ def _sweep(band, start, ptr, u, v, sums):
         own, shift = u[i], start[i] - ptr[i]
         for k in range(LANES):
             own[k] = 0.0
-        for t in range(ptr[i], ptr[i + 1] - 1, 2):
-            line, there, second, after = band[t], v[t + shift], band[t + 1], v[t + shift + 1]
-            for k in range(LANES):
-                own[k] += line[k] * there[k] + second[k] * after[k]
-        if (ptr[i + 1] - ptr[i]) % 2 == 1:
-            t = ptr[i + 1] - 1
+        for t in range(ptr[i], ptr[i + 1]):  # one by one: pairs would hang on other bags' bands
             line, there = band[t], v[t + shift]
             for k in range(LANES):
                 own[k] += line[k] * there[k]
@@ -116,7 +111,7 @@ def _sweep(band, start, ptr, u, v, sums):
                 out[k] += line[k] * own[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _find_links(band, start, ptr, u, v, y, path, work):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
@@ -158,7 +153,7 @@ def _find_links(band, start, ptr, u, v, y, path, work):
             path[j, k] = path[j + 1, k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _aim(gaps, path, step, along, work):
     """Fill the move of log v that takes most of the gaps away, and the slope along it.
 
@@ -193,7 +188,7 @@ def _aim(gaps, path, step, along, work):
             along[k] += own[k] * move
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _move(before, step, share, is_done, v):
     """Write values moved by shares of steps of their logarithms, but for bags that are done."""
     for j in range(v.shape[0]):
@@ -218,7 +213,7 @@ def _move(before, step, share, is_done, v):
             new[k] = new[k] if is_done[k] else old[k] * power
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _match_margins(band, start, ptr, u, v, y, tolerance):
     """Change u and v until the margins of u K v are one: see `coupling`."""
     m = y.shape[0]
@@ -267,7 +262,7 @@ def _match_margins(band, start, ptr, u, v, y, tolerance):
     _sweep(band, start, ptr, u, v, gaps)
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _scale(z, y, tolerance, values):
     """Fill values; return the band of the coupling, the first column of every row, and pointers."""
     m = z.shape[0]
@@ -297,7 +292,7 @@ def _scale(z, y, tolerance, values):
     return band, start, ptr
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
     """Write the sums of B² over_y along rows and of B² over_z along columns."""
     m = rows.shape[0]
@@ -315,7 +310,7 @@ def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
                 out[k] += square * here[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _apply(band, start, ptr, vector, cols, rows, image):
     """Write B vector into rows, and (diag(cols) − B'B) vector into the image."""
     m = rows.shape[0]
@@ -336,7 +331,7 @@ def _apply(band, start, ptr, vector, cols, rows, image):
                 out[k] -= line[k] * total[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _precondition(path, cols, residual, out, work):
     """Write an approximate inverse times the residual: see `correction.precondition`."""
     flow, height = work[0], work[1]
@@ -352,7 +347,7 @@ def _precondition(path, cols, residual, out, work):
             height[k] -= drop if link[k] > _LEAST_CONDUCTANCE else 0.0
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _multiply(left, right, out):
     """Write the inner products."""
     for k in range(LANES):
@@ -363,7 +358,7 @@ def _multiply(left, right, out):
             out[k] += one[k] * other[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _solve_adjoint(band, start, ptr, y, pull_z, pull_y, found):
     """Fill the multipliers of columns and return those of rows: see `correction.solve_adjoint`."""
     m = y.shape[0]
@@ -398,7 +393,7 @@ def _solve_adjoint(band, start, ptr, y, pull_z, pull_y, found):
             break
         for j in range(m):
             for k in range(LANES):
-                share = size[k] / before[k] if step > 0 else 0.0
+                share = size[k] / before[k] if step > 0 and not is_done[k] else 0.0
                 direction[j, k] = better[j, k] + share * direction[j, k]
         _apply(band, start, ptr, direction, cols, rows, image)
         _multiply(direction, image, bend)
@@ -417,7 +412,7 @@ def _solve_adjoint(band, start, ptr, y, pull_z, pull_y, found):
     return rows
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def match_lanes(z, y, wants_slopes, tolerance, values, stretches, slopes):
     """Fill log(perm/m!) of exp(−(y_j − z_i)²/2) of every bag, both (m, LANES) and ascending.
 

@@ -5,7 +5,7 @@ from math import lgamma, log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER, OPTIONS
+from unshuffle.kernels.compiling import OPTIONS, SIDE_BY_SIDE
 from unshuffle.kernels.histograms import match_rows
 from unshuffle.kernels.lanes import LANES, gauge, match_lanes
 from unshuffle.kernels.permanent import EXACT_ROWS
@@ -14,7 +14,7 @@ from unshuffle.kernels.permanent import EXACT_ROWS
 _LEAST = -200.0
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _raise(values):
     """Replace values, at most zero, by their exponentials."""
     for k in range(values.size):
@@ -32,7 +32,7 @@ def _raise(values):
         values[k] = power if values[k] > _LEAST else 0.0
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _sum_over_subsets(matrix, m, table, count):
     """Fill partial permanents of bags side by side: see `permanent.sum_over_subsets`."""
     full = 1 << m
@@ -51,7 +51,7 @@ def _sum_over_subsets(matrix, m, table, count):
                     out[k] += own[k] * entry[k]
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _find_probabilities(matrix, m, table, count, rest, found):
     """Fill the slopes in the logs of the entries: see `permanent.match_probabilities`."""
     full = 1 << m
@@ -74,7 +74,7 @@ def _find_probabilities(matrix, m, table, count, rest, found):
                     total[k] += after
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def match_exactly(z, y, wants_slopes, values, stretches, slopes):
     """Fill log(perm/m!) of tiny bags, exactly, and slopes as `lanes.match_lanes` does.
 
@@ -115,7 +115,7 @@ def match_exactly(z, y, wants_slopes, values, stretches, slopes):
                 stretches[k] += line[k] * gap * gap
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _sort(values, places):
     """Sort every bag's values with their places: Batcher's network, the same steps for all."""
     m, top = values.shape[0], 1
@@ -143,7 +143,7 @@ def _sort(values, places):
         step //= 2
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _predict(rows, w, z):
     """Write the straight predictions of bags side by side, (p, m, LANES) and (m, LANES)."""
     for i in range(z.shape[0]):
@@ -156,7 +156,7 @@ def _predict(rows, w, z):
                 own[k] += weight * column[k]
 
 
-@njit(**OPTIONS)
+@njit(**OPTIONS, error_model="numpy")
 def match_small_bags(
     rows, labels, means, w, curve, sigma, wants_slopes, tolerance, values, stretches, pulls
 ):
@@ -189,7 +189,7 @@ def match_small_bags(
         _add_pulls(rows[g], z, back, curve, pulls[g])
 
 
-@njit(**INNER)
+@njit(**SIDE_BY_SIDE)
 def _add_pulls(rows, z, slopes, curve, pulls):
     """Write the sums of slopes, of slopes times x (1 + 2 c z), and times z²."""
     p, m = rows.shape[0], rows.shape[1]
@@ -207,7 +207,7 @@ def _add_pulls(rows, z, slopes, curve, pulls):
                 out[k] += own[k] * (1.0 + 2.0 * curve * here[k]) * column[k]
 
 
-@njit(**OPTIONS)
+@njit(**OPTIONS, error_model="numpy")
 def match_held_bags(
     columns, offsets, labels, means, w, curve, sigma, per_sigma, wants_slopes, values, stretches,
     pulls,
