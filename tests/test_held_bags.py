@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from oracles import central_differences, log_permanent, place_in_law, score_in_law
+from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.scaling import standardise
 from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.files.parquet_source import open_parquet
+from unshuffle.files.paths import expand_paths
+from unshuffle.gpu.source import place_source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.lanes import LANES
 from unshuffle.posterior import held_bags
@@ -237,3 +241,42 @@ def test_means_of_very_many_bags_are_added_up_once():
         expected = target.means.evaluate(gaps, np.zeros(600), float(law.log_sigmas[k]))[0]
         # Of squares of labels what is left is their noise.
         assert found[k] == pytest.approx(expected, rel=1e-10)
+
+
+# --- sources ------------------------------------------------------------
+
+
+def read_parquet(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {f"x{j}": column for j, column in enumerate(DATA.X.T)}
+    table = pa.table({**columns, "score": DATA.y, "run": [f"run {g}" for g in DATA.groups]})
+    for k, start in enumerate(range(0, len(DATA.y), 1500)):
+        piece = table.slice(start, 1500)
+        parquet.write_table(piece, tmp_path / f"part{k}.parquet", row_group_size=400)
+    table = open_parquet(expand_paths([str(tmp_path / "*.parquet")]))
+    return table.as_source("score", list(columns), "run", n_jobs=2)
+
+
+def read_dask(_):
+    da = pytest.importorskip("dask.array")
+    dask_source = pytest.importorskip("unshuffle.files.dask_source")
+    dask_pieces = pytest.importorskip("unshuffle.files.dask_pieces")
+    parts = [da.from_array(each, chunks=(900, 2)[: each.ndim]) for each in (DATA.X, DATA.y)]
+    pieces = dask_pieces.cut_into_pieces(*parts, da.from_array(DATA.groups, chunks=900))
+    return dask_source.as_dask_source(pieces[0])
+
+
+def send_to_card(_):
+    if COMPILER is None:
+        pytest.skip("there is no C++ compiler")
+    return place_source(as_source(DATA), SimulatedDevice())
+
+
+@pytest.mark.parametrize("read", [read_parquet, read_dask, send_to_card])
+def test_small_bags_have_the_same_bits_from_every_source(read, tmp_path):
+    first = look_at(read(tmp_path), 1)
+    there = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+    assert there.n_held == TARGET.n_held
+    (value, gradient), (same, again) = TARGET(POINT, 0.3), there(POINT, 0.3)
+    assert value == same and np.array_equal(gradient, again)
+    assert np.array_equal(TARGET.parts(POINT[None]), there.parts(POINT[None]))
