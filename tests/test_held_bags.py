@@ -223,8 +223,8 @@ def test_labels_of_small_bags_lie_in_their_law_as_in_memory():
         theta = point_of(block, data, scaling)
         theta[block.p] += shift  # noise that is too large is a misfit
         misfits = [measure_misfit(each, theta) for each in (block, plain)]
-        # Labels within a 128th of a spread are one bin here.
-        assert misfits[0] == pytest.approx(misfits[1], abs=0.5 + 0.02 * misfits[1])
+        # Labels within a 128th of a spread are one bin here, and large bags lie on nodes.
+        assert misfits[0] == pytest.approx(misfits[1], abs=1.0 + 0.02 * misfits[1])
         uneven = [measure_uneven(each, theta) for each in (block, plain)]
         assert uneven[0] == pytest.approx(uneven[1], abs=0.1)
 

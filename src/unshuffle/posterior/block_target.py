@@ -23,7 +23,7 @@ from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.posterior.cell_matching import match_all
-from unshuffle.posterior.held_bags import HeldBags, Matched, Point
+from unshuffle.posterior.held_bags import HeldBags, Matched, Point, share_nodes
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
 from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
@@ -166,20 +166,17 @@ class BlockTarget(Target):
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag, and the nodes of its predictions with their shares.
 
-        But for small bags that are held; quantiles of larger ones.
+        But for small bags that are held.
         """
         w, log_sigma = self.split(theta)
         curve = self.curve(theta)
         grid = self._lay_out([(w, log_sigma, curve)]).only(np.arange(self.n_bags) >= self.n_held)
         cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
         fine, means = float(grid.per_cell[0]), self._bag_predictions(w, curve)
-        middles = (np.arange(n_atoms) + 0.5) / n_atoms
         for r in range(0 if self.held is None else self.held.n_small, self.n_bags):
             labels = slice(offsets[r], offsets[r + 1])
             if r < self.n_held:
-                z = np.sort(self.predict_held(theta, slice(r, r + 1)))
-                places = (np.arange(len(z)) + 0.5) / len(z)
-                yield labels, np.interp(middles, places, z), np.full(n_atoms, 1.0 / n_atoms)
+                yield labels, *share_nodes(self.predict_held(theta, slice(r, r + 1)), 1.0 / fine)
                 continue
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
             own = cells[bases[r] : bases[r] + size + 2 * n_tail]
