@@ -109,7 +109,10 @@ def count_labels(
             found.append(cells)
     bag = np.concatenate([cells.bag_of_cell for cells in found])
     order = np.argsort(bag, kind="stable")
-    parts = [np.concatenate([getattr(cells, name) for cells in found])[order] for name in _PARTS]
+    lists = {name: [getattr(cells, name) for cells in found] for name in _PARTS}
+    del found, cells
+    # What was put in order goes: all cells twice would be the most that a first pass takes.
+    parts = [np.concatenate(lists.pop(name))[order] for name in _PARTS]
     return LabelCells(_as_offsets(np.bincount(bag, minlength=len(sizes))), *parts)
 
 
