@@ -29,6 +29,7 @@ ORDER = [
     "solvers",
     "posterior",
     "methods",
+    "block_methods",
     "files",
     "answers",
     "design",
@@ -54,10 +55,10 @@ INSIDE = {
     "gpu": "devices rows filling scanning source",
     "solvers": "descent searching thinning multistart closed_form means self_moments projection "
     "exact certified",
-    "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
-    "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
-    "estimating exact_answers likelihood blocks linkage chains tempering sampler "
-    "linked_sampler",
+    "posterior": "options columns bag_means shapes coordinates model posing point_grid "
+    "histogram_shapes block_target block_posing modes block_peaks misfit trust offsets proposals "
+    "surrogate importance walking estimating exact_answers likelihood blocks linkage "
+    "chains tempering sampler linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
     "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source "
