@@ -28,7 +28,7 @@ def small_pieces(monkeypatch):
 
 def gather(source):
     """Return all rows of a source, in their order."""
-    blocks = [source.block(k) for k in range(len(source.places))]
+    blocks = [block for place in source.places for block in source.read(place)]
     return [
         np.concatenate([getattr(block, name) for block in blocks]) for name in ("X", "y", "codes")
     ]

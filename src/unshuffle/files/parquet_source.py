@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import BLOCK_ROWS, Block, Source, reduce_in_threads
+from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
 from unshuffle.files.room import find_room
 
@@ -66,7 +65,7 @@ class KeptBlocks:
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetSource(Source):
+class ParquetSource(ThreadedSource):
     """Rows of Parquet files: columns of numbers, and a bag column or a bag for each file."""
 
     groups: tuple[RowGroup, ...]
@@ -75,7 +74,6 @@ class ParquetSource(Source):
     bag: str | None
     names: Mapping[Hashable, int]
     n_jobs: int | None = None
-    numbers: np.ndarray | None = None
     kept: KeptBlocks = field(default_factory=KeptBlocks)
 
     @property
@@ -93,37 +91,22 @@ class ParquetSource(Source):
         """Number of bags."""
         return len(self.names)
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        return reduce_in_threads(
-            lambda at: self.read(self.groups[at], needs_rows), range(len(self.groups)), start,
-            add, merge, self.n_jobs, report, stage,
-        )  # fmt: skip
+    @property
+    def places(self) -> tuple[RowGroup, ...]:  # type: ignore[override]
+        """The groups of rows."""
+        return self.groups
 
-    def renumbered(self, codes: np.ndarray) -> ParquetSource:
-        numbers = codes if self.numbers is None else codes[self.numbers]
-        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
-
-    def read(self, group: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
-        """Yield the blocks of a row group, bags with their present numbers."""
-        kept = self.kept.find(group)
+    def read(self, place: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
+        kept = self.kept.find(place)
         is_kept = kept is None and needs_rows and self.kept.has_room
         found: list[Block] = []
-        for block in kept or self._decode(group, needs_rows):
+        for block in kept or self._decode(place, needs_rows):
             if is_kept:
                 found.append(block)
-            codes = block.codes if self.numbers is None else self.numbers[block.codes]
-            yield replace(block, X=block.X if needs_rows else block.X[:0], codes=codes)
+            X = block.X if needs_rows else block.X[:0]
+            yield replace(block, X=X, codes=self.number(block.codes))
         if is_kept:
-            self.kept.offer(group, found)
+            self.kept.offer(place, found)
 
     def _decode(self, group: RowGroup, needs_rows: bool) -> Iterator[Block]:
         features = self.features if needs_rows else ()
