@@ -251,14 +251,19 @@ def _describe_answer(
 
 def _describe_means(unsure: StudentT) -> str:
     """Say what a regression of bag means knows."""
-    regression = "The means of the bags are regressed on each other: unbiased whatever the order"
+    first = "The means of the bags are regressed on each other: unbiased whatever the order"
+    return _add_degrees(first, unsure, "bags", "add a bag, or use method 'likelihood'")
+
+
+def _add_degrees(first: str, unsure: StudentT, units: str, way_out: str) -> str:
+    """Say of a regression what its intervals rest on, or why there are none."""
     if not unsure.has_interval:
         return (
-            f"{regression}, but with as many weights as bags nothing is left to measure the error, "
-            "so that there are no intervals: add a bag, or use method 'likelihood'."
+            f"{first}, but with as many weights as {units} nothing is left to measure the error, "
+            f"so that there are no intervals: {way_out}."
         )
     degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
-    return f"{regression}, with textbook t intervals on {degrees} of freedom."
+    return f"{first}, with textbook t intervals on {degrees} of freedom."
 
 
 def _describe_links(
@@ -287,14 +292,8 @@ def _describe_links(
 
 def _describe_linked(unsure: StudentT) -> str:
     """Say what regression on known pairs knows."""
-    regression = "Every pair is known: this is ordinary least squares"
-    if not unsure.has_interval:
-        return (
-            f"{regression}, but with as many weights as pairs nothing is left to measure the "
-            "error, so that there are no intervals: add pairs."
-        )
-    degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
-    return f"{regression}, with textbook t intervals on {degrees} of freedom."
+    first = "Every pair is known: this is ordinary least squares"
+    return _add_degrees(first, unsure, "pairs", "add pairs")
 
 
 def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:

@@ -96,16 +96,28 @@ def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-_DATA = (
-    click.argument("data", nargs=-1),
-    click.option("--label", metavar="COL", help="Column of labels."),
-    click.option(
-        "--features",
+def features_option(text: str) -> Callable[..., Any]:
+    """Return ``--features`` with its help, which says what is taken without it."""
+    return click.option("--features", multiple=True, callback=split_names, metavar="A,B", help=text)
+
+
+def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--categorical``."""
+    return click.option(
+        "--categorical",
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of features; all but label, bag, weight and anchor without it. A name that "
-        "holds a comma stands in quotation marks: '\"a,b\",c'.",
+        help="Columns of numbers that are names of categories.",
+    )(command)
+
+
+_DATA = (
+    click.argument("data", nargs=-1),
+    click.option("--label", metavar="COL", help="Column of labels."),
+    features_option(
+        "Columns of features; all but label, bag, weight and anchor without it. A name that "
+        "holds a comma stands in quotation marks: '\"a,b\",c'."
     ),
     exclude_option,
     click.option(
@@ -114,13 +126,7 @@ _DATA = (
         help="Column that says which rows and labels belong together; several files are a bag each "
         f"(column '{FILE_BAG}') unless they have this column.",
     ),
-    click.option(
-        "--categorical",
-        multiple=True,
-        callback=split_names,
-        metavar="A,B",
-        help="Columns of numbers that are names of categories.",
-    ),
+    categorical_option,
     click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),
     click.option(
         "--labels",

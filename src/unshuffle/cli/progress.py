@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.errors import shorten
+from unshuffle.wording import show_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,14 +104,3 @@ class Display:
         spent = time.monotonic() - self._begin
         left = f", {show_time(spent * (1 - share) / share)} left" if share >= _LEAST_SHARE else ""
         return f"{text} … {share:.0%}{left}"
-
-
-def show_time(seconds: float) -> str:
-    """Say a time in the unit that fits.
-
-    >>> show_time(4.2), show_time(200), show_time(9000)
-    ('4 s', '3 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
