@@ -71,7 +71,7 @@ INSIDE = {
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "wording app progress console completion options data datasets simulate fitting "
+    "cli": "wording progress console app completion options data datasets simulate fitting "
     "streaming ahead fit compare match predict plan audit demo",
 }
 PLACES = {
