@@ -27,7 +27,7 @@ _PHRASES = tuple(
         (r"\braise n_starts\b", "raise --starts"),
         (r"\braise time_limit\b", "raise --time-limit"),
         (r"\braise n_sweeps of Sampler, or use\b", "use"),
-        (r"\btry another random_state\b", "try another --seed"),
+        (r"\btry another random_state and method 'ls'", "try another --seed and --method ls"),
         (r"\bleave bag_offsets at '(\w+)'", r"leave --bag-offsets at \1"),
         (r"\bbag_offsets='(\w+)'", r"--bag-offsets \1"),
         (r"\bmislinked='?([\w.+-]+?)'? (is no share|has a method)", r"--mislinked \1 \2"),
