@@ -309,7 +309,7 @@ def test_the_command_names_file_and_row_of_a_missing_value(cluster, tmp_path, ca
     pytest.importorskip("pyarrow")
     asked = write(tmp_path, poke("a", 30_005, np.nan))
     code = run([*asked, "--dask", cluster.scheduler_address])
-    assert_one_line(code, capsys.readouterr(), ["part1.parquet", "row 5", "'a'", "drop"])
+    assert_one_line(code, capsys.readouterr(), ["part1.parquet", "row 6:", "'a'", "drop"])
 
 
 WRONG = {

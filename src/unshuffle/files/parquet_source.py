@@ -13,6 +13,7 @@ import numpy as np
 
 from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
+from unshuffle.files.paths import find_partitions
 from unshuffle.files.room import find_room
 
 Total = TypeVar("Total")
@@ -89,7 +90,7 @@ class ParquetSource(ThreadedSource):
     @property
     def n_bags(self) -> int:  # type: ignore[override]
         """Number of bags."""
-        return len(self.names)
+        return len(set(self.names.values()))
 
     @property
     def places(self) -> tuple[RowGroup, ...]:  # type: ignore[override]
@@ -144,7 +145,7 @@ def read_batches(group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int,
         raise KeyboardInterrupt from exc
     except (pa.ArrowException, OSError) as exc:
         raise InputError(
-            f"{group.path}: row group {group.number} (from row {row} on) cannot be read "
+            f"{group.path}: row group {group.number} (from row {row + 1} on) cannot be read "
             f"({shorten(exc, 100)}); write or fetch the file again"
         ) from exc
 
@@ -156,10 +157,10 @@ def _as_numbers(column: Any, name: str, group: RowGroup, first_row: int) -> np.n
     if is_wrong.any():
         at = int(np.argmax(is_wrong))
         # A missing value reads as NaN.
-        what = "no number (missing or NaN)" if np.isnan(values[at]) else "infinity"
+        what = "is missing" if np.isnan(values[at]) else f"is {values[at]:g}"
         raise InputError(
-            f"{group.path}: row {first_row + at} holds {what} in column {quote(name)}; fill it in, "
-            "or drop the row before the fit"
+            f"{group.path}, row {first_row + at + 1}: column {quote(name)} {what}; mend it, leave "
+            "the column out, or drop such rows (missing='drop')"
         )
     return values
 
@@ -172,8 +173,8 @@ def encode_bags(
     if encoded.null_count:
         at = int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(
-            f"{group.path}: row {first_row + at} has no bag in column {quote(name)}; fill it in, "
-            "or drop the row before the fit"
+            f"{group.path}, row {first_row + at + 1}: the bag column {quote(name)} is missing; "
+            "mend it, or drop such rows (missing='drop')"
         )
     places = encoded.indices.to_numpy(zero_copy_only=False)
     return encoded.dictionary.to_pylist(), np.asarray(places, np.int64)
@@ -203,6 +204,10 @@ class ParquetTable:
                     digest.update(piece)
         return digest.hexdigest()
 
+    def names_bags(self, bag: str) -> bool:
+        """Whether a column, or the folders of all files, say what bag rows belong to."""
+        return bag in self.columns or find_partitions(self.paths, bag) is not None
+
     def as_source(
         self,
         label: str,
@@ -210,7 +215,12 @@ class ParquetTable:
         bag: str | None,
         n_jobs: int | None = None,
     ) -> ParquetSource:
-        """Return the source of blocks; `bag` names a column, or is None for a bag each file."""
+        """Return the source of blocks; `bag` names a column, or is None for a bag each file.
+
+        Folders such as ``bag=3`` stand for a column of that name.
+        """
+        folders = None if bag in self.columns else find_partitions(self.paths, bag)
+        bag = bag if folders is None else None
         for name in (label, *(features or ()), *([] if bag is None else [bag])):
             if name not in self.columns:
                 raise InputError(
@@ -225,7 +235,11 @@ class ParquetTable:
                 )
         names: dict[Hashable, int] = {}
         if bag is None:
-            names = {path: r for r, path in enumerate(self.paths)}
+            numbers = {name: r for r, name in enumerate(dict.fromkeys(folders or self.paths))}
+            names = {
+                path: numbers[name]
+                for path, name in zip(self.paths, folders or self.paths, strict=True)
+            }
         else:
             for group in self.groups:
                 for first_row, batch in read_batches(group, [bag]):
@@ -245,9 +259,9 @@ def open_parquet(paths: Sequence[str]) -> ParquetTable:
         own, sizes = _open_one(path, parquet)
         if not sum(sizes):
             raise InputError(f"{path}: the file holds no rows; leave it out")
-        if columns is not None and own != columns:
+        columns = columns or own
+        if own != columns:
             raise InputError(f"{path}: {_tell_apart(own, columns, paths[0])}")
-        columns = own
         first_row = 0
         for number, size in enumerate(sizes):
             if size:
@@ -295,8 +309,6 @@ def _tell_apart(own: Mapping[str, bool], others: Mapping[str, bool], first: str)
     for name in own:
         if name not in others:
             return f"has a column {quote(name)} that {first} lacks; give files of the same columns"
-    if list(own) != list(others):
-        return f"has its columns in another order than {first}; write them in the same order"
     name = next(name for name in own if own[name] != others[name])
     mine, theirs = ("numbers" if kind[name] else "no numbers" for kind in (own, others))
     return f"column {quote(name)} holds {mine}, in {first} {theirs}; give it one type in all files"

@@ -14,6 +14,7 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.errors import InputError, quote
 from unshuffle.files.design_matrix import LARGEST_WHOLE, choose_features
 from unshuffle.files.forgotten_bags import find_forgotten_bag
+from unshuffle.files.paths import describe_file_bags, find_partitions
 from unshuffle.files.reading import check_stems, read_table
 from unshuffle.files.scratch_source import ScratchSource, ScratchWriter
 from unshuffle.files.table import Table, check_same_names, source_name
@@ -126,6 +127,7 @@ class _Laying:
             self.writer = ScratchWriter(len(self.chosen.features))
             if self.chosen.bag is None and len(self.paths) > 1:
                 check_stems(self.paths)
+                self._check_bag(head)
         else:
             check_same_names([self.head, head])
         assert self.chosen is not None
@@ -140,6 +142,15 @@ class _Laying:
                 f"{head.source}: no rows of data, only column names; is the file complete?"
             )
         self.digests.append(head.sha256 or digest.hexdigest())
+
+    def _check_bag(self, head: Table) -> None:
+        """Say that files are a bag each although a column was named."""
+        bag = self.asked.bag
+        if bag is None:
+            return
+        if find_partitions(self.paths, bag) is not None:
+            raise UnusualError("folders name its bags")
+        self.notes.append(describe_file_bags(bag, head.names))
 
     def _take_piece(self, piece: _Piece, source: str) -> None:
         chosen = self.chosen
