@@ -29,7 +29,7 @@ from unshuffle.core.noise import Noise, as_noise
 from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
-from unshuffle.core.progress import Report, say_nothing
+from unshuffle.core.progress import IN_BLOCKS, Report, say_nothing
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.solution import Candidate, Solution
 from unshuffle.core.sources import Source
@@ -62,6 +62,8 @@ def solve_source(
     noise = as_noise(options.noise)
     settings.check_penalties(options)
     check_kernels(settings, options)
+    if isinstance(settings, Likelihood):
+        report(IN_BLOCKS, 0.0)
     source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report)
     settings.check_offsets(len(first.sizes), options)

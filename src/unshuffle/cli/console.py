@@ -187,7 +187,7 @@ def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]
 
     if not verbose:
         return say_nothing if status is None else status.report
-    lines = Lines(_write_line)
+    lines = Lines(_write_line if status is None else lambda text: status.write(text.rstrip()))
 
     def report(stage: str, share: float) -> None:
         lines(stage, share)
