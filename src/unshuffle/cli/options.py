@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.errors import import_extra
 from unshuffle.registry import METHODS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -61,6 +62,13 @@ def check_device(ctx: click.Context, param: click.Parameter, value: str | None) 
         from unshuffle.gpu.devices import find_device
 
         find_device(value)
+    return value
+
+
+def check_dask(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a cluster without the library for it before anything is read."""
+    if value is not None:
+        import_extra("distributed", "dask", "--dask")
     return value
 
 

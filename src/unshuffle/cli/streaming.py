@@ -139,14 +139,17 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
     if text:  # which becomes categories, in memory
         return _stay(options, f"column {quote(text[0])} holds text", "leave it out by --features")
     n_jobs = make_options(options, table.n).n_jobs
-    source = table.as_source(options["label"], features, bag, n_jobs)
+    with console.show_progress("reading …", options["quiet"]) as status:
+        report = console.reporter(status)
+        source = table.as_source(options["label"], features, bag, n_jobs, report)
+        digest = table.find_sha256(report)
     cluster = options["dask"]
     note = f"read in blocks from {count(len(source.groups), 'row group')}" + (
         f" by Dask ({cluster})" if cluster else ""
     )
     each = [] if asked is None or bag is not None else [describe_file_bags(asked, table.columns)]
     return Stream(
-        source, source.label, source.features, bag, _name(paths), len(paths), table.sha256,
+        source, source.label, source.features, bag, _name(paths), len(paths), digest,
         (*each, note), source.n, cluster,
     )  # fmt: skip
 

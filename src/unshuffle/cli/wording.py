@@ -37,6 +37,9 @@ _PHRASES = tuple(
         (r"\bor declare it categorical\b", "or name it in --categorical"),
         (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
         (r"^level must lie\b", "--level must lie"),
+        (r"\bdevice='([^']*)'", r"--device \1"),
+        (r"\bleave device out\b", "leave --device out"),
+        (r"\bgive None or 'cpu' for the processor\b", "give 'cpu' for the processor"),
     )
 )
 

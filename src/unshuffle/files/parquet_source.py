@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
 from unshuffle.files.paths import find_partitions
@@ -194,14 +195,16 @@ class ParquetTable:
         """Number of rows."""
         return sum(group.n_rows for group in self.groups)
 
-    @property
-    def sha256(self) -> str:
-        """The hash of the files' bytes, one after another."""
-        digest = hashlib.sha256()
+    def find_sha256(self, report: Report = say_nothing) -> str:
+        """Return the hash of the files' bytes, one after another."""
+        digest, n_read = hashlib.sha256(), 0
+        n_bytes = sum(Path(path).stat().st_size for path in self.paths)
         for path in self.paths:
             with open(path, "rb") as file:
                 while piece := file.read(1 << 20):
                     digest.update(piece)
+                    n_read += len(piece)
+                    report("hashing the files", min(1.0, n_read / n_bytes))
         return digest.hexdigest()
 
     def names_bags(self, bag: str) -> bool:
@@ -214,6 +217,7 @@ class ParquetTable:
         features: Sequence[str] | None,
         bag: str | None,
         n_jobs: int | None = None,
+        report: Report = say_nothing,
     ) -> ParquetSource:
         """Return the source of blocks; `bag` names a column, or is None for a bag each file.
 
@@ -241,7 +245,8 @@ class ParquetTable:
                 for path, name in zip(self.paths, folders or self.paths, strict=True)
             }
         else:
-            for group in self.groups:
+            for place, group in enumerate(self.groups):
+                report("looking at the bags", place / len(self.groups))
                 for first_row, batch in read_batches(group, [bag]):
                     for key in encode_bags(batch.column(bag), bag, group, first_row)[0]:
                         names.setdefault(key, len(names))
