@@ -132,7 +132,7 @@ _DATA = (
         "--bag",
         metavar="COL",
         help="Column that says which rows and labels belong together; several files are a bag each "
-        f"(column '{FILE_BAG}') unless they have this column.",
+        f"(column '{FILE_BAG}') unless they have this column or lie in folders such as COL=3.",
     ),
     categorical_option,
     click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),

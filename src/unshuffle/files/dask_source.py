@@ -210,7 +210,7 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
             )
     n = sum(fact.n for fact in facts)
     if not n:
-        raise InputError(f"{len(facts)} partitions hold no rows at all; check what they are read")
+        raise InputError(f"{len(facts)} partitions hold no rows at all; check what is read")
     names: dict[Hashable, int] = {}
     for fact in facts:
         for key in fact.keys:
