@@ -50,6 +50,11 @@ def test_columns_that_are_called_like_parameters_keep_their_names():
         assert speak(text) == text
 
 
+def test_other_methods_are_named_as_options():
+    said = "use bags that differ, fewer features, or method 'ls'"
+    assert speak(said) == "use bags that differ, fewer features, or --method ls"
+
+
 def test_excluded_columns_are_no_features(folder, capsys):
     write_data(d=3)
     assert run([*FIT, "--exclude", "x2", "--method", "means"]) == 0

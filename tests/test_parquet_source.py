@@ -131,6 +131,13 @@ def test_a_bag_column_that_no_file_has_is_said(tmp_path, capsys, sizes):
     assert "no file has a column 'rum', so that every file is a bag; did you mean 'run'?" in said
 
 
+def test_a_label_of_text_is_told_from_features_of_text(tmp_path, capsys):
+    write(tmp_path, DATA, [50_400])
+    asked = ["fit", str(tmp_path), "--label", "run", "--features", "a,b"]
+    words = ["part0.parquet: the label column 'run' holds no numbers", "name another"]
+    assert_one_line(run(asked), capsys.readouterr(), words)
+
+
 def test_features_stand_in_the_order_of_the_first_file(tmp_path):
     write(tmp_path, DATA, [20_000, 30_400])
     last = tmp_path / "part1.parquet"
@@ -209,6 +216,8 @@ def test_what_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, capsys, 
     for more, way_out in ((["--missing", "drop"], "drop rows before"), (["--log10"], "logarithms")):
         words = ["part0.parquet", " ".join(more), "50400 rows of 4 columns", way_out]
         assert_one_line(run([*asked, *more]), capsys.readouterr(), words)
+    words = ["part0.parquet: column 'run' holds text, which holds all 50400", "--features"]
+    assert_one_line(run(asked[:-2]), capsys.readouterr(), words)
 
 
 def test_the_command_streams_patterns_and_exits_2_on_a_missing_value(tmp_path, capsys):

@@ -137,7 +137,11 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
-        return _stay(options, f"column {quote(text[0])} holds text", "leave it out by --features")
+        what = f"column {quote(text[0])} holds text"
+        if not options["dask"]:
+            way_out = "leave it out by --features or --exclude"
+            check_room(table.n, len(table.columns), _name(paths), f"{what}, which", way_out)
+        return _stay(options, what, "leave it out by --features")
     n_jobs = make_options(options, table.n).n_jobs
     with console.show_progress("reading …", options["quiet"]) as status:
         report = console.reporter(status)

@@ -14,6 +14,7 @@ _PHRASES = tuple(
         (r"\bmethod='([\w-]+)'", r"--method \1"),
         (r"\buse method '([\w-]+)'", r"use --method \1"),
         (r"\bUse method '([\w-]+)'", r"Use --method \1"),
+        (r"\bor method '([\w-]+)'", r"or --method \1"),
         (r"\bmethod 'likelihood' does\b", "--method likelihood does"),
         (r"\buse method 'likelihood' or 'ls'", "use --method likelihood or ls"),
         (r"\bleave method at 'auto'", "leave --method at auto"),

@@ -231,7 +231,12 @@ class ParquetTable:
                     f"{self.paths[0]}: no column {quote(name)}; {suggest(name, self.columns)}"
                 )
         chosen = tuple(features or [name for name in self.columns if name not in (label, bag)])
-        for name in (label, *chosen):
+        if not self.columns[label]:
+            raise InputError(
+                f"{self.paths[0]}: the label column {quote(label)} holds no numbers; name another, "
+                "or turn it into numbers first"
+            )
+        for name in chosen:
             if not self.columns[name]:
                 raise InputError(
                     f"{self.paths[0]}: column {quote(name)} holds no numbers; leave it out with "
