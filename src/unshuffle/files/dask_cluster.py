@@ -58,11 +58,27 @@ def _keep_interrupts() -> Iterator[None]:
     if os.name != "posix":
         yield
         return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # which lets interrupts through again where it starts
+    _start_tracker()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_tracker() -> None:
+    """Start what clears up behind processes, before others do: starting it lets interrupts through.
+
+    After an interrupt there is something left to clear up, which it is to do in silence.
+    """
+    from multiprocessing import resource_tracker
+
+    name = "PYTHONWARNINGS"
+    before = os.environ.get(name)
+    os.environ[name] = "ignore:resource_tracker:UserWarning" + (f",{before}" if before else "")
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
