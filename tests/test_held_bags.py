@@ -21,7 +21,7 @@ from unshuffle.posterior import held_bags
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
 from unshuffle.posterior.held_bags import LANE_ROWS, SMALL_ROWS, count_held, hold_bags
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
-from unshuffle.posterior.model import pose
+from unshuffle.posterior.posing import pose
 
 # Of one row, exact, side by side, on lattices of their own, placed by quantiles, and counted.
 SIZES = [1, 1, 2, 5, 5, 9, 10, 11, 20, 20, LANE_ROWS, LANE_ROWS + 1, 100, SMALL_ROWS, 300, 3000]
