@@ -266,7 +266,7 @@ def test_the_gradient_is_that_of_the_value(counts_all):
     np.testing.assert_allclose(found, gradient, atol=3e-4 * np.abs(gradient).max())
 
 
-def test_values_are_the_same_for_any_blocks_threads_and_batches():
+def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
     data = make_shuffled(6000, 3, bags=3, snr_db=15, rng=5)
     rng = np.random.default_rng(0)
     order = rng.permutation(6000)
@@ -289,7 +289,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches():
     assert value == same and np.array_equal(gradient, again)
 
 
-def test_a_sample_of_all_rows_is_all_rows():
+def test_a_sample_of_all_rows_is_all_rows(counts_all):
     data = make_shuffled(6000, 2, bags=2, snr_db=15, rng=6)
     first = look_at(as_source(data), 1)
     target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
