@@ -25,8 +25,9 @@ _STEP = 0.7
 _REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
 # Softest directions of a top on which others are looked for, so many sds away.
 _N_SOFT, _AROUND = 2, 2.0
-# Steps over all rows, and the move in sds below which the last one was enough.
-MAX_STEPS, _NEAR = 15, 0.3
+# Steps over all rows, and the move in sds and the nats below which the last one was enough: values
+# of histograms waver by as much, and steps for less are tried in vain. (At 10⁶ rows 16 of them.)
+MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
 # Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
 # their way if they are so much further after as many steps. (One of offset bags, 53 nats below at a
 # million rows, took all ten steps to get a nat nearer.)
@@ -160,14 +161,19 @@ def _settle_near(
             break
         hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
         lessons = lessons.with_more(seen)
-        pairs, risen = list(zip(peaks, hills, strict=True)), list[Peak]()
-        fallen = [old for old, hill in pairs if not _is_higher(target, old, hill, tilt)]
-        for old, hill in pairs:
-            if not any(old is each for each in fallen):
-                alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
-                new = _climb(alone, hill, old.offset, tilt, reach)
-                is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
-                (done if is_near and new.is_inside else risen).append(new)
+        risen, fallen = list[Peak](), list[Peak]()
+        for old, hill in zip(peaks, hills, strict=True):
+            alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
+            before, reached = _weigh_start(alone, old, tilt), hill.value
+            reached += alone.weigh_rest(old.theta, tilt)[0]
+            if reached < before:
+                is_top = old.is_inside and old.value < before + _LITTLE
+                (done if is_top else fallen).append(_go_back(alone, old, tilt) if is_top else old)
+                continue
+            new = _climb(alone, hill, old.offset, tilt, reach)
+            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
+            is_near |= new.value < reached + _LITTLE
+            (done if is_near and new.is_inside else risen).append(new)
         shorter, ended = _step_less_far(target, fallen, tilt)
         peaks, done = [*risen, *shorter], [*done, *ended]
     done += [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
@@ -179,11 +185,9 @@ def _alone(target: BlockTarget, offset: int) -> BlockTarget:
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _is_higher(target: BlockTarget, peak: Peak, hill: _Hill, tilt: float) -> bool:
-    """Whether all rows confirm that a top is above the point that it was climbed from."""
-    alone = _alone(target, peak.offset)
-    before = peak.hill.value + alone.weigh_rest(peak.hill.theta, tilt)[0]
-    return hill.value + alone.weigh_rest(peak.theta, tilt)[0] >= before
+def _weigh_start(target: BlockTarget, peak: Peak, tilt: float) -> float:
+    """Return the log posterior of the point that a top was climbed from."""
+    return peak.hill.value + target.weigh_rest(peak.hill.theta, tilt)[0]
 
 
 def _step_less_far(
@@ -204,7 +208,7 @@ def _step_less_far(
     values = iter(target.weigh_values([new.theta for own in tries for new in own]))
     for old, own in zip(peaks, tries, strict=True):
         alone = _alone(target, old.offset)
-        before = old.hill.value + alone.weigh_rest(old.hill.theta, tilt)[0]
+        before = _weigh_start(alone, old, tilt)
         reached = [next(values) + alone.weigh_rest(new.theta, tilt)[0] for new in own]
         best = int(np.argmax(reached))
         if reached[best] > before:
@@ -217,9 +221,8 @@ def _step_less_far(
 def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
     """Return the last point that all rows confirmed in place of one that they have not seen."""
     theta = peak.hill.theta
-    spread = _invert_curvature(target, peak.hill, theta, tilt)
-    value = peak.hill.value + target.weigh_rest(theta, tilt)[0]
-    factor = take_root(spread)
+    factor = take_root(_invert_curvature(target, peak.hill, theta, tilt))
+    value = _weigh_start(target, peak, tilt)
     return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
 
 
