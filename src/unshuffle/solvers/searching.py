@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.problem import Evaluate, Problem
+from unshuffle.core.problem import Curve, Evaluate, Problem
 from unshuffle.core.products import multiply, solve_rows
 from unshuffle.core.solution import Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort
@@ -47,6 +47,7 @@ class Space:
     l1: np.ndarray
     curvature: np.ndarray
     normals: Callable[[tuple[int, ...]], np.ndarray]
+    curve: Curve | None = None
 
 
 def make_space(problem: Problem, rng: np.random.Generator) -> Space:
@@ -59,6 +60,7 @@ def make_space(problem: Problem, rng: np.random.Generator) -> Space:
         l1=problem.penalty.l1,
         curvature=problem.curvature,
         normals=rng.standard_normal,
+        curve=problem.curve,
     )
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from unshuffle.core.losses import Moments
 from unshuffle.core.moments import count_monomials
-from unshuffle.core.problem import Problem
+from unshuffle.core.problem import Curve, Problem
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
+from unshuffle.solvers.damped import Racers, descend_damped
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.searching import (
     ASIDE,
@@ -29,7 +30,7 @@ THIN_ABOVE, THIN_TO, THIN_STARTS, N_CARRIED = 40_000, 5_000, 96, 24
 # million rows of 20 random bags they lie in the basin of the truth, and those of samples do not (of
 # 12 fits 6 ended in wrong ones, where all had to be low from the beginning). A monomial costs 0.2
 # to 1.5 ns a row.
-N_MET, MOST_MONOMIALS = 4, 1000
+N_MET, N_MET_DAMPED, MOST_MONOMIALS = 4, 12, 1000
 # On all rows the lowest race: first all of those and the best of a sample, until a step gains less
 # than ten times the tolerance, then ever fewer to ever less of it. LS of few bags is a flat valley:
 # at the tolerance a descent ends up to five times too high. Where two of nine went on after the
@@ -37,6 +38,8 @@ N_MET, MOST_MONOMIALS = 4, 1000
 # four that one did not.
 STAGES = ((4, 1.0), (2, 0.1), (1, 0.01))
 FIRST = 10.0
+# Where curvatures are known: how many of the lowest go on for how many passes.
+DAMPED_STAGES, DAMPED_TOL = ((1000, 6), (4, 4), (2, 30)), 0.01
 # One of a sample races among a million rows or more, and more among fewer, for the same cost, with
 # more in every stage; and more rows are smoother, so that one round of steps aside is enough.
 RACE_ROWS, MOST_RACING, PER_SHARE, SMOOTH_ROWS = 1_500_000, 24, 6, 500_000
@@ -60,7 +63,11 @@ def solve_thinned(
     others = _meet_moments(problem, rng, effort)
     whole = whole or effort
     effort.report("descending on all rows", 0.0)
-    found = race(space, better, others, whole, problem.bags.n)
+    if space.curve is not None:
+        settled = race_damped(space, space.curve, better, others, whole, problem.bags.n)
+        effort.report("descending on all rows", 1.0)
+        return settled
+    found = race(space, better, others[: 1 + N_MET], whole, problem.bags.n)
     effort.report("descending on all rows", 0.5)
     settled = _settle(space, found, whole, ASIDE if problem.bags.n < SMOOTH_ROWS else ASIDE[-1:])
     effort.report("descending on all rows", 1.0)
@@ -95,7 +102,7 @@ def _meet_moments(problem: Problem, rng: np.random.Generator, effort: Effort) ->
     moments = problem.with_loss(meet_by(problem.bags.d, problem.bags.n_bags))
     found = search(make_space(moments, rng), effort, THIN_TO, most=THIN_STARTS)
     means = draw_starts(problem, 1, True, rng)
-    return np.concatenate([means, *(c.weights[None] for c in found.candidates[:N_MET])])
+    return np.concatenate([means, *(c.weights[None] for c in found.candidates[:N_MET_DAMPED])])
 
 
 def race(
@@ -130,6 +137,26 @@ def race(
     stats["n_evaluations"] += n_evaluations
     counts = [c.n_starts for c in top] + [1] * len(others)
     return gather_ends(rough, weights, values, counts, space.curvature, stats)
+
+
+def race_damped(
+    space: Space, curve: Curve, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
+) -> Solution:
+    """The same race where curvatures are known: many starts, few steps each."""
+    n_racing = int(np.clip(RACE_ROWS // n_rows, 1, MOST_RACING))
+    share = max(1, n_racing // PER_SHARE)
+    top = rough.candidates[: 2 * n_racing]
+    starts = np.concatenate([others, *(c.weights[None] for c in top)])
+    racers, chosen = Racers.begin(curve, starts), np.arange(len(starts))
+    for n_left, n_passes in DAMPED_STAGES:
+        chosen = chosen[np.argsort(racers.values[chosen], kind="stable")[: share * n_left]]
+        racers = descend_damped(
+            curve, racers, chosen, space.curvature, effort.tol * DAMPED_TOL, n_passes
+        )
+    stats = dict(rough.stats)
+    stats["n_evaluations"] += racers.n_evaluations
+    counts = [1] * len(others) + [c.n_starts for c in top]
+    return gather_ends(rough, racers.weights, racers.values, counts, space.curvature, stats)
 
 
 def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
