@@ -52,8 +52,8 @@ INSIDE = {
     "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
     "losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
-    "solvers": "descent searching thinning multistart closed_form means self_moments projection "
-    "exact certified",
+    "solvers": "descent damped searching thinning multistart closed_form means self_moments "
+    "projection exact certified",
     "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
     "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler "

@@ -28,8 +28,8 @@ _ALL_CELLS, _MOST_CELLS, _LEAST_CELLS = 1 << 14, 1 << 10, 1 << 8
 # Bags of fewer rows than cells are worth are held and sorted, as long as these are not too many:
 # 200 MB of five columns.
 _FEW_ROWS, _MOST_HELD = 1 << 11, 5_000_000
-# Degree of the polynomials of ranks that curvatures are made of: with 5, 7 and 9 descents of LS
-# took as many passes; each degree adds a share of 1/(rows of a bag) of the rows' own variance.
+# Degree of the polynomials of ranks that curvatures are made of: each adds a share of one in the
+# rows of a bag to the rows' own variance, and what is left out is what changes faster with ranks.
 _DEGREE = 7
 # Curvatures leave out what varies inside bags that are held, which so few rows may do.
 _MOST_UNCOUNTED = 0.1

@@ -1,7 +1,7 @@
 """Damped Gauss-Newton from many starts at once, for values that tell their curvature.
 
-Least squares of many rows is a flat bent valley, along which BFGS has to learn its way: from 40 to
-60 evaluations a start. The curvature of quantiles knows the valley: from 8 to 15 are enough.
+Least squares of many rows is a flat bent valley, along which BFGS has to learn its way: it takes 40
+to 60 evaluations a start. The curvature of quantiles knows the valley: 8 to 15 are enough.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from unshuffle.core.problem import Curve
 
 # Added to curvatures, in units of the rows' own: what a descent begins with, and how it changes
-# where a step gains most of what was foretold, some of it, hardly any of it, or nothing. Beginning
-# with 0.1 or 0.001 takes as many evaluations.
+# where a step gains most of what was foretold, some of it, hardly any of it, or nothing.
 _DAMPING, _SURE, _FAIR = 1e-2, 0.5, 0.1
 _SOFTER, _HARDER, _BACK = 0.2, 3.0, 8.0
 # Curvature below which a direction counts as flat, the least damping that a step back begins at,
@@ -68,8 +67,7 @@ def descend_damped(
                 weights[i], values[i] = trials[k], found[k]
                 gradients[i], curves[i] = slopes[k], bends[k]
             damping[i] *= _judge(gain, foretold, damping[i])
-            is_running[i] = max(gain, foretold if gain <= 0.0 else 0.0) >= tol
-            is_running[i] &= damping[i] <= _MOST
+            is_running[i] = (gain if gain > 0.0 else foretold) >= tol and damping[i] <= _MOST
     return Racers(weights, values, gradients, curves, damping, is_running, n_evaluations)
 
 
