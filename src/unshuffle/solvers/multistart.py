@@ -12,7 +12,6 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.solvers.descent import search_without_slopes
 from unshuffle.solvers.searching import (
-    N_POLISHED,
     SAME_ANSWER,
     Space,
     gather_ends,
@@ -26,6 +25,9 @@ from unshuffle.solvers.thinning import THIN_ABOVE, solve_thinned
 __all__ = [
     "SAME_ANSWER", "Search", "Space", "label_spread", "make_space", "search", "solve", "step_aside",
 ]  # fmt: skip
+
+# Candidates of a smooth stand-in that are finished without slopes.
+N_FINISHED = 10
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
 
 def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Generator) -> Solution:
     """Carry the best candidates of a smooth stand-in on by the loss itself."""
-    starts = np.stack([c.weights for c in rough.candidates[: 2 * N_POLISHED]])
+    starts = np.stack([c.weights for c in rough.candidates[:N_FINISHED]])
     values, vectors = np.linalg.eigh(problem.curvature)
     keep = values > 1e-10 * values.max()
     spread = vectors[:, keep] / np.sqrt(values[keep]) * np.std(problem.bags.y)

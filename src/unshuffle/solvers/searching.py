@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,19 @@ from unshuffle.solvers.descent import descend
 # At the default tol, end points of one basin lie within 0.003 of each other.
 SAME_ANSWER = 0.01
 # Only the best few decide anything, so only they are searched around and driven to the last
-# digit. A step aside of a few times the remaining gap (the root of the value) leaves the small
-# dents of a basin without leaving the basin: at n = 1000, d = 5 two rounds of six bring the best
-# value of 50 starts another 2 to 7 % down for half as many evaluations again.
-N_POLISHED = 5
+# digit. Steps aside of 30 and 8 times the remaining gap (the root of the value), though of no more
+# than so many spreads of the labels, find other basins; a few times the gap leave small dents.
+N_POLISHED = 4
 POLISH_TOL = 1e-18
-ASIDE, N_ASIDE = (4.0, 2.0), 6
-# So many points are tried for each start, and the lowest go on: for the price of two or three
-# steps of descent the starts begin lower and end sooner. At n = 1000, d = 5 it brings the best
-# value of 50 starts 10 % down at the same total cost.
-SCREENED = 8
+WIDE, N_WIDE, MOST_ASIDE = (30.0, 8.0), 4, 2.0
+# Around the best alone steps are shorter, and descents longer: ends of one basin differ by less
+# than the tolerance. At n = 1000, d = 5, 50 starts (30 seeds from 1000, exponential, uniform and
+# normal columns) the peer of benchmarks/speed.py then has a lower best value 1, 0 and 2 times; with
+# steps of 4 and 2, eight points screened and no last steps it was 7, 5 and 6 times.
+LAST, N_LAST, LAST_TOL = (2.0, 1.0, 0.5), 8, 0.01
+N_ASIDE = 6
+# So many points are tried for each start, and the lowest go on: they begin lower and end sooner.
+SCREENED = 20
 # Starts come in batches until the best value was reached this often, or the limit is spent.
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
@@ -155,8 +158,16 @@ def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effo
     top = rough.candidates[:N_POLISHED]
     values = np.array([c.value for c in top])
     n_evaluations = 0
-    for size in ASIDE:
-        coordinates, values, n_more = step_aside(space, coordinates, values, size, effort)
+    for size in WIDE:
+        coordinates, values, n_more = step_aside(
+            space, coordinates, values, size, effort, N_WIDE, MOST_ASIDE
+        )
+        n_evaluations += n_more
+    best, finer = [int(np.argmin(values))], replace(effort, tol=LAST_TOL * effort.tol)
+    for size in LAST:
+        coordinates[best], values[best], n_more = step_aside(
+            space, coordinates[best], values[best], size, finer, N_LAST
+        )
         n_evaluations += n_more
     found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
     rest = rough.candidates[N_POLISHED:]
@@ -179,20 +190,31 @@ def gather_ends(
     """Merge candidates that a finer search has brought together, and count their starts anew."""
     candidates = merge_starts(weights, values, curvature, SAME_ANSWER, counts)
     stats["n_candidates"] = len(candidates)
-    is_agreed = rough.status is Status.LONELY and candidates[0].n_starts > 1
-    status = Status.AGREED if is_agreed else rough.status
+    status = rough.status
+    if status in (Status.AGREED, Status.LONELY):
+        # The lowest may be another than before, which other starts have not reached.
+        status = Status.AGREED if candidates[0].n_starts > 1 else Status.LONELY
     return Solution(candidates, status, stats, rough.start_values)
 
 
 def step_aside(
-    space: Space, coordinates: np.ndarray, values: np.ndarray, size: float, effort: Effort
+    space: Space,
+    coordinates: np.ndarray,
+    values: np.ndarray,
+    size: float,
+    effort: Effort,
+    n_aside: int = N_ASIDE,
+    most: float = np.inf,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Descend again from points around each candidate; keep what is lower."""
+    """Descend again from points around each candidate; keep what is lower.
+
+    `size` counts in roots of the values; steps are no longer than `most` spreads of the labels.
+    """
     n, k = coordinates.shape
     eigenvalues, vectors = np.linalg.eigh(2 * space.inverse)
     spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) / np.sqrt(k)
-    steps = multiply(space.normals((n, N_ASIDE, k)), spread.T)
-    steps *= size * np.sqrt(np.minimum(values, 1.0))[:, None, None]
+    steps = multiply(space.normals((n, n_aside, k)), spread.T)
+    steps *= np.minimum(size * np.sqrt(np.minimum(values, 1.0)), most)[:, None, None]
     # Weights that the penalty set to zero stay there.
     steps *= ((space.l1 == 0) | (coordinates != 0))[:, None]
     found = descend(
@@ -203,11 +225,11 @@ def step_aside(
         effort.tol,
         effort.n_jobs,
     )
-    ends = found.values.reshape(n, N_ASIDE)
+    ends = found.values.reshape(n, n_aside)
     best = ends.argmin(axis=1)
     lowest = ends[np.arange(n), best]
     is_lower = lowest < values
-    moved = found.weights.reshape(n, N_ASIDE, k)[np.arange(n), best]
+    moved = found.weights.reshape(n, n_aside, k)[np.arange(n), best]
     return (
         np.where(is_lower[:, None], moved, coordinates),
         np.where(is_lower, lowest, values),

@@ -14,7 +14,6 @@ from unshuffle.core.strategy import Effort
 from unshuffle.solvers.damped import Racers, descend_damped
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.searching import (
-    ASIDE,
     Space,
     draw_starts,
     gather_ends,
@@ -49,6 +48,7 @@ FIRST = 10.0
 N_MET_DAMPED, DAMPED_PASSES, DAMPED_LEFT, DAMPED_TOL = 12, (6, 4, 30), (4, 2), 0.01
 # One of a sample races among a million rows or more, and more among fewer, for the same cost, with
 # more in every stage; and more rows are smoother, so that one round of steps aside is enough.
+ASIDE = (4.0, 2.0)
 RACE_ROWS, MOST_RACING, PER_SHARE, SMOOTH_ROWS = 1_500_000, 24, 6, 500_000
 
 
