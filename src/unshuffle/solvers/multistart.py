@@ -12,7 +12,10 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.solvers.descent import search_without_slopes
 from unshuffle.solvers.searching import (
+    BRIEF,
     SAME_ANSWER,
+    THOROUGH,
+    Care,
     Space,
     gather_ends,
     label_spread,
@@ -45,22 +48,26 @@ class Search(Strategy):
         return self.criterion
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
-        return solve(problem, rng, effort)
+        return solve(problem, rng, effort, THOROUGH)
 
 
-def solve(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+def solve(
+    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care = BRIEF
+) -> Solution:
     """Minimise a problem from many starts; losses without slope are finished without one."""
     if problem.loss.is_smooth:
-        return solve_smooth(problem, rng, effort)
+        return solve_smooth(problem, rng, effort, care)
     # A loss that is flat almost everywhere leads nowhere by itself: LS brings the starts near.
     stand_in = problem.with_loss(Squared()) if problem.loss.is_flat else problem
-    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort), rng)
+    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort, care), rng)
 
 
-def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+def solve_smooth(
+    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care
+) -> Solution:
     """Minimise a problem by descent; very long data compete on a sample first."""
     if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
-        return search(make_space(problem, rng), effort, problem.bags.n)
+        return search(make_space(problem, rng), effort, problem.bags.n, care=care)
     return solve_thinned(
         problem, lambda n: problem.with_bags(problem.bags.thin(n, rng)), rng, effort
     )

@@ -19,24 +19,44 @@ from unshuffle.solvers.descent import descend
 # Predictions that differ by less than this (root mean square, in label spreads) are one answer.
 # At the default tol, end points of one basin lie within 0.003 of each other.
 SAME_ANSWER = 0.01
-# Only the best few decide anything, so only they are searched around and driven to the last
-# digit. Steps aside of 30 and 8 times the remaining gap (the root of the value), though of no more
-# than so many spreads of the labels, find other basins; a few times the gap leave small dents.
-N_POLISHED = 4
+# The best answers are driven to the last digit.
 POLISH_TOL = 1e-18
-WIDE, N_WIDE, MOST_ASIDE = (30.0, 8.0), 4, 2.0
-# Around the best alone steps are shorter, and descents longer: ends of one basin differ by less
-# than the tolerance. At n = 1000, d = 5, 50 starts (30 seeds from 1000, exponential, uniform and
-# normal columns) the peer of benchmarks/speed.py then has a lower best value 1, 0 and 2 times; with
-# steps of 4 and 2, eight points screened and no last steps it was 7, 5 and 6 times.
-LAST, N_LAST, LAST_TOL = (2.0, 1.0, 0.5), 8, 0.01
 N_ASIDE = 6
-# So many points are tried for each start, and the lowest go on: they begin lower and end sooner.
-SCREENED = 20
 # Starts come in batches until the best value was reached this often, or the limit is spent.
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
+
+
+@dataclass(frozen=True)
+class Care:
+    """How closely a search looks.
+
+    `n_screened` points are tried for each start, and the lowest go on. Only the best `n_polished`
+    answers decide anything, so only they are searched around: by `n_wide` steps aside of each size
+    in `wide`, counted in roots of the value, no longer than `most` spreads of the labels. Around
+    the best alone `n_last` of each size in `last` end in longer descents.
+    """
+
+    n_screened: int = 8
+    n_polished: int = 5
+    wide: tuple[float, ...] = (4.0, 2.0)
+    n_wide: int = N_ASIDE
+    most: float = np.inf
+    last: tuple[float, ...] = ()
+    n_last: int = 0
+    last_tol: float = 0.01
+
+
+# For answers that others go on from. Screening brings the best value of 50 starts (n = 1000, d = 5)
+# 10 % down at the same total cost, and steps aside, which leave the small dents of a basin, another
+# 2 to 7 % for half as many evaluations again.
+BRIEF = Care()
+# For answers that stay. Steps of 30 and 8 find other basins, and the last ones the lowest dent:
+# ends of one basin differ by less than the tolerance. At n = 1000, d = 5, 50 starts (30 seeds from
+# 1000, exponential, uniform and normal columns) the peer of benchmarks/speed.py then has a lower
+# best value 1, 0 and 2 times; beside the brief search it was 7, 5 and 6 times. A third more time.
+THOROUGH = Care(20, 4, (30.0, 8.0), 4, 2.0, (2.0, 1.0, 0.5), 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +115,13 @@ def label_spread(bags: Bags) -> float:
 
 
 def search(
-    space: Space, effort: Effort, n_rows: int, *, most: int = MAX_STARTS, is_rough: bool = False
+    space: Space,
+    effort: Effort,
+    n_rows: int,
+    *,
+    most: int = MAX_STARTS,
+    is_rough: bool = False,
+    care: Care = BRIEF,
 ) -> Solution:
     """Run batches of starts to their ends, merge them, and polish the best unless roughly.
 
@@ -108,7 +134,7 @@ def search(
     converged: list[np.ndarray] = []
     n_evaluations = 0
     while True:
-        starts = _screen(space, batch, not ends)
+        starts = _screen(space, batch, not ends, care.n_screened)
         found = descend(space.evaluate, starts, space.inverse, space.l1, effort.tol, effort.n_jobs)
         ends.append(found.weights)
         values.append(found.values)
@@ -140,37 +166,39 @@ def search(
     rough = Solution(candidates, status, stats, np.sort(all_values))
     if is_rough:
         return rough
-    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in candidates[:N_POLISHED]]
-    return _polish(space, rough, np.concatenate(ends)[rows], effort)
+    top = candidates[: care.n_polished]
+    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in top]
+    return _polish(space, rough, np.concatenate(ends)[rows], effort, care)
 
 
-def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
+def _screen(space: Space, n_starts: int, is_first: bool, n_screened: int) -> np.ndarray:
     """Draw points and keep the lowest; the very first point drawn, the bag means, always stays."""
-    points = space.draw(SCREENED * n_starts, is_first)
+    points = space.draw(n_screened * n_starts, is_first)
     values = space.evaluate(points)[0] + (space.l1 * np.abs(points)).sum(axis=1)
     if is_first:
         values[0] = -np.inf
     return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
-def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:
+def _polish(
+    space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort, care: Care
+) -> Solution:
     """Search around the best candidates, then drive them to the last digit."""
-    top = rough.candidates[:N_POLISHED]
+    top, rest = rough.candidates[: care.n_polished], rough.candidates[care.n_polished :]
     values = np.array([c.value for c in top])
     n_evaluations = 0
-    for size in WIDE:
+    for size in care.wide:
         coordinates, values, n_more = step_aside(
-            space, coordinates, values, size, effort, N_WIDE, MOST_ASIDE
+            space, coordinates, values, size, effort, care.n_wide, care.most
         )
         n_evaluations += n_more
-    best, finer = [int(np.argmin(values))], replace(effort, tol=LAST_TOL * effort.tol)
-    for size in LAST:
+    best, finer = [int(np.argmin(values))], replace(effort, tol=care.last_tol * effort.tol)
+    for size in care.last:
         coordinates[best], values[best], n_more = step_aside(
-            space, coordinates[best], values[best], size, finer, N_LAST
+            space, coordinates[best], values[best], size, finer, care.n_last
         )
         n_evaluations += n_more
     found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
-    rest = rough.candidates[N_POLISHED:]
     weights = np.concatenate([space.embed(found.weights), *(c.weights[None] for c in rest)])
     values = np.concatenate([found.values, [c.value for c in rest]])
     counts = [c.n_starts for c in rough.candidates]
