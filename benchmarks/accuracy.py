@@ -35,8 +35,8 @@ from unshuffle import (
 )
 from unshuffle.core.bags import make_bags
 from unshuffle.core.scaling import standardise
-from unshuffle.posterior.model import make_target
 from unshuffle.posterior.modes import climb_all
+from unshuffle.posterior.posing import make_target
 
 NAMES = (
     "lsat", "accidents", "acetylene", "power_plant", "airfoil", "yacht", "concrete",

@@ -9,8 +9,8 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.scaling import standardise
 from unshuffle.core.strategy import Effort
 from unshuffle.posterior.likelihood import _fit_least_squares, _sample_plain
-from unshuffle.posterior.model import pose
 from unshuffle.posterior.modes import find_modes
+from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import normalise
 
 # The law of the sampler and of enumeration: straight, with the sampler's bound on the weights.

@@ -16,6 +16,7 @@ from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
 from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, look_around, settle
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
+from unshuffle.posterior.blocks import _ascend, _exchange
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.modes import climb_all
 from unshuffle.posterior.options import MOST_LABELS
@@ -190,6 +191,44 @@ def test_looking_around_a_wide_top_leads_to_the_narrow_one_inside(alike):
     # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
     assert max(value for value, _ in found) == pytest.approx(top.value, abs=0.5)
     assert strong.distance(max(found, key=lambda mode: mode[0])[1], top.theta) < 0.02
+
+
+@pytest.fixture(scope="module")
+def two_bags():
+    """The target of four skewed columns in two bags, and the truth in its coordinates."""
+    rng, n = np.random.default_rng(1), 20_000
+    columns = [rng.exponential(size=n), rng.gamma(2.0, size=n), rng.exponential(size=n) ** 1.3]
+    X, w = np.column_stack([*columns, rng.gamma(3.0, size=n)]), np.array([1.0, -0.6, 0.5, 0.2])
+    groups, noise = np.arange(n) % 2, 0.3
+    y = shuffle_labels(X @ w + noise * rng.standard_normal(n), groups, rng)
+    target, scaling = pose_rows(X, y, groups, 0.5, 0.05)
+    w = w * scaling.scale / scaling.label_scale
+    return target, target.join(w, np.log(noise / scaling.label_scale))
+
+
+def test_exchanged_weights_lead_from_a_wrong_top_to_the_right_one(two_bags):
+    target, truth = two_bags
+    exchanged = truth.copy()
+    exchanged[[0, 2]] = truth[[2, 0]]
+    (right, _), wrong = climb_all(target, [truth, exchanged], 1.0)
+    assert wrong[0] < right - 10.0  # a climb from there stays there
+    found = _exchange(target, [wrong], np.random.default_rng(0))
+    # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
+    assert found[0][0] == pytest.approx(right, abs=0.5)
+    assert [value for value, _ in found] == sorted((value for value, _ in found), reverse=True)
+
+
+def test_tops_that_all_labels_rule_out_are_kept_for_the_few_that_intervals_trust(two_bags):
+    target, truth = two_bags
+    exchanged = truth.copy()
+    exchanged[[0, 2]] = truth[[2, 0]]
+    target = replace(target, power=1.0)
+    peaks, others = _ascend(target, [truth, exchanged], np.random.default_rng(0))
+    values = target.weigh_values([peaks[0].theta, *(theta for _, theta in others)])
+    # Two tops a hundred nats apart are as good as equal to a hundredth of the labels, which is more
+    # than intervals of two bags trust.
+    assert others and min(values) < values[0] - 15.0
+    assert all(target.distance(theta, peaks[0].theta) > 0.05 for _, theta in others)
 
 
 # --- trust ------------------------------------------------------------

@@ -17,8 +17,8 @@ from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.posterior import block_target
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample, standardise_pass
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.model import pose
 from unshuffle.posterior.modes import first_metric
+from unshuffle.posterior.posing import pose
 
 RNG = np.random.default_rng(0)
 

@@ -53,6 +53,52 @@ def test_a_closed_pipe_ends_quietly(unbuffered, folder, monkeypatch):
     process.stderr.close()
 
 
+# Of labels that have nothing to do with the rows a fit is not identified.
+def write_noise(path="noise.csv"):
+    lines = [f"{i % 7},{i % 11},{(i * i) % 13}" for i in range(60)]
+    Path(path).write_text("\n".join(["x1,x2,y", *lines]) + "\n")
+
+
+WITH_FILES = ["--report", "r.html", "--save", "m.json", "--strict"]
+
+
+def assert_finished(process, code):
+    """The exit code is told and the files are there, though nobody read to the end."""
+    assert process.wait(timeout=100) == code
+    assert Path("r.html").exists() and Path("m.json").exists()
+
+
+@pytest.mark.parametrize(("how", "code"), [([], 3), (["--json"], 3), (["--method", "ls"], 0)])
+def test_files_are_written_and_the_code_is_told_when_the_reader_has_gone(how, code, folder):
+    write_noise()
+    process = start(["fit", "noise.csv", "--label", "y", *WITH_FILES, *how])
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert_finished(process, code)
+    assert b"Traceback" not in err and b"report written to r.html" in err
+
+
+def test_files_are_written_when_the_reader_of_messages_has_gone(folder):
+    process = start([*FIT, "--method", "ls", *WITH_FILES])
+    process.stderr.close()
+    assert b"x1" in process.stdout.read()
+    process.stdout.close()
+    assert_finished(process, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are inherited otherwise")
+@pytest.mark.parametrize("closed", [[1], [2], [1, 2]])
+def test_closed_streams_are_no_mistake(closed, folder):
+    code = "import os, sys; [os.close(int(k)) for k in sys.argv.pop(1)]; "
+    code += "os.execv(sys.executable, [sys.executable, '-m', 'unshuffle', *sys.argv[1:]])"
+    text = "".join(map(str, closed))
+    process = start([text, *FIT, "--method", "ls", *WITH_FILES], program=["-c", code])
+    out, err = process.communicate(timeout=100)
+    assert_finished(process, 0)
+    assert bool(out) == (1 not in closed) and bool(err) == (2 not in closed)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_full_disks_are_one_line(unbuffered, folder, capsys, monkeypatch):

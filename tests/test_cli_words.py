@@ -22,6 +22,7 @@ WRONG = {
     "one bag": (["data.csv", "--bag-offsets", "estimate"], "--bag-offsets"),
     "offsets": (["data.csv", "--bag-offsets", "estimate", "--method", "ls"], "--bag-offsets"),
     "penalty": (["data.csv", "--l2", "1", "--method", "likelihood"], "--l1 and --l2"),
+    "device": (["data.csv", "--device", "abacus"], "--device abacus"),
     "time": (["data.csv", "--time-limit", "-1", "--method", "certified"], "--time-limit"),
 }
 
@@ -34,7 +35,9 @@ def test_errors_name_options_and_no_parameters(name, folder, capsys):
     code = run(["fit", *args, "--label", "y", "-q"])
     streams = capsys.readouterr()
     assert_one_line(code, streams, [option])
-    parameters = r"\b(\w+_\w+|missing|method|l1|l2|mislinked)='|n_starts|n_jobs|bag_offsets|None"
+    parameters = (
+        r"\b(\w+_\w+|missing|method|l1|l2|mislinked|device)='|n_starts|n_jobs|bag_offsets|None"
+    )
     assert not re.search(parameters, streams.err)
 
 
@@ -45,6 +48,11 @@ def test_columns_that_are_called_like_parameters_keep_their_names():
         "l1, l2, mislinked",
     ):
         assert speak(text) == text
+
+
+def test_other_methods_are_named_as_options():
+    said = "use bags that differ, fewer features, or method 'ls'"
+    assert speak(said) == "use bags that differ, fewer features, or --method ls"
 
 
 def test_excluded_columns_are_no_features(folder, capsys):

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from command_line import assert_one_line
+from command_line import assert_one_line, start
 from unshuffle import ShuffledLinearRegression, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
 from unshuffle.core.first_pass import look_at
@@ -309,7 +310,7 @@ def test_the_command_names_file_and_row_of_a_missing_value(cluster, tmp_path, ca
     pytest.importorskip("pyarrow")
     asked = write(tmp_path, poke("a", 30_005, np.nan))
     code = run([*asked, "--dask", cluster.scheduler_address])
-    assert_one_line(code, capsys.readouterr(), ["part1.parquet", "row 5", "'a'", "drop"])
+    assert_one_line(code, capsys.readouterr(), ["part1.parquet", "row 6:", "'a'", "drop"])
 
 
 WRONG = {
@@ -334,6 +335,25 @@ def test_few_rows_are_read_here_and_it_is_said(tmp_path, capsys):
     assert "300 rows are few: fitted here, without Dask" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.parametrize("moment", ["starting Dask", "looking for modes"])
+def test_an_interrupt_of_all_processes_is_one_line(tmp_path, moment):
+    """As a terminal does it: workers hear of it too, and would each print where they were."""
+    pytest.importorskip("pyarrow")
+    *asked, _ = write(tmp_path, as_frame(DATA))
+    process = start([*asked, "--dask", "local", "--jobs", "2", "--verbose"], start_new_session=True)
+    said = ""
+    while moment not in said:
+        said = process.stderr.readline().decode()
+        assert said, "ended before it could be interrupted"
+    os.killpg(process.pid, signal.SIGINT)
+    _, rest = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert rest.decode().splitlines().count("unshuffle: interrupted") == 1
+    for words in ("Traceback", "KeyboardInterrupt", "never retrieved"):
+        assert words not in rest.decode()
+
+
 def test_without_dask_the_command_says_what_to_install(tmp_path):
     pytest.importorskip("pyarrow")
     asked = [*write(tmp_path, as_frame(DATA)), "--dask", "local"]
@@ -343,4 +363,8 @@ def test_without_dask_the_command_says_what_to_install(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "pip install 'unshuffle[dask]'" in done.stderr
+    # Before files are read, which may take long.
+    Path(tmp_path / "part1.parquet").write_bytes(b"")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'unshuffle[dask]'" in done.stderr

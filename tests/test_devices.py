@@ -76,11 +76,12 @@ def test_without_the_library_a_fit_says_how_to_get_it_and_never_falls_back(monke
 def test_the_command_says_so_before_it_reads_anything(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cupy", None)
     code = run(["fit", "not-there.csv", "--label", "y", "--device", "cuda"])
-    assert_one_line(code, capsys.readouterr(), ["device='cuda'", "unshuffle[gpu]"])
+    assert_one_line(code, capsys.readouterr(), ["--device cuda", "unshuffle[gpu]"])
 
 
 def test_a_card_and_a_cluster_exclude_each_other(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cupy", FakeRuntime(1))
+    monkeypatch.setitem(sys.modules, "distributed", object())
     assert run(["fit", "a.parquet", "--label", "y", "--device", "cuda", "--dask", "local"]) == 2
     assert "--device is for this machine" in capsys.readouterr().err
 

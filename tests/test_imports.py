@@ -29,6 +29,7 @@ ORDER = [
     "solvers",
     "posterior",
     "methods",
+    "block_methods",
     "files",
     "answers",
     "design",
@@ -54,10 +55,10 @@ INSIDE = {
     "gpu": "devices rows filling scanning source",
     "solvers": "descent damped searching thinning multistart closed_form means self_moments "
     "projection exact certified",
-    "posterior": "options columns bag_means shapes model point_grid histogram_shapes block_target "
-    "block_posing modes block_peaks misfit trust offsets proposals surrogate importance walking "
-    "estimating exact_answers likelihood blocks linkage chains tempering sampler "
-    "linked_sampler",
+    "posterior": "options columns bag_means shapes coordinates model posing point_grid "
+    "histogram_shapes block_target block_posing modes block_peaks misfit trust offsets proposals "
+    "surrogate importance walking estimating exact_answers likelihood blocks linkage "
+    "chains tempering sampler linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
     "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source "
@@ -70,7 +71,7 @@ INSIDE = {
     "experiments": "rows drawing simulations motifs origin runner timing regimes regimes_n_d "
     "regimes_d_r regimes_ls_p1 figure1 figure2 figure2b figure3 figure4 figure_c regularization "
     "table1 table2 table3 negative_control page command",
-    "cli": "wording app progress console completion options data datasets simulate fitting "
+    "cli": "wording progress console app completion options data datasets simulate fitting "
     "streaming ahead fit compare match predict plan audit demo",
 }
 PLACES = {

@@ -80,6 +80,74 @@ def test_without_a_bag_column_every_file_is_a_bag(tmp_path):
     assert sorted(look_at(source, 0).sizes) == [400, 50_000]
 
 
+def write_folders(folder, sizes):
+    """Write rows to folders named after their bags, the first bag to two files of one folder."""
+    table = pa.table({"a": DATA.X[:, 0], "b": DATA.X[:, 1], "score": DATA.y})
+    for run_name in range(3):
+        own = table.filter(pa.array(DATA.groups == run_name)).slice(0, sizes[run_name])
+        where = folder / f"run={run_name}"
+        where.mkdir()
+        cut = sizes[run_name] // 2 if run_name == 0 else sizes[run_name]
+        for part, piece in enumerate((own.slice(0, cut), own.slice(cut))):
+            if piece.num_rows:
+                parquet.write_table(piece, where / f"part{part}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("sizes", [(900, 700, 500), (16_800, 16_800, 16_800)])
+def test_folders_that_name_bags_are_a_column_of_bags(tmp_path, capsys, sizes):
+    """Their files are not bags: labels of a bag may lie in another file than their rows."""
+    write_folders(tmp_path, sizes)
+    for data in (str(tmp_path), str(tmp_path / "*"), str(tmp_path / "*" / "*.parquet")):
+        assert run(["fit", data, "--label", "score", "--bag", "run", "--method", "means"]) == 0
+        assert "bag 'run' (3 bags), 2 features: a, b" in capsys.readouterr().err
+
+
+def test_folders_that_name_no_bag_are_refused(tmp_path, capsys):
+    for name in ("3", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"run={name}").mkdir()
+        parquet.write_table(pa.table({"a": [1.0], "score": [1.0]}), tmp_path / f"run={name}/p.pq")
+    asked = ["fit", str(tmp_path), "--label", "score", "--bag", "run"]
+    assert_one_line(run(asked), capsys.readouterr(), ["DEFAULT", "names no bag", "leave the file"])
+
+
+def test_files_in_folders_called_like_files_are_found_and_named_once(tmp_path):
+    inner = tmp_path / "table.parquet"
+    inner.mkdir()
+    write(inner, DATA, [200, 100])
+    files = [str(inner / f"part{k}.parquet") for k in range(2)]
+    assert expand_paths([str(tmp_path)]) == expand_paths([str(tmp_path / "*")]) == files
+    for again in (files[1], str(inner), str(inner / "*"), str(inner / "." / "part1.parquet")):
+        with pytest.raises(InputError, match=r"part[01]\.parquet: named twice"):
+            expand_paths([str(tmp_path), again])
+
+
+@pytest.mark.parametrize("sizes", [(300, 200), (20_000, 30_400)])
+def test_a_bag_column_that_no_file_has_is_said(tmp_path, capsys, sizes):
+    write(tmp_path, DATA, sizes, run=DATA.groups)
+    asked = ["fit", str(tmp_path), "--label", "score", "--bag", "rum", "--method", "means"]
+    run(asked)
+    said = capsys.readouterr().err
+    assert "no file has a column 'rum', so that every file is a bag; did you mean 'run'?" in said
+
+
+def test_a_label_of_text_is_told_from_features_of_text(tmp_path, capsys):
+    write(tmp_path, DATA, [50_400])
+    asked = ["fit", str(tmp_path), "--label", "run", "--features", "a,b"]
+    words = ["part0.parquet: the label column 'run' holds no numbers", "name another"]
+    assert_one_line(run(asked), capsys.readouterr(), words)
+
+
+def test_features_stand_in_the_order_of_the_first_file(tmp_path):
+    write(tmp_path, DATA, [20_000, 30_400])
+    last = tmp_path / "part1.parquet"
+    parquet.write_table(parquet.read_table(last).select(["b", "run", "score", "a"]), last)
+    source = open_parquet(expand_paths([str(tmp_path)])).as_source("score", None, "run")
+    assert source.features == ("a", "b")
+    block = next(iter(source.read(source.places[-1])))
+    assert np.array_equal(block.X[-1], DATA.X[-1])
+
+
 def poke(values, at, value):
     values = values.copy()
     values[at] = value
@@ -87,9 +155,15 @@ def poke(values, at, value):
 
 
 BROKEN = {
-    "a missing value": ({"a": poke(DATA.X[:, 0], 30_001, np.nan)}, "row 10001 .*'a'.*drop"),
-    "an infinity": ({"score": poke(DATA.y, 20_005, np.inf)}, "row 5 holds infinity .*'score'"),
-    "no bag": ({"run": [None if i == 7 else "x" for i in range(50_400)]}, "row 7 has no bag"),
+    "a missing value": (
+        {"a": poke(DATA.X[:, 0], 30_001, np.nan)},
+        "row 10002: column 'a' is missing.*drop",
+    ),
+    "an infinity": ({"score": poke(DATA.y, 20_005, np.inf)}, "row 6: column 'score' is inf"),
+    "no bag": (
+        {"run": [None if i == 7 else "x" for i in range(50_400)]},
+        "row 8: the bag column 'run' is missing",
+    ),
 }
 
 
@@ -97,7 +171,7 @@ BROKEN = {
 def test_what_is_wrong_is_named_with_file_and_row(tmp_path, name):
     changes, words = BROKEN[name]
     write(tmp_path, DATA, [20_000, 30_400], **changes)
-    with pytest.raises(InputError, match=f"part[01].parquet: {words}"):
+    with pytest.raises(InputError, match=f"part[01].parquet, {words}"):
         look_at(source_of(tmp_path), 0)
 
 
@@ -139,10 +213,17 @@ def test_what_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, capsys, 
     monkeypatch.setattr("unshuffle.files.room.find_room", lambda: 8 * 4 * 4 * 50_400 - 1)
     words = ["part0.parquet", "'p1'", "50400 rows of 4 columns", "--method auto"]
     assert_one_line(run([*asked, "--method", "p1"]), capsys.readouterr(), words)
+    for more, way_out in ((["--missing", "drop"], "drop rows before"), (["--log10"], "logarithms")):
+        words = ["part0.parquet", " ".join(more), "50400 rows of 4 columns", way_out]
+        assert_one_line(run([*asked, *more]), capsys.readouterr(), words)
+    words = ["part0.parquet: column 'run' holds text, which holds all 50400", "--features"]
+    assert_one_line(run(asked[:-2]), capsys.readouterr(), words)
 
 
 def test_the_command_streams_patterns_and_exits_2_on_a_missing_value(tmp_path, capsys):
     write(tmp_path, DATA, [20_000, 30_400], a=poke(DATA.X[:, 0], 25_000, np.nan))
     pattern = str(tmp_path / "*.parquet")
     asked = ["fit", pattern, "--label", "score", "--bag", "run", "--features", "a,b", "--quiet"]
-    assert_one_line(run(asked), capsys.readouterr(), ["part1.parquet", "row 5000", "'a'", "drop"])
+    assert_one_line(
+        run(asked), capsys.readouterr(), ["part1.parquet", "row 5001:", "'a'", "--missing drop"]
+    )

@@ -4,14 +4,19 @@ import gc
 import io
 import re
 
+import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
 from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled
+from unshuffle.block_methods import solve_source
 from unshuffle.cli import console
 from unshuffle.cli.progress import Display
 from unshuffle.core import progress
+from unshuffle.core.options import FitOptions
+from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
+from unshuffle.methods import find_block_settings
 
 DATA = make_shuffled(60, 2, noise=0.1, bags=6, rng=0)
 
@@ -58,14 +63,57 @@ def test_every_stage_is_one_line_unless_shares_are_asked_for():
     assert [line.split("s  ")[1] for line in said] == ["looking\n", "sampling\n"]
 
 
-def test_the_course_of_a_fit_only_rises():
-    done = [
-        progress.measure_course(stage, share)[0]
-        for stage in progress.STAGES
-        for share in (0.0, 0.3, 1.0)
+@pytest.mark.parametrize("stages", [progress.STAGES, progress.BLOCK_STAGES])
+def test_the_course_of_a_fit_only_rises(stages):
+    found = [
+        progress.measure_course(stage, share, stages)
+        for stage in stages
+        for share in (0.0, 0.3, 0.5, 0.7, 1.0)
     ]
+    done = [each for each, _ in found]
     assert done == sorted(done) and done[0] == 0.0 and done[-1] == pytest.approx(1.0)
-    assert progress.measure_course("reading", 0.4) == (0.4, 0.0)
+    assert all(each + ahead <= 1.0 + 1e-9 for each, ahead in found)
+    assert progress.measure_course("attacking", 0.4, stages) == (0.4, 0.0)
+
+
+def test_a_bar_never_goes_back_in_blocks_and_other_fits_may_follow():
+    display = Display(console.make_console(Terminal()), "fitting")
+    seen, first = [], display._begin
+    for stage, share in (
+        (progress.IN_BLOCKS, 0.0), ("reading", 1.0), ("counting labels", 1.0),
+        ("counting labels", 0.5), ("looking for modes", 0.0),
+        ("descending from many starts", 0.9), ("looking for modes", 0.5),
+        ("sampling the posterior", 1.0),
+    ):  # fmt: skip
+        display.report(stage, share)
+        seen.append(display._done)
+        assert stage in display.describe()
+    assert seen == sorted(seen) and 0.04 < seen[2] < 0.06 and seen[-1] == pytest.approx(1.0)
+    assert display._begin >= first
+    display.report("reading", 0.25)
+    assert display._done == 0.25  # by itself, as other methods have it
+
+
+def test_a_fit_in_blocks_says_so_first():
+    data, said = make_shuffled(40_001, 1, noise=0.1, bags=4, rng=0), []
+    settings = find_block_settings(FitOptions(), 40_001)
+    source = ArraySource(data.X, data.y, *number_bags(data.groups, 40_001))
+    rng = np.random.default_rng(0)
+    solve_source(source, FitOptions(), settings, rng, None, lambda *each: said.append(each))
+    assert said[0] == (progress.IN_BLOCKS, 0.0)
+    assert {stage for stage, _ in said[1:]} >= set(progress.BLOCK_STAGES)
+
+
+def test_lines_stand_above_the_bar(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with console.show_progress("fitting") as status:
+        report = console.reporter(status, verbose=True)
+        report("looking for modes", 0.5)
+        status._progress.refresh()
+    seen = terminal.getvalue()
+    (line,) = [each for each in re.split("[\r\n]+", seen) if "0.0 s  looking for modes" in each]
+    assert "━" not in line and "…" not in line
 
 
 def test_what_is_compiled_is_announced_once_and_what_is_cached_never():

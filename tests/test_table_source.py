@@ -28,7 +28,7 @@ def small_pieces(monkeypatch):
 
 def gather(source):
     """Return all rows of a source, in their order."""
-    blocks = [source.block(k) for k in range(len(source.places))]
+    blocks = [block for place in source.places for block in source.read(place)]
     return [
         np.concatenate([getattr(block, name) for block in blocks]) for name in ("X", "y", "codes")
     ]
@@ -319,3 +319,17 @@ def test_a_file_that_may_not_be_opened_is_named_as_ever(write, capsys, monkeypat
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     asked = ["fit", str(path), "--label", "y", "--quiet"]
     assert_one_line(run(asked), capsys.readouterr(), ["data.csv", "may not be read"])
+
+
+def test_a_bag_column_that_no_file_has_is_said_and_folders_are_read_as_a_whole(tmp_path):
+    paths = []
+    for name in ("run=1", "run=2"):
+        (tmp_path / name).mkdir()
+        paths.append(str(tmp_path / name / "part.csv"))
+        (tmp_path / name / "part.csv").write_text("a,score\n1,2\n3,4\n5,6\n")
+    laid = lay_down(paths, Asked("score", bag="rum"))
+    assert laid.source.n_bags == 2 and "no file has a column 'rum'" in laid.notes[0]
+    with pytest.raises(UnusualError, match="folders name"):
+        lay_down(paths, Asked("score", bag="run"))
+    table = read_tables(paths, bag="run", shares_bags=True)
+    assert table.columns["run"].tolist() == ["1", "1", "1", "2", "2", "2"]

@@ -10,6 +10,7 @@ from scipy.stats import t as student_t
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
 from unshuffle.answers.summary import Facts, is_identified, summarise
+from unshuffle.cli.wording import speak
 from unshuffle.core.pairing import Draws
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior
@@ -64,6 +65,27 @@ def test_a_posterior_that_was_not_explored_is_no_evidence_either_way():
         assert "about as well" not in str(summary)
         assert summary.verdict[-1] == Status.THIN_POSTERIOR.value
         assert ("2 distinct answers compete" in str(summary)) is (share == 0.5)
+
+
+@pytest.mark.parametrize(
+    ("d", "n_bags", "said", "unsaid"),
+    [
+        (25, 40, ["fewer features (the posterior of 25 ", "method='means'"], "more bags"),
+        (25, 26, ["fewer features (the posterior of 25 ", "more bags"], "method='means'"),
+        (3, 2, ["more bags"], "fewer features"),
+    ],
+)
+def test_what_could_not_be_sampled_is_no_finding_and_has_ways_out(d, n_bags, said, unsaid):
+    weights, names = np.ones(d + 1), [*(f"x{j}" for j in range(d)), "intercept"]
+    solution = make_solution(
+        0.0, 0 * weights, Status.THIN_POSTERIOR, estimate=weights, is_thin=True
+    )
+    verdict = say(solution, np.ones(d), tuple(names), n=400, n_bags=n_bags).verdict
+    assert "no finding about the data" in verdict[0] and "no evidence" in verdict[0]
+    (advice,) = [line for line in verdict if line.startswith("What would help")]
+    assert all(words in advice for words in (*said, "a known noise level"))
+    assert unsaid not in advice
+    assert "another --seed and --method ls" in speak(verdict[-1])
 
 
 def test_a_direction_is_told_with_its_unit_and_the_distance_that_95_percent_keep():

@@ -219,7 +219,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         source = as_dask_source(pieces)
         settings = find_block_settings(options, source.n)
         if settings is None:
-            check_room(source.n, source.d + 1, "data of Dask", str(options.method))
+            check_room(source.n, source.d + 1, "data of Dask", f"method '{options.method}'")
             rows, labels, codes = source.gather()
             has_names = hasattr(empty, "columns")
             table = type(empty)(rows, columns=empty.columns) if has_names else rows

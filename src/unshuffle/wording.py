@@ -30,6 +30,17 @@ def show_probability(value: float | None) -> str:
     return f"< {LEAST_PROBABILITY}" if value < LEAST_PROBABILITY else f"{value:.3f}"
 
 
+def show_time(seconds: float) -> str:
+    """Write a time in the unit that fits.
+
+    >>> show_time(4.2), show_time(200), show_time(9000)
+    ('4 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def list_names(names: list[str], limit: int) -> str:
     """Write names one after the other, the first of them where there are many.
 

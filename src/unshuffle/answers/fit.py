@@ -11,6 +11,7 @@ import numpy as np
 from unshuffle.answers.matching import fingerprint
 from unshuffle.answers.result import Fit, as_fit, warn_once
 from unshuffle.answers.verdict import Facts
+from unshuffle.block_methods import solve_source
 from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
@@ -22,7 +23,7 @@ from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Solution
 from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.strategy import Strategy
-from unshuffle.methods import find_block_settings, solve_bags, solve_source
+from unshuffle.methods import find_block_settings, solve_bags
 
 __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "warn_once"]
 

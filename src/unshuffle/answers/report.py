@@ -182,15 +182,15 @@ def fill_template(name: str, **content: Any) -> str:
     """Return a page of the package's templates, with the style that all of them share."""
     jinja2 = import_extra("jinja2", "report", _PURPOSE)
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=jinja2.PackageLoader("unshuffle", "templates"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
     environment.filters["number"] = show_number
     environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
     environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
-    folder = resources.files("unshuffle") / "templates"
-    template = environment.from_string((folder / name).read_text(encoding="utf-8"))
-    style = (folder / "page.css").read_text(encoding="utf-8")
-    page: str = template.render(style=style, **content)
+    style = (resources.files("unshuffle") / "templates" / "page.css").read_text(encoding="utf-8")
+    page: str = environment.get_template(name).render(style=style, **content)
     return page
 
 

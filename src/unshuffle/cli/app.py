@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.cli.console import flush_results, give_up
 from unshuffle.cli.wording import speak
 from unshuffle.errors import InputError, shorten, suggest
 
@@ -98,11 +99,12 @@ def app() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run one command and return its exit code; every error is one line on stderr."""
+    _open_streams()
     _accept_any_text()
     try:
         # Click hands back what the command returned, or the code it was left with.
         result = app.main(list(args), prog_name="unshuffle", standalone_mode=False, obj=tuple(args))
-        sys.stdout.flush()
+        flush_results()
         return result if isinstance(result, int) else OK
     except click.exceptions.NoArgsIsHelpError as exc:
         click.echo(exc.ctx.get_help() if exc.ctx else "", err=True)
@@ -130,6 +132,13 @@ def run(args: Sequence[str]) -> int:
         return _confess(exc)
 
 
+def _open_streams() -> None:
+    """Print to nowhere where a stream is closed, as by ``>&-``."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def _accept_any_text() -> None:
     """Let no character of a column name break the output, whatever the terminal's encoding."""
     for stream in (sys.stdout, sys.stderr):
@@ -150,15 +159,13 @@ def _way_out(error: click.UsageError) -> str:
 
 def _leave_pipe() -> int:
     """End quietly when the reader of our output has gone, as in ``unshuffle … | head``."""
-    # Python would complain once more when it flushes at the end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    give_up(sys.stdout)
     return OK
 
 
 def _explain_output(error: OSError) -> int:
     if error.errno == errno.ENOSPC:
-        # The rest cannot be written either: give up standard output so that Python does not try.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up(sys.stdout)  # the rest cannot be written either
         return _complain("standard output: no space is left; make room and run again")
     name = shorten(error.filename, 120) + ": " if error.filename else ""
     return _complain(f"{name}{error.strerror or error}; check the place and its permissions")

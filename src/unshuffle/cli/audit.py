@@ -9,13 +9,14 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.data import choose_columns, count
 from unshuffle.cli.options import (
+    categorical_option,
     exclude_option,
+    features_option,
     json_option,
     method_option,
     provenance,
     reading_options,
     seed_option,
-    split_names,
 )
 from unshuffle.errors import InputError, quote, shorten
 
@@ -35,21 +36,9 @@ Examples:
 @click.option(
     "--bag", metavar="COL", help="Column inside whose entries it will be shuffled; one bag without."
 )
-@click.option(
-    "--features",
-    multiple=True,
-    callback=split_names,
-    metavar="A,B",
-    help="Columns of features that are released; all but label and bag without it.",
-)
+@features_option("Columns of features that are released; all but label and bag without it.")
 @exclude_option
-@click.option(
-    "--categorical",
-    multiple=True,
-    callback=split_names,
-    metavar="A,B",
-    help="Columns of numbers that are names of categories.",
-)
+@categorical_option
 @method_option
 @click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same.")
 @seed_option

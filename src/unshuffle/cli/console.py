@@ -35,9 +35,13 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
     """Return a console that takes text as it is, without colour where none is wanted."""
     from rich.console import Console
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the process here, whatever is left to do
+
     is_terminal = stream.isatty()
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
-    console = Console(
+    console = Plain(
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
@@ -71,23 +75,48 @@ def count_fitting(table: Table, n_text: int = 1) -> int:
     return max(1, sum(total <= room for total in used))
 
 
+@contextmanager
+def _outlive_reader(stream: TextIO) -> Iterator[None]:
+    """Go on in silence where the reader of a stream has gone, as in ``unshuffle fit … | head``.
+
+    A report or a model may be left to write, and the exit code to be told.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        give_up(stream)
+
+
+def give_up(stream: TextIO) -> None:
+    """Let what is still to be printed go nowhere: Python would try it once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def flush_results() -> None:
+    """Hand over what was printed on stdout, if anybody is there to read it."""
+    with _outlive_reader(sys.stdout):
+        sys.stdout.flush()
+
+
 def print_result(*parts: Any) -> None:
     """Print text and tables on stdout."""
     console = make_console(sys.stdout)
-    for part in parts:
-        if isinstance(part, str):
-            # Without a width a sentence stays one line: whoever reads the pipe can wrap it.
-            is_free = not console.is_terminal and not _has_columns()
-            console.print(shorten(speak(part), _LONGEST), soft_wrap=is_free)
-        else:
-            # A table that is wider than the screen is wrapped there; cut off, it would be useless.
-            needed = part.__rich_measure__(console, console.options).minimum
-            make_console(sys.stdout, needed).print(part)
+    with _outlive_reader(sys.stdout):
+        for part in parts:
+            if isinstance(part, str):
+                # Without a width a sentence stays one line: whoever reads the pipe can wrap it.
+                is_free = not console.is_terminal and not _has_columns()
+                console.print(shorten(speak(part), _LONGEST), soft_wrap=is_free)
+            else:
+                # A table wider than the screen is wrapped there; cut off, it would be useless.
+                needed = part.__rich_measure__(console, console.options).minimum
+                make_console(sys.stdout, needed).print(part)
 
 
 def print_json(content: Any) -> None:
     """Print exactly one JSON object on stdout; what is no number becomes null."""
-    sys.stdout.write(json.dumps(as_json(content), indent=2, allow_nan=False) + "\n")
+    with _outlive_reader(sys.stdout):
+        sys.stdout.write(json.dumps(as_json(content), indent=2, allow_nan=False) + "\n")
 
 
 def as_json(content: Any) -> Any:
@@ -109,10 +138,11 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
     if quiet:
         return
     # A result that cannot be written should be the only thing said.
-    sys.stdout.flush()
+    flush_results()
     console = make_console(sys.stderr)
-    for line in lines:
-        console.print(shorten(speak(line), _LONGEST), soft_wrap=True, style="dim")
+    with _outlive_reader(sys.stderr):
+        for line in lines:
+            console.print(shorten(speak(line), _LONGEST), soft_wrap=True, style="dim")
 
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:
@@ -157,7 +187,7 @@ def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]
 
     if not verbose:
         return say_nothing if status is None else status.report
-    lines = Lines(_write_line)
+    lines = Lines(_write_line if status is None else lambda text: status.write(text.rstrip()))
 
     def report(stage: str, share: float) -> None:
         lines(stage, share)

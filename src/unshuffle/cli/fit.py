@@ -13,6 +13,7 @@ from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, count, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
+    check_dask,
     check_device,
     data_options,
     json_option,
@@ -72,6 +73,7 @@ _NAME_LENGTH = 30
 @click.option(
     "--dask",
     metavar="ADDRESS",
+    callback=check_dask,
     help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
     "'local', processes of this machine; the digits stay the same.",
 )

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.errors import import_extra
 from unshuffle.registry import METHODS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -64,6 +65,13 @@ def check_device(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
+def check_dask(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a cluster without the library for it before anything is read."""
+    if value is not None:
+        import_extra("distributed", "dask", "--dask")
+    return value
+
+
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Offer the methods to the shell."""
     return [name for name in METHODS if name.startswith(incomplete)]
@@ -96,31 +104,37 @@ def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-_DATA = (
-    click.argument("data", nargs=-1),
-    click.option("--label", metavar="COL", help="Column of labels."),
-    click.option(
-        "--features",
+def features_option(text: str) -> Callable[..., Any]:
+    """Return ``--features`` with its help, which says what is taken without it."""
+    return click.option("--features", multiple=True, callback=split_names, metavar="A,B", help=text)
+
+
+def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--categorical``."""
+    return click.option(
+        "--categorical",
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of features; all but label, bag, weight and anchor without it. A name that "
-        "holds a comma stands in quotation marks: '\"a,b\",c'.",
+        help="Columns of numbers that are names of categories.",
+    )(command)
+
+
+_DATA = (
+    click.argument("data", nargs=-1),
+    click.option("--label", metavar="COL", help="Column of labels."),
+    features_option(
+        "Columns of features; all but label, bag, weight and anchor without it. A name that "
+        "holds a comma stands in quotation marks: '\"a,b\",c'."
     ),
     exclude_option,
     click.option(
         "--bag",
         metavar="COL",
         help="Column that says which rows and labels belong together; several files are a bag each "
-        f"(column '{FILE_BAG}') unless they have this column.",
+        f"(column '{FILE_BAG}') unless they have this column or lie in folders such as COL=3.",
     ),
-    click.option(
-        "--categorical",
-        multiple=True,
-        callback=split_names,
-        metavar="A,B",
-        help="Columns of numbers that are names of categories.",
-    ),
+    categorical_option,
     click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),
     click.option(
         "--labels",

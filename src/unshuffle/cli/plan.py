@@ -13,7 +13,9 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.data import choose_columns, count
 from unshuffle.cli.options import (
+    categorical_option,
     exclude_option,
+    features_option,
     json_option,
     method_option,
     provenance,
@@ -65,23 +67,11 @@ def split_numbers(
     help="Weights, as expected: a CSV of feature and weight, or a model that fit --save wrote.",
 )
 @click.option("--bag", metavar="COL", help="Judge the bags that this column holds.")
-@click.option(
-    "--features",
-    multiple=True,
-    callback=split_names,
-    metavar="A,B",
-    help="Columns of features; all that have no other role without it.",
-)
+@features_option("Columns of features; all that have no other role without it.")
 @exclude_option
 @click.option("--label", metavar="COL", help="Column of labels that exist; its sd is --label-sd.")
 @click.option("--together", metavar="COL", help="Samples of one entry here stay in one run.")
-@click.option(
-    "--categorical",
-    multiple=True,
-    callback=split_names,
-    metavar="A,B",
-    help="Columns of numbers that are names of categories.",
-)
+@categorical_option
 @click.option(
     "--sizes", multiple=True, callback=split_numbers, metavar="N,N", help="Samples of each run."
 )

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.errors import shorten
+from unshuffle.wording import show_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +51,7 @@ class Display:
         self._stage, self._done, self._ahead = shorten(text.removesuffix(" …")), 0.0, 0.0
         # What was shown before functions were compiled, and the seconds since its times.
         self._before: tuple[str, float, float, float, float] = (self._stage, 0.0, 0.0, 0.0, 0.0)
-        self._compiled, self._lock = 0.0, Lock()
+        self._compiled, self._is_in_blocks, self._lock = 0.0, False, Lock()
         self._progress = Progress(Bar(), Line(), console=console, transient=True)
 
     def __enter__(self) -> Display:
@@ -63,7 +64,14 @@ class Display:
 
     def report(self, stage: str, share: float) -> None:
         """Take note of a stage and of the share of it that is done."""
-        from unshuffle.core.progress import COMPILING, RESUMED, measure_course
+        from unshuffle.core.progress import (
+            BLOCK_STAGES,
+            COMPILING,
+            IN_BLOCKS,
+            RESUMED,
+            STAGES,
+            measure_course,
+        )
 
         with self._lock:
             now = time.monotonic()
@@ -74,7 +82,14 @@ class Display:
                 self._begin, self._reported = (now - spent for spent in self._before[3:])
             if stage == RESUMED:
                 return
-            done, ahead = measure_course(stage, share)
+            # Until its last stage has ended: other fits may follow.
+            self._is_in_blocks = stage == IN_BLOCKS or (self._is_in_blocks and self._done < 1.0)
+            course = BLOCK_STAGES if self._is_in_blocks else STAGES
+            done, ahead = measure_course(stage, share, course)
+            if self._is_in_blocks and stage not in (IN_BLOCKS, COMPILING):
+                # Stages are passed several times, and others belong to a sample: both go on.
+                is_further = stage in course and done >= self._done
+                done, ahead = (done, ahead) if is_further else (self._done, self._ahead)
             if stage == COMPILING and self._stage != COMPILING:
                 spent = (now - self._begin, now - self._reported)
                 self._before = (self._stage, self._done, self._ahead, *spent)
@@ -82,6 +97,10 @@ class Display:
             elif done < self._done or done == 0.0:
                 self._begin = now  # other work has begun
             self._stage, self._done, self._ahead, self._reported = stage, done, ahead, now
+
+    def write(self, text: str) -> None:
+        """Print a line above the bar, which would otherwise stand before it."""
+        self._progress.console.print(text, soft_wrap=True, style="dim")
 
     @property
     def share(self) -> float | None:
@@ -103,14 +122,3 @@ class Display:
         spent = time.monotonic() - self._begin
         left = f", {show_time(spent * (1 - share) / share)} left" if share >= _LEAST_SHARE else ""
         return f"{text} … {share:.0%}{left}"
-
-
-def show_time(seconds: float) -> str:
-    """Say a time in the unit that fits.
-
-    >>> show_time(4.2), show_time(200), show_time(9000)
-    ('4 s', '3 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

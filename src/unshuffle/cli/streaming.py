@@ -111,35 +111,50 @@ def _are_large(paths: list[str]) -> bool:
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
     from unshuffle.files.parquet_source import open_parquet
+    from unshuffle.files.paths import describe_file_bags
     from unshuffle.files.room import check_room
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
-    if options["log10"]:
-        return _stay(options, "--log10 is given", "write logarithms to the files")
-    if options["missing"] != "error":
-        return _stay(options, "--missing drop is given", "drop rows beforehand")
     table = open_parquet(paths)
+    for option, is_given, way_out in (
+        ("--log10", options["log10"], "write logarithms to the files"),
+        ("--missing drop", options["missing"] != "error", "drop rows beforehand"),
+    ):
+        if is_given:
+            if not options["dask"]:
+                check_room(table.n, len(table.columns), _name(paths), option, way_out)
+            return _stay(options, f"{option} is given", way_out)
+    method = f"method '{options['method']}'"
     if find_block_settings(make_options(options), table.n) is None:
         if table.n <= BLOCKS_ABOVE:
             return None  # as few rows as these are one block
         if not options["dask"]:
-            check_room(table.n, len(table.columns), _name(paths), options["method"])
+            check_room(table.n, len(table.columns), _name(paths), method)
         return _stay(options, "the method works in memory", "take --method auto and no penalty")
-    bag = options["bag"] if options["bag"] in table.columns or len(paths) == 1 else None
+    asked = options["bag"]
+    bag = asked if asked and (len(paths) == 1 or table.names_bags(asked)) else None
     features = choose_features(options, list(table.columns), paths[0], bag)
     chosen = features or [name for name in table.columns if name not in (options["label"], bag)]
     text = [name for name in chosen if not table.columns.get(name, True)]
     if text:  # which becomes categories, in memory
-        return _stay(options, f"column {quote(text[0])} holds text", "leave it out by --features")
+        what = f"column {quote(text[0])} holds text"
+        if not options["dask"]:
+            way_out = "leave it out by --features or --exclude"
+            check_room(table.n, len(table.columns), _name(paths), f"{what}, which", way_out)
+        return _stay(options, what, "leave it out by --features")
     n_jobs = make_options(options, table.n).n_jobs
-    source = table.as_source(options["label"], features, bag, n_jobs)
+    with console.show_progress("reading …", options["quiet"]) as status:
+        report = console.reporter(status)
+        source = table.as_source(options["label"], features, bag, n_jobs, report)
+        digest = table.find_sha256(report)
     cluster = options["dask"]
     note = f"read in blocks from {count(len(source.groups), 'row group')}" + (
         f" by Dask ({cluster})" if cluster else ""
     )
+    each = [] if asked is None or bag is not None else [describe_file_bags(asked, table.columns)]
     return Stream(
-        source, source.label, source.features, source.bag, _name(paths), len(paths), table.sha256,
-        (note,), source.n, cluster,
+        source, source.label, source.features, bag, _name(paths), len(paths), digest,
+        (*each, note), source.n, cluster,
     )  # fmt: skip
 
 
@@ -206,7 +221,7 @@ def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
     rng, names = make_rng(options["seed"]), stream.features
     if settings is None:
         assert isinstance(source, ScratchSource)  # few rows of Parquet are no stream
-        check_room(source.n, source.d + 1, stream.files, options["method"])
+        check_room(source.n, source.d + 1, stream.files, f"method '{options['method']}'")
         X, y, codes = source.gather()
         return fit_table(X, y, codes, asked, rng, names, report)
     if stream.cluster is None:

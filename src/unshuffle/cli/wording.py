@@ -14,6 +14,7 @@ _PHRASES = tuple(
         (r"\bmethod='([\w-]+)'", r"--method \1"),
         (r"\buse method '([\w-]+)'", r"use --method \1"),
         (r"\bUse method '([\w-]+)'", r"Use --method \1"),
+        (r"\bor method '([\w-]+)'", r"or --method \1"),
         (r"\bmethod 'likelihood' does\b", "--method likelihood does"),
         (r"\buse method 'likelihood' or 'ls'", "use --method likelihood or ls"),
         (r"\bleave method at 'auto'", "leave --method at auto"),
@@ -27,7 +28,7 @@ _PHRASES = tuple(
         (r"\braise n_starts\b", "raise --starts"),
         (r"\braise time_limit\b", "raise --time-limit"),
         (r"\braise n_sweeps of Sampler, or use\b", "use"),
-        (r"\btry another random_state\b", "try another --seed"),
+        (r"\btry another random_state and method 'ls'", "try another --seed and --method ls"),
         (r"\bleave bag_offsets at '(\w+)'", r"leave --bag-offsets at \1"),
         (r"\bbag_offsets='(\w+)'", r"--bag-offsets \1"),
         (r"\bmislinked='?([\w.+-]+?)'? (is no share|has a method)", r"--mislinked \1 \2"),
@@ -37,6 +38,9 @@ _PHRASES = tuple(
         (r"\bor declare it categorical\b", "or name it in --categorical"),
         (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
         (r"^level must lie\b", "--level must lie"),
+        (r"\bdevice='([^']*)'", r"--device \1"),
+        (r"\bleave device out\b", "leave --device out"),
+        (r"\bgive None or 'cpu' for the processor\b", "give 'cpu' for the processor"),
     )
 )
 

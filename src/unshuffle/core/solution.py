@@ -47,7 +47,7 @@ class Status(Enum):
     )
     THIN_POSTERIOR = (
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
-        "random_state, and trust only what stays."
+        "random_state and method 'ls', and trust only weights that stay."
     )
     UNMIXED = (
         "The posterior was hard to sample (noise levels do not exchange, or runs disagree), "

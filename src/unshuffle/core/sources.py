@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -73,8 +73,51 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySource(Source):
-    """Arrays in memory, read where they are by threads."""
+class NumberedSource(Source):
+    """Rows whose bags get other numbers by a table, and are not read again for it."""
+
+    # The number of the bag that every code means; None: the code.
+    numbers: np.ndarray | None = field(default=None, kw_only=True)
+
+    def renumbered(self, codes: np.ndarray) -> Self:
+        numbers = codes if self.numbers is None else codes[self.numbers]
+        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
+
+    def number(self, codes: np.ndarray) -> np.ndarray:
+        """Return the present numbers of bags by their codes."""
+        return codes if self.numbers is None else self.numbers[codes]
+
+
+class ThreadedSource(NumberedSource):
+    """Rows that threads of this process read, each at the next place that nobody has taken."""
+
+    # Where blocks are read, and how many threads do.
+    places: Sequence[Any]
+    n_jobs: int | None
+
+    @abstractmethod
+    def read(self, place: Any, needs_rows: bool = True) -> Iterable[Block]:
+        """Return the blocks at a place."""
+
+    def map_reduce(
+        self,
+        start: Callable[[], Total],
+        add: Callable[[Total, Block], None],
+        merge: Callable[[Total, Total], Total],
+        *,
+        needs_rows: bool = True,
+        report: Report = say_nothing,
+        stage: str = "",
+    ) -> Total:
+        return reduce_in_threads(
+            lambda place: self.read(place, needs_rows), self.places, start, add, merge,
+            self.n_jobs, report, stage,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource(ThreadedSource):
+    """Arrays in memory, read where they are."""
 
     X: np.ndarray
     y: np.ndarray
@@ -82,7 +125,6 @@ class ArraySource(Source):
     n_bags: int
     n_jobs: int | None = None
     masses: np.ndarray | None = None
-    numbers: np.ndarray | None = None
     block_rows: int = BLOCK_ROWS
 
     @property
@@ -95,41 +137,23 @@ class ArraySource(Source):
         """Number of columns."""
         return self.X.shape[1]
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        places = range(0, self.n, self.block_rows)
-        return reduce_in_threads(
-            lambda at: [self.block(at, needs_rows)], places, start, add, merge, self.n_jobs,
-            report, stage,
-        )  # fmt: skip
+    @property
+    def places(self) -> Sequence[int]:  # type: ignore[override]
+        """The first row of every block."""
+        return range(0, self.n, self.block_rows)
 
-    def block(self, at: int, needs_rows: bool = True) -> Block:
-        """Return the block that begins at a row."""
-        part = slice(at, min(at + self.block_rows, self.n))
-        codes = self.codes[part]
-        if self.numbers is not None:
-            codes = self.numbers[codes]
+    def read(self, place: int, needs_rows: bool = True) -> list[Block]:
+        part = slice(place, min(place + self.block_rows, self.n))
+        codes = self.number(self.codes[part])
         X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
         y = np.asarray(self.y[part], dtype=np.float64) + 0.0
         masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
-        return Block(X, y, np.ascontiguousarray(codes, dtype=np.int64), masses)
-
-    def renumbered(self, codes: np.ndarray) -> ArraySource:
-        numbers = codes if self.numbers is None else codes[self.numbers]
-        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
+        return [Block(X, y, np.ascontiguousarray(codes, dtype=np.int64), masses)]
 
 
 def reduce_in_threads(
-    read: Callable[[int], Iterable[Block]],
-    places: Sequence[int],
+    read: Callable[[Any], Iterable[Block]],
+    places: Sequence[Any],
     start: Callable[[], Total],
     add: Callable[[Total, Block], None],
     merge: Callable[[Total, Total], Total],

@@ -14,6 +14,7 @@ import click
 
 from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.experiments import EXPERIMENTS, load_experiment
+from unshuffle.wording import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +184,6 @@ def draw_all(
 def show_times(out: Path, names: Sequence[str], planned: Sequence[Task]) -> None:
     """Say how long the rows took, those of earlier runs too: the sum of their own seconds."""
     from unshuffle.experiments import runner
-    from unshuffle.experiments.page import show_duration
 
     click.echo(f"{'name':<17}{'fits':>7}{'computing':>12}", err=True)
     n_fits, total = 0, 0.0
@@ -192,7 +192,7 @@ def show_times(out: Path, names: Sequence[str], planned: Sequence[Task]) -> None
         n_fits, total = n_fits + len(seconds), total + sum(seconds)
         if seconds:
             click.echo(f"{name:<17}{len(seconds):>7}{sum(seconds):>10.1f} s", err=True)
-    half = show_duration(total / 2)
+    half = show_time(total / 2)
     click.echo(f"{'all':<17}{n_fits:>7}{total:>10.1f} s: about {half} on two cores", err=True)
 
 
@@ -268,7 +268,6 @@ def progress_bar(total: float, n_rows: int) -> Iterator[Callable[[str, float], N
 def show_list(scope: Scope) -> None:
     """List the experiments with the number of fits and the expected time on two cores."""
     from unshuffle.experiments import runner
-    from unshuffle.experiments.page import show_duration
     from unshuffle.experiments.timing import expected_seconds
 
     totals = {True: 0.0, False: 0.0}
@@ -279,7 +278,7 @@ def show_list(scope: Scope) -> None:
             tasks = runner.plan_tasks([name], replace(scope, quick=quick))
             seconds = expected_seconds(tasks) / 2
             totals[quick] += seconds
-            shown.append(show_duration(seconds))
+            shown.append(show_time(seconds))
         experiment = load_experiment(name)
         click.echo(f"{name:<17}{shown[0]:>9}{shown[1]:>9}   {experiment.place}: {experiment.title}")
-    click.echo(f"{'all':<17}{show_duration(totals[True]):>9}{show_duration(totals[False]):>9}")
+    click.echo(f"{'all':<17}{show_time(totals[True]):>9}{show_time(totals[False]):>9}")

@@ -20,6 +20,7 @@ from unshuffle.experiments.drawing import Drawing, save_drawing
 from unshuffle.experiments.origin import library_version
 from unshuffle.experiments.runner import rows_path
 from unshuffle.files.writing import write_whole
+from unshuffle.wording import show_time
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def write_page(out: Path, seed: int, left_out: Sequence[str] = ()) -> Path:
         version=library_version(),
         left_out=left_out,
         undrawn=[_describe_undrawn(out, name) for name in EXPERIMENTS if found[name] is None],
-        total=show_duration(sum(item["seconds"] for item in items)),
+        total=show_time(sum(item["seconds"] for item in items)),
         n_rows=sum(item["n_rows"] for item in items),
     )
     return write_whole(out / "index.html", page)
@@ -106,7 +107,7 @@ def _describe(out: Path, name: str, drawn: Drawn) -> dict[str, Any]:
         "left_out": drawn.left_out,
         "n_rows": drawn.n_rows,
         "seconds": drawn.seconds,
-        "minutes": show_duration(drawn.seconds),
+        "minutes": show_time(drawn.seconds),
     }
 
 
@@ -118,14 +119,3 @@ def _describe_undrawn(out: Path, name: str) -> dict[str, str]:
     is_run = rows_path(out, name).exists()
     reason = "has rows, but is not drawn" if is_run else "has not been run"
     return {"name": name, "place": load_experiment(name).place, "reason": reason}
-
-
-def show_duration(seconds: float) -> str:
-    """Show a time in the unit that fits.
-
-    >>> show_duration(5), show_duration(300), show_duration(9000)
-    ('5 s', '5 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

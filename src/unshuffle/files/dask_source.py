@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import ArraySource, Block, Source
+from unshuffle.core.sources import ArraySource, Block, NumberedSource
 from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.files.dask_pieces import Piece, describe_piece, recode_piece
 from unshuffle.files.parquet_source import ParquetSource, RowGroup
@@ -62,7 +62,7 @@ class _Packed:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskSource(Source):
+class DaskSource(NumberedSource):
     """Persisted pieces; `groups` are the places of those that one task takes."""
 
     pieces: tuple[Any, ...]
@@ -72,7 +72,6 @@ class DaskSource(Source):
     n_bags: int
     # Whether all workers are on this machine: totals then need no detour by the scheduler.
     is_near: bool = False
-    numbers: np.ndarray | None = None
 
     def map_reduce(
         self,
@@ -94,10 +93,6 @@ class DaskSource(Source):
             found = _work_there(client, work, groups, self.is_near)
         report(stage, 1.0)
         return _unpack(found[0]) if len(found) == 1 else _merge(work, found)
-
-    def renumbered(self, codes: np.ndarray) -> DaskSource:
-        numbers = codes if self.numbers is None else codes[self.numbers]
-        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
 
     def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return rows, labels and numbers of bags as arrays in memory."""
@@ -161,8 +156,9 @@ def _add_up(work: _Pass, pieces: Sequence[Piece]) -> Any:
     total = work.start()
     for piece in pieces:
         source = ArraySource(piece.X, piece.y, piece.codes, work.n_bags, numbers=work.numbers)
-        for at in range(0, source.n, source.block_rows):
-            work.add(total, source.block(at, work.needs_rows))
+        for place in source.places:
+            for block in source.read(place, work.needs_rows):
+                work.add(total, block)
     return _pack(total) if work.travels else total
 
 
@@ -214,7 +210,7 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
             )
     n = sum(fact.n for fact in facts)
     if not n:
-        raise InputError(f"{len(facts)} partitions hold no rows at all; check what they are read")
+        raise InputError(f"{len(facts)} partitions hold no rows at all; check what is read")
     names: dict[Hashable, int] = {}
     for fact in facts:
         for key in fact.keys:

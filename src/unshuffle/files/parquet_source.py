@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import BLOCK_ROWS, Block, Source, reduce_in_threads
+from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
+from unshuffle.files.paths import find_partitions
 from unshuffle.files.room import find_room
 
 Total = TypeVar("Total")
@@ -66,7 +67,7 @@ class KeptBlocks:
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetSource(Source):
+class ParquetSource(ThreadedSource):
     """Rows of Parquet files: columns of numbers, and a bag column or a bag for each file."""
 
     groups: tuple[RowGroup, ...]
@@ -75,7 +76,6 @@ class ParquetSource(Source):
     bag: str | None
     names: Mapping[Hashable, int]
     n_jobs: int | None = None
-    numbers: np.ndarray | None = None
     kept: KeptBlocks = field(default_factory=KeptBlocks)
 
     @property
@@ -91,39 +91,24 @@ class ParquetSource(Source):
     @property
     def n_bags(self) -> int:  # type: ignore[override]
         """Number of bags."""
-        return len(self.names)
+        return len(set(self.names.values()))
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        return reduce_in_threads(
-            lambda at: self.read(self.groups[at], needs_rows), range(len(self.groups)), start,
-            add, merge, self.n_jobs, report, stage,
-        )  # fmt: skip
+    @property
+    def places(self) -> tuple[RowGroup, ...]:  # type: ignore[override]
+        """The groups of rows."""
+        return self.groups
 
-    def renumbered(self, codes: np.ndarray) -> ParquetSource:
-        numbers = codes if self.numbers is None else codes[self.numbers]
-        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
-
-    def read(self, group: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
-        """Yield the blocks of a row group, bags with their present numbers."""
-        kept = self.kept.find(group)
+    def read(self, place: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
+        kept = self.kept.find(place)
         is_kept = kept is None and needs_rows and self.kept.has_room
         found: list[Block] = []
-        for block in kept or self._decode(group, needs_rows):
+        for block in kept or self._decode(place, needs_rows):
             if is_kept:
                 found.append(block)
-            codes = block.codes if self.numbers is None else self.numbers[block.codes]
-            yield replace(block, X=block.X if needs_rows else block.X[:0], codes=codes)
+            X = block.X if needs_rows else block.X[:0]
+            yield replace(block, X=X, codes=self.number(block.codes))
         if is_kept:
-            self.kept.offer(group, found)
+            self.kept.offer(place, found)
 
     def _decode(self, group: RowGroup, needs_rows: bool) -> Iterator[Block]:
         features = self.features if needs_rows else ()
@@ -161,7 +146,7 @@ def read_batches(group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int,
         raise KeyboardInterrupt from exc
     except (pa.ArrowException, OSError) as exc:
         raise InputError(
-            f"{group.path}: row group {group.number} (from row {row} on) cannot be read "
+            f"{group.path}: row group {group.number} (from row {row + 1} on) cannot be read "
             f"({shorten(exc, 100)}); write or fetch the file again"
         ) from exc
 
@@ -173,10 +158,10 @@ def _as_numbers(column: Any, name: str, group: RowGroup, first_row: int) -> np.n
     if is_wrong.any():
         at = int(np.argmax(is_wrong))
         # A missing value reads as NaN.
-        what = "no number (missing or NaN)" if np.isnan(values[at]) else "infinity"
+        what = "is missing" if np.isnan(values[at]) else f"is {values[at]:g}"
         raise InputError(
-            f"{group.path}: row {first_row + at} holds {what} in column {quote(name)}; fill it in, "
-            "or drop the row before the fit"
+            f"{group.path}, row {first_row + at + 1}: column {quote(name)} {what}; mend it, leave "
+            "the column out, or drop such rows (missing='drop')"
         )
     return values
 
@@ -189,8 +174,8 @@ def encode_bags(
     if encoded.null_count:
         at = int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(
-            f"{group.path}: row {first_row + at} has no bag in column {quote(name)}; fill it in, "
-            "or drop the row before the fit"
+            f"{group.path}, row {first_row + at + 1}: the bag column {quote(name)} is missing; "
+            "mend it, or drop such rows (missing='drop')"
         )
     places = encoded.indices.to_numpy(zero_copy_only=False)
     return encoded.dictionary.to_pylist(), np.asarray(places, np.int64)
@@ -210,15 +195,21 @@ class ParquetTable:
         """Number of rows."""
         return sum(group.n_rows for group in self.groups)
 
-    @property
-    def sha256(self) -> str:
-        """The hash of the files' bytes, one after another."""
-        digest = hashlib.sha256()
+    def find_sha256(self, report: Report = say_nothing) -> str:
+        """Return the hash of the files' bytes, one after another."""
+        digest, n_read = hashlib.sha256(), 0
+        n_bytes = sum(Path(path).stat().st_size for path in self.paths)
         for path in self.paths:
             with open(path, "rb") as file:
                 while piece := file.read(1 << 20):
                     digest.update(piece)
+                    n_read += len(piece)
+                    report("hashing the files", min(1.0, n_read / n_bytes))
         return digest.hexdigest()
+
+    def names_bags(self, bag: str) -> bool:
+        """Whether a column, or the folders of all files, say what bag rows belong to."""
+        return bag in self.columns or find_partitions(self.paths, bag) is not None
 
     def as_source(
         self,
@@ -226,15 +217,26 @@ class ParquetTable:
         features: Sequence[str] | None,
         bag: str | None,
         n_jobs: int | None = None,
+        report: Report = say_nothing,
     ) -> ParquetSource:
-        """Return the source of blocks; `bag` names a column, or is None for a bag each file."""
+        """Return the source of blocks; `bag` names a column, or is None for a bag each file.
+
+        Folders such as ``bag=3`` stand for a column of that name.
+        """
+        folders = None if bag in self.columns else find_partitions(self.paths, bag)
+        bag = bag if folders is None else None
         for name in (label, *(features or ()), *([] if bag is None else [bag])):
             if name not in self.columns:
                 raise InputError(
                     f"{self.paths[0]}: no column {quote(name)}; {suggest(name, self.columns)}"
                 )
         chosen = tuple(features or [name for name in self.columns if name not in (label, bag)])
-        for name in (label, *chosen):
+        if not self.columns[label]:
+            raise InputError(
+                f"{self.paths[0]}: the label column {quote(label)} holds no numbers; name another, "
+                "or turn it into numbers first"
+            )
+        for name in chosen:
             if not self.columns[name]:
                 raise InputError(
                     f"{self.paths[0]}: column {quote(name)} holds no numbers; leave it out with "
@@ -242,9 +244,14 @@ class ParquetTable:
                 )
         names: dict[Hashable, int] = {}
         if bag is None:
-            names = {path: r for r, path in enumerate(self.paths)}
+            numbers = {name: r for r, name in enumerate(dict.fromkeys(folders or self.paths))}
+            names = {
+                path: numbers[name]
+                for path, name in zip(self.paths, folders or self.paths, strict=True)
+            }
         else:
-            for group in self.groups:
+            for place, group in enumerate(self.groups):
+                report("looking at the bags", place / len(self.groups))
                 for first_row, batch in read_batches(group, [bag]):
                     for key in encode_bags(batch.column(bag), bag, group, first_row)[0]:
                         names.setdefault(key, len(names))
@@ -262,9 +269,9 @@ def open_parquet(paths: Sequence[str]) -> ParquetTable:
         own, sizes = _open_one(path, parquet)
         if not sum(sizes):
             raise InputError(f"{path}: the file holds no rows; leave it out")
-        if columns is not None and own != columns:
+        columns = columns or own
+        if own != columns:
             raise InputError(f"{path}: {_tell_apart(own, columns, paths[0])}")
-        columns = own
         first_row = 0
         for number, size in enumerate(sizes):
             if size:
@@ -312,8 +319,6 @@ def _tell_apart(own: Mapping[str, bool], others: Mapping[str, bool], first: str)
     for name in own:
         if name not in others:
             return f"has a column {quote(name)} that {first} lacks; give files of the same columns"
-    if list(own) != list(others):
-        return f"has its columns in another order than {first}; write them in the same order"
     name = next(name for name in own if own[name] != others[name])
     mine, theirs = ("numbers" if kind[name] else "no numbers" for kind in (own, others))
     return f"column {quote(name)} holds {mine}, in {first} {theirs}; give it one type in all files"

@@ -7,6 +7,7 @@ import os
 import sys
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unshuffle.errors import InputError, quote, shorten
@@ -14,6 +15,7 @@ from unshuffle.files.delimited import read_delimited
 from unshuffle.files.excel import is_workbook, read_excel
 from unshuffle.files.fcs import is_fcs, read_fcs
 from unshuffle.files.parquet import read_parquet
+from unshuffle.files.paths import describe_file_bags, find_partitions
 from unshuffle.files.table import Table, source_name, stack_tables
 
 FilePath = str | os.PathLike[str]
@@ -69,8 +71,9 @@ def read_tables(
 ) -> Table:
     """Read several files of the same columns, each a bag named after its file.
 
-    The column ``bag`` holds the file name without folder and ending. With ``shares_bags`` files
-    that have this column already are one table. The other parameters are those of `read_table`.
+    The column ``bag`` holds the file name without ending, and without folder where that tells them
+    apart. With ``shares_bags`` files that have this column already are one table, and folders such
+    as ``bag=3`` name the bags. The other parameters are those of `read_table`.
     """
     if not paths:
         raise InputError("no files to read; name at least one")
@@ -87,16 +90,23 @@ def read_tables(
     ]
     if shares_bags and all(bag in table.columns for table in tables):
         return stack_tables(tables)
-    return stack_tables(tables, check_stems(paths), bag)
+    folders = find_partitions([str(path) for path in paths], bag) if shares_bags else None
+    table = stack_tables(tables, folders or check_stems(paths), bag)
+    if shares_bags and folders is None:
+        said = describe_file_bags(bag, tables[0].names)
+        return replace(table, notes=(said, *table.notes))
+    return table
 
 
 def check_stems(paths: Sequence[FilePath]) -> list[str]:
-    """Return the names of files as names of bags, refusing two of one name."""
+    """Return the names of files as names of bags, with their folders where they need them."""
     labels = [Path(path).stem for path in paths]
+    if len(set(labels)) < len(labels):
+        labels = [str(Path(path).with_suffix("")) for path in paths]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(
-                f"two files are called {quote(label)}; each must name a bag of its own"
+                f"two files are called {quote(Path(label).name)}; each must name a bag of its own"
             )
     return labels
 

@@ -10,17 +10,18 @@ from unshuffle.errors import InputError
 # A fit in memory holds the table, its rows in canonical order and in standard units, and what it
 # sorts: at most so many times the numbers themselves (`benchmarks/speed.py` prints it).
 _COPIES = 4
+_IN_BLOCKS = "use method 'auto', which reads blocks"
 
 
-def check_room(n: int, n_columns: int, what: str, method: str) -> None:
-    """Refuse a fit in memory of more rows than there is room for."""
+def check_room(n: int, n_columns: int, what: str, who: str, way_out: str = _IN_BLOCKS) -> None:
+    """Refuse a fit in memory of more rows than there is room for; `who` wants them there."""
     room, needed = find_room(), 8 * _COPIES * n * n_columns
     if room is None or needed <= room:
         return
     raise InputError(
-        f"{what}: method '{method}' holds all {n} rows of {n_columns} columns in memory, about "
-        f"{needed / 2**30:.1f} GB where {room / 2**30:.1f} GB are free: use method 'auto', which "
-        "reads blocks, or fit a sample of the rows"
+        f"{what}: {who} holds all {n} rows of {n_columns} columns in memory, about "
+        f"{needed / 2**30:.1f} GB where {room / 2**30:.1f} GB are free: {way_out}, or fit a sample "
+        "of the rows"
     )
 
 

@@ -8,15 +8,14 @@ of them is laid down in a file without a name, which goes with the process whate
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import BLOCK_ROWS, Block, Source, reduce_in_threads
+from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, shorten
 
 Total = TypeVar("Total")
@@ -67,7 +66,7 @@ class _Place:
 
 
 @dataclass(frozen=True, eq=False)
-class ScratchSource(Source):
+class ScratchSource(ThreadedSource):
     """Blocks of a scratch file."""
 
     scratch: Scratch
@@ -76,48 +75,25 @@ class ScratchSource(Source):
     d: int
     n_bags: int
     n_jobs: int | None = None
-    numbers: np.ndarray | None = None
-
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        return reduce_in_threads(
-            lambda at: [self.block(at, needs_rows)], range(len(self.places)), start, add, merge,
-            self.n_jobs, report, stage,
-        )  # fmt: skip
-
-    def renumbered(self, codes: np.ndarray) -> ScratchSource:
-        numbers = codes if self.numbers is None else codes[self.numbers]
-        return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
 
     def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return rows, labels and numbers of bags as arrays in memory."""
         X, y, codes = np.empty((self.n, self.d)), np.empty(self.n), np.empty(self.n, np.int64)
         row = 0
-        for at, place in enumerate(self.places):
-            block, part = self.block(at), slice(row, row + place.n_rows)
+        for place in self.places:
+            (block,), part = self.read(place), slice(row, row + place.n_rows)
             X[part], y[part], codes[part] = block.X, block.y, block.codes
             row += place.n_rows
         return X, y, codes
 
-    def block(self, at: int, needs_rows: bool = True) -> Block:
-        """Read a block."""
-        place, m = self.places[at], self.places[at].n_rows
+    def read(self, place: _Place, needs_rows: bool = True) -> list[Block]:
+        m = place.n_rows
         y = self.scratch.read(place.first, np.empty(m))
         codes = self.scratch.read(place.first + 8 * m, np.empty(m, np.int64))
         X = np.empty((m if needs_rows else 0, self.d))
         if needs_rows:
             self.scratch.read(place.first + 16 * m, X)
-        if self.numbers is not None:
-            codes = self.numbers[codes]
-        return Block(X, y, codes, np.empty(0, np.int64))
+        return [Block(X, y, self.number(codes), np.empty(0, np.int64))]
 
 
 class ScratchWriter:
@@ -146,7 +122,7 @@ class ScratchWriter:
         self._lay_down()
         return ScratchSource(
             self.scratch, tuple(self._places), self.n, self._d, n_bags, n_jobs,
-            np.asarray(numbers, np.int64),
+            numbers=np.asarray(numbers, np.int64),
         )  # fmt: skip
 
     def _lay_down(self) -> None:

@@ -1,6 +1,6 @@
 """The one shape every file format is read into."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -85,10 +85,25 @@ def stack_tables(
     if labels is not None and bag is not None:
         columns[bag] = np.repeat(np.array(labels, dtype=object), counts)
         names = (*names, bag)
-    notes = [f"{table.source}: {note}" for table in tables for note in table.notes]
+    notes = join_notes([(table.source, note) for table in tables for note in table.notes])
     digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
     source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
     return Table(names, columns, sum(counts), source, tuple(notes), digest, head.aliases)
+
+
+def join_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Say what was noted of files, once for all of which the same was.
+
+    >>> join_notes([("a.csv", "no header"), ("b.csv", "no header"), ("b.csv", "latin-1")])
+    ['a.csv and 1 more: no header', 'b.csv: latin-1']
+    """
+    sources: dict[str, list[str]] = {}
+    for source, note in notes:
+        sources.setdefault(note, []).append(source)
+    return [
+        f"{own[0]}: {note}" if len(own) == 1 else f"{own[0]} and {len(own) - 1} more: {note}"
+        for note, own in sources.items()
+    ]
 
 
 def check_same_names(tables: Sequence[Table]) -> None:

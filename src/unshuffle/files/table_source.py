@@ -14,9 +14,10 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.errors import InputError, quote
 from unshuffle.files.design_matrix import LARGEST_WHOLE, choose_features
 from unshuffle.files.forgotten_bags import find_forgotten_bag
+from unshuffle.files.paths import describe_file_bags, find_partitions
 from unshuffle.files.reading import check_stems, read_table
 from unshuffle.files.scratch_source import ScratchSource, ScratchWriter
-from unshuffle.files.table import Table, check_same_names, source_name
+from unshuffle.files.table import Table, check_same_names, join_notes, source_name
 from unshuffle.files.text_pieces import TextFile, UnusualError, open_text, read_pieces
 
 
@@ -108,6 +109,7 @@ class _Laying:
         self.chosen: _Chosen | None = None
         self.writer = ScratchWriter(0)
         self.notes: list[str] = []
+        self.file_notes: list[tuple[str, str]] = []
         self.digests: list[str] = []
         # Of each file the cells that name bags, with their numbers and first rows.
         self.cells: list[dict[str, tuple[int, int]]] = []
@@ -126,11 +128,11 @@ class _Laying:
             self.writer = ScratchWriter(len(self.chosen.features))
             if self.chosen.bag is None and len(self.paths) > 1:
                 check_stems(self.paths)
+                self._check_bag(head)
         else:
             check_same_names([self.head, head])
         assert self.chosen is not None
-        several = len(self.paths) > 1
-        self.notes += [f"{head.source}: {note}" if several else note for note in head.notes]
+        self.file_notes += [(head.source, note) for note in head.notes]
         self.cells.append({})
         digest, n_before = hashlib.sha256(), self.n_read
         for piece in _read(opened, self.chosen, digest):
@@ -140,6 +142,15 @@ class _Laying:
                 f"{head.source}: no rows of data, only column names; is the file complete?"
             )
         self.digests.append(head.sha256 or digest.hexdigest())
+
+    def _check_bag(self, head: Table) -> None:
+        """Say that files are a bag each although a column was named."""
+        bag = self.asked.bag
+        if bag is None:
+            return
+        if find_partitions(self.paths, bag) is not None:
+            raise UnusualError("folders name its bags")
+        self.notes.append(describe_file_bags(bag, head.names))
 
     def _take_piece(self, piece: _Piece, source: str) -> None:
         chosen = self.chosen
@@ -212,8 +223,8 @@ class _Laying:
                 f"{head.source}: every row misses a value (column {quote(worst)} in "
                 f"{self.missing.get(worst, 0)} rows); leave such columns out"
             )
+        several = len(self.paths) > 1
         if chosen.bag is None:
-            several = len(self.paths) > 1
             numbers = list(range(self.n_codes)) if several else [0] * self.n_codes
         else:
             numbers = self._name_bags(chosen.bag)
@@ -221,8 +232,9 @@ class _Laying:
         if len(self.digests) > 1:
             digest = hashlib.sha256("".join(self.digests).encode()).hexdigest()
         source = self.writer.finish(max(numbers) + 1, numbers, n_jobs)
-        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        notes = (*self.notes, *self._describe(head.source + more))
+        more = f" and {len(self.paths) - 1} more" if several else ""
+        noted = join_notes(self.file_notes) if several else [note for _, note in self.file_notes]
+        notes = (*self.notes, *noted, *self._describe(head.source + more))
         return Laid(
             source, chosen.label, chosen.features, chosen.bag, notes, digest, self.n_read,
             self.forgotten,

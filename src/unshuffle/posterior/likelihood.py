@@ -38,7 +38,7 @@ from unshuffle.posterior.importance import (
     reweigh,
     sample_posterior,
 )
-from unshuffle.posterior.model import Target, pose
+from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import (
     Mode,
     climb_all,
@@ -48,6 +48,7 @@ from unshuffle.posterior.modes import (
 )
 from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
 from unshuffle.posterior.options import Settings
+from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
 from unshuffle.posterior.trust import (
     Signs,

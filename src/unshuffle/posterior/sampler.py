@@ -27,8 +27,9 @@ from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.posterior.chains import effective_draws, split_rhat
 from unshuffle.posterior.columns import Columns, nothing_to_learn
-from unshuffle.posterior.model import Target, pose
+from unshuffle.posterior.model import Target
 from unshuffle.posterior.options import Settings
+from unshuffle.posterior.posing import pose
 from unshuffle.posterior.tempering import Beside, Run, run_ladder
 
 __all__ = ["MAX_ROWS", "Sampler", "solve"]

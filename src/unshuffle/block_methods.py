@@ -1,0 +1,166 @@
+"""The one way from data in blocks to a solution, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from unshuffle.core.block_moments import MomentProblem, as_bags, take_moments
+from unshuffle.core.block_sorted import (
+    SortedProblem,
+    make_standard,
+    pose_sample,
+    pose_sorted,
+    thin_sample,
+)
+from unshuffle.core.checks import (
+    check_noise,
+    check_scaling,
+    check_sizes,
+    describe_data,
+    scale_noise,
+    scale_offsets,
+)
+from unshuffle.core.first_pass import FirstPass, look_at
+from unshuffle.core.losses import Moments, Squared
+from unshuffle.core.noise import Noise, as_noise
+from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
+from unshuffle.core.penalties import scale_penalty
+from unshuffle.core.problem import Problem
+from unshuffle.core.progress import IN_BLOCKS, Report, say_nothing
+from unshuffle.core.scaling import Scaling
+from unshuffle.core.solution import Candidate, Solution
+from unshuffle.core.sources import Source
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.gpu.source import move_source
+from unshuffle.methods import check_kernels, make_effort
+from unshuffle.posterior.block_posing import standardise_pass
+from unshuffle.posterior.blocks import solve_blocks
+from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.solvers.closed_form import find_roots
+from unshuffle.solvers.means import Means
+from unshuffle.solvers.multistart import Search
+from unshuffle.solvers.projection import Projection
+from unshuffle.solvers.thinning import meet_by, solve_thinned
+
+
+def solve_source(
+    source: Source,
+    options: FitOptions,
+    settings: Strategy,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> tuple[Solution, FirstPass]:
+    """Solve data in blocks; return the solution in the user's units.
+
+    The first pass comes with it: it knows all else that is to be said of the data.
+    """
+    check_options(options)
+    noise = as_noise(options.noise)
+    settings.check_penalties(options)
+    check_kernels(settings, options)
+    if isinstance(settings, Likelihood):
+        report(IN_BLOCKS, 0.0)
+    source = move_source(source, options.device, report)
+    first = look_at(source, int(rng.integers(2**63)), report)
+    settings.check_offsets(len(first.sizes), options)
+    check_sizes(
+        np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
+    )
+    centre_labels = options.fit_intercept and settings.loss.is_shift_invariant
+    scaling = standardise_pass(first, options.fit_intercept, centre_labels)
+    check_scaling(scaling, settings.degree)
+    if noise is not None:
+        noise = scale_noise(noise, scaling.label_scale)
+    remarks = _describe_pass(first, scaling, names, settings.has_posterior)
+    known = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
+    effort = make_effort(options, report)
+    if isinstance(settings, Likelihood):
+        if noise is not None:
+            check_noise(noise, 2)
+        solution = solve_blocks(first, scaling, noise, settings, rng, effort, known)
+    else:
+        solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
+    solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
+    return solution.mapped(scaling.to_user, scaling.label_scale, settings.degree), first
+
+
+def _describe_pass(
+    first: FirstPass, scaling: Scaling, names: Sequence[str] | None, has_prior: bool
+) -> tuple[str, ...]:
+    """Say what should be known of data in blocks."""
+    useful = np.flatnonzero(~scaling.is_constant)
+    squares = first.moments(scaling.centre, scaling.scale)[1]
+    gram = np.einsum("r,rjk->jk", first.sizes / first.n, squares)[np.ix_(useful, useful)]
+    return describe_data(
+        scaling,
+        gram,
+        names,
+        has_prior=has_prior,
+        is_flat=bool(np.ptp(first.label_ends) == 0),
+        n_single=int((first.sizes == 1).sum()),
+        n_bags=len(first.sizes),
+    )
+
+
+def _solve_moments(
+    first: FirstPass,
+    scaling: Scaling,
+    noise: Noise | None,
+    settings: Strategy,
+    rng: np.random.Generator,
+    effort: Effort,
+    options: FitOptions,
+) -> Solution:
+    """Solve data in blocks from their moments, in standard units."""
+    d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
+    # Least squares begins where moments lead.
+    criterion = loss if isinstance(loss, Moments) else meet_by(d, n_bags)
+    degree = criterion.n_moments(d, n_bags) if not isinstance(settings, Means) else 2
+    found = take_moments(first, scaling, degree, effort.report)
+    bags = as_bags(found)
+    settings.check(bags, options)
+    n_moments = settings.noise_moments(bags)
+    if noise is not None and n_moments:
+        check_noise(noise, n_moments)
+    penalty = scale_penalty(options, scaling, settings.degree)
+    if isinstance(settings, Search | Projection):
+        standard = make_standard(first, scaling)
+        posed = pose_sorted(found, standard, loss, penalty, options.fit_intercept)
+        return _solve_sorted(posed, first, scaling, settings, rng, effort)
+    sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
+    solution = settings.solve(sums, rng, effort)
+    if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2) and not penalty.is_active:
+        # Two roots meet both moments: least squares picks, as where the rows are held. All of them
+        # count, since it is the labels' own rows that tell roots of one law apart.
+        standard = make_standard(first, scaling)
+        judge = pose_sorted(found, standard, Squared(), penalty, options.fit_intercept)
+        weights = find_roots(solution.candidates[0].weights, bags.statistics)
+        values = sums.smooth(weights)[0]
+        order = np.argsort(judge.smooth(weights)[0], kind="stable")
+        roots = tuple(Candidate(weights[k], float(values[k])) for k in order)
+        solution = replace(solution, candidates=roots)
+    return solution
+
+
+def _solve_sorted(
+    problem: SortedProblem,
+    first: FirstPass,
+    scaling: Scaling,
+    settings: Strategy,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
+    # Points share a pass; its threads are those of the source.
+    alone = effort if problem.is_held else replace(effort, n_jobs=None)
+    if isinstance(settings, Projection):
+        return settings.solve(problem, rng, alone)
+
+    def thin(n_rows: int) -> Problem:
+        return pose_sample(problem, thin_sample(first, scaling, n_rows))
+
+    return solve_thinned(problem, thin, rng, effort, alone)
