@@ -14,7 +14,7 @@ from math import fsum, prod
 
 import numpy as np
 from scipy.optimize import brentq, nnls
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 
@@ -508,3 +508,20 @@ def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squar
                 change = (after[0] - before[0]) / (after[1] - before[1])
                 slopes[1:] += filled[q][2] * change
     return value, slopes
+
+
+def place_in_law(ends, z, sigma):
+    """Return the mean over predictions of the normal law's share below every end."""
+    return np.array([np.mean(ndtr((end - z) / sigma)) for end in ends])
+
+
+def score_in_law(y, z, sigma, unit):
+    """Return every label's scores in the mixture: shift, slope, noise, and noise that grows."""
+    scores = []
+    for label in y:
+        gap, place = (label - z) / sigma, z / unit
+        owner = np.exp(-0.5 * gap**2 + 0.5 * (gap**2).min())
+        owner /= owner.sum()
+        rest = gap**2 - 1.0
+        scores.append([owner @ gap, owner @ (gap * place), owner @ rest, owner @ (rest * place)])
+    return np.array(scores)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unshuffle.core.bag import number_names
 from unshuffle.core.bags import Bag, join_bags, make_bags
 from unshuffle.errors import InputError
 from unshuffle.scoring import measure_gap, sorted_error
@@ -198,3 +199,13 @@ def test_the_gap_counts_a_mass_as_so_many_items():
     # Quantiles of 0, 0, 3 against those of 1, 2: 0-1 up to 1/2, 0-2 up to 2/3, then 3-2.
     bags = join_bags([Bag([[0.0], [3.0]], [1.0, 2.0], row_counts=[2, 1])])
     assert measure_gap(bags, np.array([1.0]), 0.0) == pytest.approx(1 / 2 + 4 / 6 + 1 / 3)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8, np.uint64])
+def test_whole_numbers_of_any_kind_and_reach_are_numbered_in_their_order(kind):
+    rng = np.random.default_rng(0)
+    ends = np.iinfo(kind)
+    for low, high in ((ends.min, ends.max), (3, 40), (ends.max - 5, ends.max)):
+        groups = rng.integers(low, high, 300, dtype=kind, endpoint=True)
+        expected = np.unique(groups, return_inverse=True)[1]
+        assert np.array_equal(number_names(groups), expected)

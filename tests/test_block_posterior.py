@@ -17,6 +17,7 @@ from unshuffle.files.reading import read_table
 from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, look_around, settle
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
 from unshuffle.posterior.blocks import _ascend, _exchange
+from unshuffle.posterior.importance import _judge_some, reweigh, sample_posterior
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.modes import climb_all
 from unshuffle.posterior.options import MOST_LABELS
@@ -66,6 +67,13 @@ def differing():
 def alike():
     data = make_shuffled(20_000, 3, bags=8, snr_db=12, rng=3)
     target, scaling = pose_rows(data.X, data.y, data.groups, 0.1, 0.05)
+    return target, target.join(data.weights * scaling.scale / scaling.label_scale, -1.2)
+
+
+@pytest.fixture(scope="module")
+def small_bags():
+    data = make_shuffled(6000, 3, bags=300, snr_db=12, rng=3)
+    target, scaling = pose_rows(data.X, data.y, data.groups, 0.5, 0.05)
     return target, target.join(data.weights * scaling.scale / scaling.label_scale, -1.2)
 
 
@@ -168,6 +176,50 @@ def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
     shares = np.exp(logs - logs.max())
     # .6 to .9 in practice; Student's t at the top alone had .02 to .3 with bags of this kind.
     assert shares.sum() ** 2 / (shares**2).sum() > 0.4 * 300
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags, is_right):
+    target, theta = small_bags
+    rng = np.random.default_rng(2)
+    mixture = teach(target, make_mixture(target, [(0.0, theta)], 0.0), rng)
+    proposal = learn(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
+    if not is_right:
+        pieces = {
+            k: replace(each, coefficients=2.0 * each.coefficients, highest=np.inf)
+            for k, each in proposal.surrogate.pieces.items()
+        }
+        proposal = replace(proposal, surrogate=replace(proposal.surrogate, pieces=pieces))
+    x = proposal.draw(200, rng)
+    before = target.evaluations.n
+    parts, is_judged = _judge_some(target, proposal, x)
+    n_asked, expected = target.evaluations.n - before, target.parts(x)
+    if not is_right:
+        assert is_judged.all() and np.array_equal(parts, expected)
+        return
+    # One in four, and all of the mixture's.
+    assert is_judged.sum() == 50 and n_asked == 50 + 15
+    assert np.array_equal(parts[is_judged], expected[is_judged])
+    assert np.array_equal(parts[180:], expected[180:])
+    assert np.array_equal(parts[:, 1:], expected[:, 1:])
+    # The mean error may be .2 nats where it was looked at, and single draws err by more.
+    gaps = target.power * (parts - expected)[~is_judged, 0]
+    assert np.abs(gaps).mean() < 0.4
+
+
+def test_draws_that_no_row_judged_are_left_out_at_much_higher_powers(small_bags):
+    target, theta = small_bags
+    rng = np.random.default_rng(3)
+    mixture = make_mixture(target, [(0.0, theta)], 0.0)
+    sample = sample_posterior(target, mixture, lambda each: each.log_plain, 10.0, rng)
+    assert not sample.is_judged.all()
+    again = reweigh(replace(target, power=1.5 * target.power), sample, lambda each: each.log_plain)
+    assert len(again.x) == len(sample.x)
+    sharp = reweigh(replace(target, power=3.0 * target.power), sample, lambda each: each.log_plain)
+    assert np.array_equal(sharp.x, sample.x[sample.is_judged])
+    # A part of every round counts as that part: densities differ by one factor.
+    factor = sample.proposals[sample.is_judged] - sharp.proposals
+    np.testing.assert_allclose(factor, np.log(4.0), atol=1e-9)
 
 
 def test_a_top_that_is_followed_to_another_power_is_the_top_there(alike):

@@ -14,7 +14,7 @@ from unshuffle.core.label_cells import RANK, count_labels
 from unshuffle.core.scaling import standardise
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.posterior import block_target
+from unshuffle.posterior import block_target, held_bags
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample, standardise_pass
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.modes import first_metric
@@ -40,6 +40,12 @@ def pose_both(data, has_intercept=True):
 def point_near(data, scaling, rng, step=0.05):
     w = data.weights * scaling.scale / scaling.label_scale
     return w + step * rng.standard_normal(len(w)), np.log(data.noise / scaling.label_scale) + 0.1
+
+
+@pytest.fixture
+def counts_all(monkeypatch):
+    """Small bags are counted in cells too."""
+    monkeypatch.setattr(held_bags, "HELD_ROWS", 0)
 
 
 # --- kernels ------------------------------------------------------------
@@ -79,7 +85,7 @@ def test_filling_equals_its_plain_twin(curve, masses):
             np.testing.assert_allclose(found[:, 2:], expected[:, 2:], atol=1e-7)
 
 
-def test_few_points_are_divided_into_bags_with_the_same_bits():
+def test_few_points_are_divided_into_bags_with_the_same_bits(counts_all):
     data = make_shuffled(4000, 2, bags=[1, 2, 997, 3000], snr_db=15, rng=3)
     first = look_at(as_source(data), 1)
     scaling = standardise_pass(first, True)
@@ -94,7 +100,7 @@ def test_few_points_are_divided_into_bags_with_the_same_bits():
             assert np.array_equal(left[1], right[1])
 
 
-def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch):
+def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, counts_all):
     data = make_shuffled(3000, 2, bags=[1, 2, 397, 600, 1000, 1000], snr_db=15, rng=3)
     first = look_at(as_source(data), 1)
     target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
@@ -231,7 +237,7 @@ def test_label_cells_lose_no_rank_and_no_mean(name):
 @pytest.mark.parametrize(
     ("n", "bags", "features"), [(5000, 4, "normal"), (20_000, 20, "lognormal")]
 )
-def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept):
+def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept, counts_all):
     data = make_shuffled(n, 3, bags=bags, snr_db=15, features=features, rng=2)
     block, plain, scaling = pose_both(data, has_intercept)
     rng = np.random.default_rng(0)
@@ -249,7 +255,7 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept):
     assert np.ptp(gaps) < 0.3
 
 
-def test_the_gradient_is_that_of_the_value():
+def test_the_gradient_is_that_of_the_value(counts_all):
     data = make_shuffled(5000, 3, bags=4, snr_db=15, features="normal", rng=2)
     block, _, scaling = pose_both(data)
     w, log_sigma = point_near(data, scaling, np.random.default_rng(3))
@@ -260,7 +266,7 @@ def test_the_gradient_is_that_of_the_value():
     np.testing.assert_allclose(found, gradient, atol=3e-4 * np.abs(gradient).max())
 
 
-def test_values_are_the_same_for_any_blocks_threads_and_batches():
+def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
     data = make_shuffled(6000, 3, bags=3, snr_db=15, rng=5)
     rng = np.random.default_rng(0)
     order = rng.permutation(6000)
@@ -283,7 +289,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches():
     assert value == same and np.array_equal(gradient, again)
 
 
-def test_a_sample_of_all_rows_is_all_rows():
+def test_a_sample_of_all_rows_is_all_rows(counts_all):
     data = make_shuffled(6000, 2, bags=2, snr_db=15, rng=6)
     first = look_at(as_source(data), 1)
     target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]

@@ -48,17 +48,18 @@ ORDER = [
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
     "moment_losses coupling correction grid permanent likelihood filling diagonals lattice "
-    "histograms scanning mixture densities dual pairings swapping tempering cones designing",
+    "histograms lanes small_bags label_places scanning mixture densities dual pairings swapping "
+    "tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
-    "anchors bag bags sources histogram_source label_cells first_pass scaling checks penalties "
-    "losses moments problem block_moments block_sorted solution strategy",
+    "anchors bag bags sources histogram_source held_rows label_cells first_pass scaling checks "
+    "penalties losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
     "solvers": "descent damped searching thinning multistart closed_form means self_moments "
     "projection exact certified",
-    "posterior": "options columns bag_means shapes coordinates model posing point_grid "
-    "histogram_shapes block_target block_posing modes block_peaks misfit trust offsets proposals "
-    "surrogate importance walking estimating exact_answers likelihood blocks linkage "
-    "chains tempering sampler linked_sampler",
+    "posterior": "options columns bag_means shapes coordinates model posing mean_totals "
+    "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
+    "modes block_peaks misfit trust offsets proposals surrogate importance walking estimating "
+    "exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
     "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source "

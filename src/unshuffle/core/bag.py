@@ -100,6 +100,13 @@ def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
 
 def number_names(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """Number the bag names; any hashable names will do, also of mixed types."""
+    if isinstance(groups, np.ndarray) and groups.dtype.kind == "i" and len(groups):
+        low, high = int(groups.min()), int(groups.max())
+        if high - low < len(groups):  # sorting them would take several times their memory
+            is_there, places = np.zeros(high - low + 1, bool), groups.astype(np.int64)
+            places -= low
+            is_there[places] = True
+            return (np.cumsum(is_there) - 1)[places]
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
         return np.unique(groups, return_inverse=True)[1].ravel()
     # One by one: an array made of a list would turn 1 and "1" into the same name.

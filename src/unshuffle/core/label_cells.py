@@ -37,6 +37,8 @@ _FAR = 4.0
 # Labels are never spread evenly over a cell: with this many parts for each that is needed, three
 # looks are enough where 1.5 take five.
 _MORE = 2.5
+# Parts of cells that are made together, unless one bag has more.
+_DIVIDED = 20_000
 # So often labels are looked at before a cell stays as it is: two looks are enough for the normal
 # and the lognormal, and each divides a crowded cell by its share over 1e-4.
 _MOST_LOOKS = 6
@@ -107,7 +109,10 @@ def count_labels(
             found.append(cells)
     bag = np.concatenate([cells.bag_of_cell for cells in found])
     order = np.argsort(bag, kind="stable")
-    parts = [np.concatenate([getattr(cells, name) for cells in found])[order] for name in _PARTS]
+    lists = {name: [getattr(cells, name) for cells in found] for name in _PARTS}
+    del found, cells
+    # What was put in order goes: all cells twice would be the most that a first pass takes.
+    parts = [np.concatenate(lists.pop(name))[order] for name in _PARTS]
     return LabelCells(_as_offsets(np.bincount(bag, minlength=len(sizes))), *parts)
 
 
@@ -261,24 +266,36 @@ def _divide(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Divide cells between their extremes; return offsets of bags, left edges and widths.
 
-    Bag by bag: all at once would take several times the memory of the cells.
+    Some bags at a time: all at once would take several times the memory of the cells.
     """
-    edges, widths = [], []
-    for start, stop in pairwise(offsets):
-        part = slice(start, stop)
-        if start == stop:
-            edges.append(np.empty(0))
-            continue
-        own = _divide_bag(totals.lows[part], totals.highs[part], n_parts[part])
-        edges.append(own)
-        widths.append(np.append(own[1:], totals.highs[part].max()) - own)
-    lengths = np.array([len(own) for own in edges])
+    made = np.concatenate([[0], np.cumsum(n_parts)])[offsets]
+    edges, widths, lengths = [np.empty(0)], [np.empty(0)], np.zeros(len(offsets) - 1, np.int64)
+    start = 0
+    while start < len(lengths):
+        most = int(np.searchsorted(made, made[start] + _DIVIDED, side="right")) - 1
+        stop = max(start + 1, most)
+        part = slice(offsets[start], offsets[stop])
+        if part.start < part.stop:
+            bag = _bag_of(offsets[start : stop + 1] - part.start)
+            own, bag_of_edge = _divide_cells(
+                totals.lows[part], totals.highs[part], n_parts[part], bag
+            )
+            tops = np.full(stop - start, -np.inf)
+            np.maximum.at(tops, bag, totals.highs[part])
+            is_last = np.append(np.diff(bag_of_edge) > 0, True)
+            following = np.where(is_last, tops[bag_of_edge], np.append(own[1:], 0.0))
+            edges.append(own)
+            widths.append(following - own)
+            lengths[start:stop] = np.bincount(bag_of_edge, minlength=stop - start)
+        start = stop
     return _as_offsets(lengths), np.concatenate(edges), np.concatenate(widths)
 
 
-def _divide_bag(lows: np.ndarray, highs: np.ndarray, n_parts: np.ndarray) -> np.ndarray:
-    """Return the left edges of all parts of a bag's cells, ascending."""
-    low, high = np.repeat(lows, n_parts), np.repeat(highs, n_parts)
+def _divide_cells(
+    lows: np.ndarray, highs: np.ndarray, n_parts: np.ndarray, bag: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the left edges of all parts of cells, ascending in each bag, and their bags."""
+    low, high, bag = (np.repeat(each, n_parts) for each in (lows, highs, bag))
     step = np.arange(len(low)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
     share = step / np.repeat(n_parts, n_parts)
     edges = low + (high - low) * share
@@ -289,4 +306,5 @@ def _divide_bag(lows: np.ndarray, highs: np.ndarray, n_parts: np.ndarray) -> np.
             logs = np.log(near) + np.log(far / near) * (share if sign > 0 else 1.0 - share)
             edges = np.where(is_far, np.clip(sign * np.exp(logs), low, high), edges)
     # Parts that rounding brought together are one.
-    return edges[np.append(True, np.diff(edges) > 0)]
+    keep = np.append(True, (np.diff(edges) > 0) | (np.diff(bag) > 0))
+    return edges[keep], bag[keep]

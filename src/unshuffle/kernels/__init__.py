@@ -13,6 +13,7 @@ from unshuffle.kernels.descent import advance_descent
 from unshuffle.kernels.designing import exchange_units
 from unshuffle.kernels.filling import fill_counts, fill_sums
 from unshuffle.kernels.histograms import match_histograms, place_nodes, share_out
+from unshuffle.kernels.label_places import place_labels, score_labels
 from unshuffle.kernels.likelihood import log_likelihood, log_likelihoods
 from unshuffle.kernels.mixture import student_logs
 from unshuffle.kernels.moment_losses import (
@@ -32,6 +33,7 @@ from unshuffle.kernels.scanning import (
     order_by_bag,
     widen_extremes,
 )
+from unshuffle.kernels.small_bags import match_held_bags, match_small_bags
 from unshuffle.kernels.sorted_cells import (
     curve_sorted_cells,
     fill_sorted_cells,
@@ -85,10 +87,14 @@ __all__ = [
     "largest_step_gap",
     "log_likelihood",
     "log_likelihoods",
+    "match_held_bags",
     "match_histograms",
+    "match_small_bags",
     "match_sorted_cells",
     "order_by_bag",
+    "place_labels",
     "place_nodes",
+    "score_labels",
     "share_out",
     "sort_rows",
     "student_logs",

@@ -11,6 +11,9 @@ OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
 # A function that only kernels call: how to call it from Python, which takes as long to compile as a
 # short function itself, is left out. (Python that calls it all the same ends in a crash.)
 INNER = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+# The same where numbers are divided side by side: asking of each divisor whether it is zero would
+# leave nothing to vectorise. Zeros are looked after.
+SIDE_BY_SIDE = {**INNER, "error_model": "numpy"}
 # A function that is put into its one caller before anything is compiled: saves compiling it twice,
 # but the time for it grows with the size of the caller. Only into callers without free sums.
 INLINED = {**OPTIONS, "inline": "always"}

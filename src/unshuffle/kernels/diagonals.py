@@ -86,12 +86,12 @@ def lay_band(z, y, alpha, beta, first, last):
             for k in range(LANES):
                 gap = here[k] - there[k]
                 line[k] = level[k] + other[k] - 0.5 * gap * gap
-    _exponentiate(band.reshape(band.size))
+    exponentiate(band.reshape(band.size))
     return band, ptr, at
 
 
 @njit(**OPTIONS)
-def _exponentiate(values):
+def exponentiate(values):
     """Replace values by their exponentials, those beyond the cut by zero."""
     for k in range(values.size):
         x = values[k]

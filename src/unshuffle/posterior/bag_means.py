@@ -81,6 +81,28 @@ class BagMeans:
         """Return the log densities of many sets of gaps (m, R), without slopes."""
         return self._weigh(gaps, variances, log_sigmas)[0]
 
+    def evaluate_classes(
+        self, m: np.ndarray, counts: np.ndarray, sums: np.ndarray, log_sigmas: np.ndarray
+    ) -> np.ndarray:
+        """Return the same for bags whose gaps have the noise alone, class by class.
+
+        Of k classes of so many bags of m labels each, `sums` (2, n, k) are those of the gaps and of
+        their squares.
+        """
+        s2 = np.exp(2.0 * log_sigmas)
+        variances = np.divide.outer(s2, m)[:, None, :] + self._offset_variances(s2)[..., None]
+        weights = 1.0 / variances
+        logs = 0.5 * (counts * np.log(weights)).sum(axis=-1)
+        logs -= 0.5 * (weights * sums[1][:, None, :]).sum(axis=-1)
+        if self.has_intercept:
+            total = (counts * weights).sum(axis=-1)
+            logs += 0.5 * (weights * sums[0][:, None, :]).sum(axis=-1) ** 2 / total
+            logs -= 0.5 * np.log(total)
+        if self.offset_sd is None:
+            logs += self._log_prior
+        best = logs.max(axis=-1)
+        return np.asarray(best + np.log(np.exp(logs - best[:, None]).sum(axis=-1)))
+
     def offset_law(self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any) -> tuple:
         """Return the probability that bags are offset, and the mean sd of their offsets.
 

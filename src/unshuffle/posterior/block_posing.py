@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from unshuffle.core.first_pass import FirstPass, RowSample
+from unshuffle.core.held_rows import hold_rows
 from unshuffle.core.label_cells import LabelCells
 from unshuffle.core.noise import Noise
 from unshuffle.core.scaling import Scaling
@@ -14,6 +15,7 @@ from unshuffle.core.sources import ArraySource
 from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, split_noise
+from unshuffle.posterior.held_bags import HeldBags, count_held, hold_bags
 from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.options import LOG_SIGMA_MIN, MOST_LABELS, Settings
 
@@ -66,9 +68,11 @@ def pose_blocks(
     label_means = first.label_means(scaling.label_centre) / scaling.label_scale
     values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
     values -= np.repeat(label_means, np.diff(offsets))
+    held = _hold(first, scaling, label_means, kept)
     shapes = HistogramShapes(
-        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares
-    )
+        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares,
+        0 if held is None else len(held),
+    )  # fmt: skip
     third = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and len(sizes) > 1:
         third = _find_third(first, scaling, cubes, kept)
@@ -93,6 +97,7 @@ def pose_blocks(
         factor=np.where(is_kept, 1.0 / np.where(is_kept, scaling.scale, 1.0), 0.0),
         bag_squares=squares,
         label_bins=_bin_labels(first.cells, scaling),
+        held=held,
     )
     return target, Columns(is_kept, has_intercept, shift)
 
@@ -125,14 +130,30 @@ def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
     return replace(
         target,
         source=source,
+        held=None,
         power=min(1.0, _SAMPLED * len(rows) / target.n),
         shapes=replace(
             shapes,
+            n_held=0,
             factors=np.where(is_told, shapes.sizes / per, 0.0),
             row_means=means / per[:, None],
             row_squares=(squares / per[:, None]).reshape(n_bags, p, p),
         ),
     )
+
+
+def _hold(
+    first: FirstPass, scaling: Scaling, label_means: np.ndarray, kept: np.ndarray
+) -> HeldBags | None:
+    """Return the small bags with their rows and labels; None where there are none."""
+    n_held = count_held(first.sizes, first.source.d)
+    if n_held == 0:
+        return None
+    rows, labels = hold_rows(first.source, n_held)
+    sizes = first.sizes[:n_held]
+    rows = (rows[:, kept] - scaling.centre[kept]) / scaling.scale[kept]
+    labels = (labels - scaling.label_centre) / scaling.label_scale
+    return hold_bags(rows, labels - np.repeat(label_means[:n_held], sizes), sizes)
 
 
 def _merge_near(

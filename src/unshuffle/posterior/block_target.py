@@ -9,9 +9,9 @@ the gradient is that of the value.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
-from math import exp, floor, log2
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -19,36 +19,27 @@ from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.core.histogram_source import HistogramSource
-from unshuffle.core.products import multiply
+from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
-from unshuffle.core.threads import map_all
-from unshuffle.kernels.filling import TAIL
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
-from unshuffle.kernels.histograms import FINE_PER_SIGMA
-from unshuffle.posterior.histogram_shapes import HistogramShapes
+from unshuffle.posterior.cell_matching import match_all
+from unshuffle.posterior.held_bags import HeldBags, Matched, Point, share_nodes
+from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
+from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
-from unshuffle.posterior.point_grid import PointGrid, bend_range
+from unshuffle.posterior.point_grid import PointGrid, lay_out
 
-# The even cells of a bag's predictions reach so many of their sds to either side; further out they
-# widen. At 10 no normal and no exponential column leaves them.
-_WINDOW = 10.0
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
 _MEMORY = 12e6
 # A point with so many times that is filled some bags at a time: 500 bags took 170 MB.
 _MOST_ROOM = 3.0
-# Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
-# 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
-_MOST_CELLS = 200_000
-# Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to
-# hand out, a bag at least 100 to match.
-_PIECES = 2
+# Places of bags at points that are looked at together.
+_MOST_PLACES = 200_000
 # Nodes per sigma are those of the plain likelihood up to so many labels, as they count. What is
 # left of the error of binning is of fourth order in a node's width and grows with the labels, while
 # what the shapes of random bags say does not: at a million labels in full 2.25 nodes move the best
 # of exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
-# Values, stretches and pulls of some bags: see `kernels.match_histograms`.
-_Matched = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +58,8 @@ class BlockTarget(Target):
     bag_squares: np.ndarray
     shapes: HistogramShapes
     label_bins: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+    # The first bags, whose rows are held; the others' are counted in cells.
+    held: HeldBags | None = None
 
     @property
     def nodes_per_sigma(self) -> float:
@@ -142,6 +135,9 @@ class BlockTarget(Target):
 
     def _weigh_many_means(self, law: Laws) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
+        totals = self._mean_totals
+        if totals is not None:
+            return totals.weigh(self.means, law)
         size = max(1, int(_MEMORY / (64.0 * self.n_bags * self.means.n_sizes)))
         found = []
         for start in range(0, len(law.w), size):
@@ -155,6 +151,11 @@ class BlockTarget(Target):
             found.append(self.means.evaluate_many(gaps, nothing, law.log_sigmas[part]))
         return np.concatenate(found) if found else np.empty(0)
 
+    @cached_property
+    def _mean_totals(self) -> MeanTotals | None:
+        squares = self.bag_squares if self.has_curve else None
+        return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
+
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         w, log_sigma = self.split(theta)
         means = self._bag_predictions(w, self.curve(theta))
@@ -163,21 +164,43 @@ class BlockTarget(Target):
     def bag_laws(
         self, theta: np.ndarray, n_atoms: int
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield the labels of each bag, and the nodes of its predictions with their shares."""
+        """Yield the labels of each bag, and the nodes of its predictions with their shares.
+
+        But for small bags that are held.
+        """
         w, log_sigma = self.split(theta)
         curve = self.curve(theta)
-        grid = self._lay_out([(w, log_sigma, curve)])
+        grid = self._lay_out([(w, log_sigma, curve)]).only(np.arange(self.n_bags) >= self.n_held)
         cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
-        fine = float(grid.per_cell[0])
-        for r, mean in enumerate(self._bag_predictions(w, curve)):
+        fine, means = float(grid.per_cell[0]), self._bag_predictions(w, curve)
+        for r in range(0 if self.held is None else self.held.n_small, self.n_bags):
+            labels = slice(offsets[r], offsets[r + 1])
+            if r < self.n_held:
+                yield labels, *share_nodes(self.predict_held(theta, slice(r, r + 1)), 1.0 / fine)
+                continue
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
             own = cells[bases[r] : bases[r] + size + 2 * n_tail]
             nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail, fine)
             masses = np.empty(len(nodes))
             kernels.share_out(own, masses)
             keep = masses > 0
-            atoms = mean + nodes[keep]
-            yield slice(offsets[r], offsets[r + 1]), atoms, masses[keep] / masses.sum()
+            yield labels, means[r] + nodes[keep], masses[keep] / masses.sum()
+
+    @property
+    def n_held(self) -> int:
+        """How many bags, the first ones, have their rows held."""
+        return 0 if self.held is None else len(self.held)
+
+    def predict_held(self, theta: np.ndarray, bags: slice) -> np.ndarray:
+        """Return the law's mean of every row of some held bags."""
+        assert self.held is not None
+        w, curve, ends = (
+            theta[: self.p],
+            self.curve(theta),
+            self.held.offsets[[bags.start, bags.stop]],
+        )
+        z = predict_rows(self.held.rows[:, ends[0] : ends[1]].T, w)
+        return z + curve * (z * z - float(w @ self.covariance @ w))
 
     def prediction_spread(self, theta: np.ndarray) -> float:
         w = theta[: self.p]
@@ -226,14 +249,49 @@ class BlockTarget(Target):
         return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ pull)])
 
     def _shape(
-        self, points: list[tuple[np.ndarray, float, float]], wants_slopes: bool
+        self, points: list[Point], wants_slopes: bool
     ) -> list[tuple[float, np.ndarray, float]]:
         """Return value, slopes in (w, c) and in log sigma of the shapes at every point."""
         self.evaluations.add(len(points))
-        if not points:
-            return []
+        # As many points at a time as places of bags have room.
+        size, found = max(1, _MOST_PLACES // self.n_bags), list[tuple[float, np.ndarray, float]]()
+        for start in range(0, len(points), size):
+            found += self._shape_some(points[start : start + size], wants_slopes)
+        return found
+
+    def _shape_some(
+        self, points: list[Point], wants_slopes: bool
+    ) -> list[tuple[float, np.ndarray, float]]:
+        """Return value and slopes of the shapes at points: of bags in cells, and of held ones."""
+        laws = [self._find_moments(w, curve) for w, _, curve in points]
+        matched = [self._nothing() for _ in points]
+        n_held = self.n_held
         # A bag without a shape, as of few rows in a sample, takes no cells.
-        grid, found = self._lay_out(points).only(self.shapes.factors > 0.0), []
+        is_counted = (self.shapes.factors > 0.0) & (np.arange(self.n_bags) >= n_held)
+        if is_counted.any():
+            matched = self._count(points, is_counted, wants_slopes)
+        if self.held is not None:
+            means = [law.means for law in laws]
+            small = self.held.match(points, means, self.nodes_per_sigma, wants_slopes, self.n_jobs)
+            for own, (values, stretches, pulls) in zip(matched, small, strict=True):
+                own[0][:n_held], own[1][:n_held] = values, stretches
+                if wants_slopes:
+                    own[2][:n_held, [0, *(1 + self.kept), -1]] = pulls
+        return [
+            self._unite(point, law, own, wants_slopes)
+            for point, law, own in zip(points, laws, matched, strict=True)
+        ]
+
+    def _nothing(self) -> Matched:
+        """Return what bags without a shape say."""
+        n = self.n_bags
+        return np.zeros(n), np.zeros(n), np.zeros((n, self.source.d + 2))
+
+    def _count(
+        self, points: list[Point], is_counted: np.ndarray, wants_slopes: bool
+    ) -> list[Matched]:
+        """Return what bags say whose rows are counted in cells, some points at a time."""
+        grid, found = self._lay_out(points).only(is_counted), list[Matched]()
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
         if isinstance(self.source, HistogramSource):
@@ -242,133 +300,63 @@ class BlockTarget(Target):
         while start < len(grid):
             fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
             part = grid.part(slice(start, start + max(fits, 1)))
-            found += self._shape_some(part, _MOST_ROOM * room, wants_slopes)
+            found += self._count_some(part, _MOST_ROOM * room, wants_slopes)
             start += len(part)
         return found
 
-    def _shape_some(
-        self, grid: PointGrid, room: float, wants_slopes: bool
-    ) -> list[tuple[float, np.ndarray, float]]:
-        """Return value and slopes of the shapes at points that are filled at once.
+    def _count_some(self, grid: PointGrid, room: float, wants_slopes: bool) -> list[Matched]:
+        """Return what bags in cells say at points that are filled at once.
 
         A point of very many bags is filled some bags at a time.
         """
         n_bags = self.n_bags
         parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
-        found: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [
-            [] for _ in range(len(grid))
-        ]
+        found: list[list[Matched]] = [[] for _ in range(len(grid))]
         for bags in parts:
             is_chosen = np.zeros(n_bags, bool)
             is_chosen[bags] = True
             part = grid if len(parts) == 1 else grid.only(is_chosen)
-            matched = self._match_all(part, self._fill(part, wants_slopes), bags, wants_slopes)
+            cells = self._fill(part, wants_slopes)
+            matched = match_all(
+                self.shapes, part, cells, bags, self.nodes_per_sigma, wants_slopes, self.n_jobs
+            )
             for own, new in zip(found, matched, strict=True):
                 own += new
-        return [self._unite(grid, p, own, wants_slopes) for p, own in enumerate(found)]
+        return [tuple(np.concatenate(each) for each in zip(*own, strict=True)) for own in found]  # type: ignore[misc]
 
-    def _match_all(
-        self, grid: PointGrid, cells: np.ndarray, bags: slice, wants_slopes: bool
-    ) -> list[list[_Matched]]:
-        """Return values, stretches and pulls of some bags at every point, one part or more each.
-
-        Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
-        """
-        n_threads = effective_n_jobs(self.n_jobs)
-        is_few = n_threads > 1 and len(grid) < _PIECES * n_threads
-        chosen = range(bags.start, bags.stop)
-        parts = [slice(r, r + 1) for r in chosen] if is_few else [bags]
-        match = partial(self._match, grid, cells, grid.bases, wants_slopes)
-        tasks = [(p, part) for p in range(len(grid)) for part in parts]
-        found = map_all(match, tasks, self.n_jobs)
-        return [found[p * len(parts) : (p + 1) * len(parts)] for p in range(len(grid))]
-
-    def _match(
-        self,
-        grid: PointGrid,
-        cells: np.ndarray,
-        bases: np.ndarray,
-        wants_slopes: bool,
-        task: tuple[int, slice],
-    ) -> _Matched:
-        """Return values, stretches and pulls of some bags at one point: see the kernel."""
-        shapes, (p, bags) = self.shapes, task
-        sigma = exp(float(grid.log_sigmas[p]))
-        fine = float(grid.per_cell[p]) * sigma
-        offsets = shapes.offsets[bags.start : bags.stop + 1]
-        labels = slice(offsets[0], offsets[-1])
-        found: _Matched = kernels.match_histograms(
-            cells, bases[p, bags], grid.lows[p, bags], grid.sizes[p, bags], grid.tails[p, bags],
-            shapes.factors[bags], shapes.values[labels] / sigma, shapes.masses[labels],
-            offsets - offsets[0], grid.units[p], self.nodes_per_sigma * fine / FINE_PER_SIGMA,
-            fine, wants_slopes,
-        )  # fmt: skip
-        return found
+    def _find_moments(self, w: np.ndarray, curve: float) -> BagMoments:
+        """Return what the bags' moments say of predictions, as rows count here."""
+        shapes = self.shapes
+        turned = np.einsum("rjk,k->rj", shapes.row_squares, w)
+        squares = multiply(turned, w)
+        means = multiply(shapes.row_means, w) + curve * squares
+        return BagMoments(means, squares, shapes.row_means + 2.0 * curve * turned)
 
     def _unite(
-        self,
-        grid: PointGrid,
-        p: int,
-        parts: list[_Matched],
-        wants_slopes: bool,
+        self, point: Point, law: BagMoments, matched: Matched, wants_slopes: bool
     ) -> tuple[float, np.ndarray, float]:
         """Return value and slopes of the shapes at one point from those of its bags."""
-        values, stretches, pulls = (np.concatenate(each) for each in zip(*parts, strict=True))
+        (values, stretches, pulls), (w, log_sigma, curve) = matched, point
         value, stretch = float(np.cumsum(values)[-1]), float(np.cumsum(stretches)[-1])
-        shapes, log_sigma, curve = self.shapes, float(grid.log_sigmas[p]), float(grid.curves[p])
-        sigma, w = exp(log_sigma), grid.weights[p][self.kept]
+        shapes, sigma = self.shapes, exp(log_sigma)
         inner = float((shapes.sizes - 1.0)[shapes.factors > 0].sum())
         value -= inner * log_sigma
         gradient = np.zeros(self.p + self.has_curve)
         if not wants_slopes:
             return value, gradient, 0.0
         ones, by_x, by_square = pulls[:, 0], pulls[:, 1:-1][:, self.kept], pulls[:, -1]
-        along = np.einsum("rjk,k->rj", shapes.row_squares, w)
-        centres = shapes.row_means + 2.0 * curve * along
-        gradient[: self.p] = (by_x - ones[:, None] * centres).sum(axis=0) / sigma
+        gradient[: self.p] = (by_x - ones[:, None] * law.slopes).sum(axis=0) / sigma
         if self.has_curve:
-            gradient[-1] = float((by_square - ones * grid.squares[p]).sum()) / sigma
-        moves = multiply(by_x, w) - curve * by_square - ones * grid.means[p]
+            gradient[-1] = float((by_square - ones * law.squares).sum()) / sigma
+        moves = multiply(by_x, w) - curve * by_square - ones * law.means
         return value, gradient, stretch - float(moves.sum()) / sigma - inner
 
-    def _lay_out(self, points: list[tuple[np.ndarray, float, float]]) -> PointGrid:
+    def _lay_out(self, points: list[Point]) -> PointGrid:
         """Choose the cells of every bag's predictions at every point."""
-        shapes, sizes = self.shapes, np.maximum(self.shapes.sizes, 1.0)
-        w = np.array([point[0] for point in points])
-        log_sigmas, curves = (np.array([point[k] for point in points]) for k in (1, 2))
-        straight = multiply(w, shapes.row_means.T)
-        squares = np.einsum("rjk,pj,pk->pr", shapes.row_squares, w, w)
-        sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
-        means = straight + curves[:, None] * squares
-        reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
-        low, high = bend_range(straight, reach, curves[:, None])
-        most = max(_MOST_CELLS / self.n_bags, 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
-        per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
-        lows = np.floor((low - means) * per_cell[:, None]) - 1.0
-        counts = np.ceil((high - means) * per_cell[:, None]) + 1.0 - lows
-        # No row lies further from the mean than √n sds, and its square no further than n.
-        farthest = np.sqrt(sizes) * sds
-        farthest = farthest + np.abs(curves[:, None]) * (farthest + np.abs(straight)) ** 2
-        beyond = np.log1p(farthest * per_cell[:, None] / TAIL)
-        total = np.einsum("jk,pj,pk->p", self.covariance, w, w)
-        largest = np.maximum(1.0 + 2.0 * np.abs(curves) * np.sqrt(total), total)
-        n = float(sizes.sum()) * max(1.0, float(np.einsum("jj->j", self.covariance).max()))
-        units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
-        full = np.zeros((len(w), self.source.d))
-        full[:, self.kept] = w
-        return PointGrid(
-            weights=full,
-            curves=curves,
-            log_sigmas=log_sigmas,
-            per_cell=per_cell,
-            means=means,
-            squares=squares,
-            lows=lows,
-            starts=means * per_cell[:, None] + lows,
-            sizes=counts.astype(np.int64),
-            tails=(np.ceil(TAIL * beyond) + 1).astype(np.int64),
-            units=units,
-        )
+        grid = lay_out(points, self.shapes, self.covariance)
+        full = np.zeros((len(points), self.source.d))
+        full[:, self.kept] = grid.weights
+        return replace(grid, weights=full)
 
     def _fill(self, grid: PointGrid, wants_slopes: bool) -> np.ndarray:
         """Take one pass over the rows; return the cells of all histograms."""

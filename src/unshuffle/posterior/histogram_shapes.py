@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unshuffle.kernels.permanent import EXACT_ROWS
 from unshuffle.posterior.shapes import Shapes
+
+
+@dataclass(frozen=True, eq=False)
+class BagMoments:
+    """Of every bag at a point the means of z + c z², of z², and of their slopes in the weights."""
+
+    means: np.ndarray
+    squares: np.ndarray
+    slopes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +34,15 @@ class HistogramShapes(Shapes):
     factors: np.ndarray
     row_means: np.ndarray
     row_squares: np.ndarray
+    # How many bags, the first ones, are held and matched row by row.
+    n_held: int = 0
     is_centred = True
-    approximate = 1.0
+
+    @property
+    def approximate(self) -> float:  # type: ignore[override]
+        """Share of the labels in bags that no exact permanent is taken of."""
+        held = self.sizes[: self.n_held]
+        return 1.0 - float(held[held <= EXACT_ROWS].sum()) / float(self.sizes.sum())
 
     @property
     def worth(self) -> np.ndarray:  # type: ignore[override]

@@ -22,6 +22,11 @@ OUT_OF_REACH = 50.0
 # Draws of the first round and of others in blocks, as parts of those of rows in memory: most
 # often the first, which is worth .6 to .9 of its number, is enough.
 _FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
+# Of draws from a surrogate all rows judge one in so many, and all that come from the mixture. Where
+# the surrogate errs by less than so many nats in the mean there, the others are taken as it says.
+_EVERY, _SURE = 4, 0.2
+# What a surrogate said of draws is not believed at powers so many times as large.
+_MUCH_SHARPER = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +36,8 @@ class Sample:
     `parts` are those of the density at every draw (`Target.parts`), `proposals` the log of the
     summed densities of the proposals `used`, one for every round, each counted by its draws
     (`rounds`: one where it has as many as a round of rows in memory). `first` is the mixture at
-    the modes.
+    the modes. What shapes say of draws that are not `is_judged` by all rows may be what a surrogate
+    says at this `power`; `judged` counts rounds by the others.
     """
 
     x: np.ndarray
@@ -43,6 +49,9 @@ class Sample:
     used: tuple[Proposal, ...]
     rounds: tuple[float, ...]
     first: Mixture
+    is_judged: np.ndarray
+    judged: tuple[float, ...]
+    power: float
     effective_draws: float = 0.0
 
     @property
@@ -106,13 +115,34 @@ Weigh = Callable[[Sample], np.ndarray]
 
 
 def reweigh(target: Target, sample: Sample, weigh: Weigh) -> Sample:
-    """Return the draws with their weights at the target's power, and how many they are worth."""
+    """Return the draws with their weights at the target's power, and how many they are worth.
+
+    At a much higher power than that of the draws those are left out that no row has judged.
+    """
+    if target.power > _MUCH_SHARPER * sample.power and not sample.is_judged.all():
+        sample = _keep_judged(sample)
     data = target.mix(sample.parts[:, 0], sample.parts[:, 1])
     data = data - (sample.proposals - log(sum(sample.rounds)))
     weighed = replace(
         sample, log_plain=data + sample.parts[:, 2], log_tilted=data + sample.parts[:, 3]
     )
     return replace(weighed, effective_draws=normalise(weigh(weighed))[1])
+
+
+def _keep_judged(sample: Sample) -> Sample:
+    """Return the draws that all rows judged, which are a part of every round."""
+    keep = sample.is_judged
+    x, rounds = sample.x[keep], zip(sample.used, sample.judged, strict=True)
+    logs = [each.log_density(x) + log(part) for each, part in rounds]
+    return replace(
+        sample,
+        x=x,
+        slopes=sample.slopes[keep],
+        parts=sample.parts[keep],
+        proposals=np.asarray(logsumexp(logs, axis=0)),
+        rounds=sample.judged,
+        is_judged=np.ones(len(x), bool),
+    )
 
 
 def sample_posterior(
@@ -164,13 +194,13 @@ def _aim(
         return mixture, n_draws
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
-        drawn = sample.x, sample.parts[:, 0]
+        drawn = sample.x[sample.is_judged], sample.parts[sample.is_judged, 0]
     n_draws = round((_FIRST_SHARE if sample is None else _NEXT_SHARE) * n_draws)
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 
-# Points, their parts and slopes.
-_Drawn = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Points, their parts and slopes, and which all rows judged.
+_Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _draw(
@@ -178,19 +208,51 @@ def _draw(
 ) -> _Drawn:
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
-    return x, target.parts(x, floor), target.slopes(x)
+    slopes = target.slopes(x)
+    if isinstance(proposal, Followed) and isinstance(target, BlockTarget):
+        parts, is_judged = _judge_some(target, proposal, x)
+        return x, parts, slopes, is_judged
+    return x, target.parts(x, floor), slopes, np.ones(len(x), bool)
+
+
+def _judge_some(
+    target: BlockTarget, proposal: Followed, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parts of draws of a surrogate, and which of them all rows judged.
+
+    One in a few, and whatever came from the mixture; all of them where the surrogate is not right.
+    """
+    n, n_walked = len(x), len(x) - proposal.count_plain(len(x))
+    is_judged = np.arange(n) % _EVERY == 0
+    is_seen = is_judged | (np.arange(n) >= n_walked)
+    law = target.read_points(x)
+    expected = proposal.surrogate.shapes(x, law)
+    parts = target.parts_of_means(law)
+    parts[is_seen] = target.parts(x[is_seen])
+    walked = np.flatnonzero(is_judged[:n_walked] & law.is_inside[:n_walked])
+    error = target.power * parts[walked, 0] - expected[walked]
+    middle = float(np.median(error)) if len(walked) else 0.0
+    if len(walked) and float(np.abs(error - middle).mean()) < _SURE:
+        left = np.flatnonzero(~is_seen & law.is_inside)
+        parts[left, 0] = (expected[left] + middle) / target.power
+        return parts, is_judged
+    parts[~is_seen] = target.parts(x[~is_seen])
+    return parts, np.ones(n, bool)
 
 
 def _add_round(
     target: Target, new: _Drawn, proposal: Proposal, mixture: Mixture, sample: Sample | None
 ) -> Sample:
     """Return the draws with a round from a proposal added, not yet weighed."""
-    x, parts, slopes = new
-    share = len(x) / target.options.n_draws
+    x, parts, slopes, is_judged = new
+    share, judged = (n / target.options.n_draws for n in (len(x), int(is_judged.sum())))
     logs = proposal.log_density(x) + log(share)
     if sample is None:
         plain, tilted = parts[:, 2], parts[:, 3]
-        return Sample(x, slopes, plain, tilted, parts, logs, (proposal,), (share,), mixture)
+        return Sample(
+            x, slopes, plain, tilted, parts, logs, (proposal,), (share,), mixture, is_judged,
+            (judged,), target.power,
+        )  # fmt: skip
     # The old draws under the new proposal, the new draws under every one.
     old = np.logaddexp(sample.proposals, proposal.log_density(sample.x) + log(share))
     earlier = zip(sample.used, sample.rounds, strict=True)
@@ -203,4 +265,7 @@ def _add_round(
         proposals=np.append(old, fresh),
         used=(*sample.used, proposal),
         rounds=(*sample.rounds, share),
+        is_judged=np.append(sample.is_judged, is_judged),
+        judged=(*sample.judged, judged),
+        power=min(sample.power, target.power),
     )

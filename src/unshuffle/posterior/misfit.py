@@ -5,17 +5,22 @@ Both need only the predictions and labels of each bag as two weighted samples.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import exp, sqrt
 
 import numpy as np
 from scipy.special import ndtr
 
 from unshuffle.core.products import dot, multiply, solve_rows
+from unshuffle.posterior.held_places import place_held, score_held
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.options import MOST_LABELS
 
 # Atoms that represent a bag's predictions far below the noise width.
 _N_ATOMS = 256
+# Numbers of labels times atoms that are looked at together: those of one bag of 50 000 labels took
+# 21 MB.
+_ROOM = 100_000
 
 
 def measure_misfit(target: Target, theta: np.ndarray) -> float:
@@ -28,7 +33,8 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     low, high, counts, _ = target.label_items()
     sigma = exp(target.split(theta)[1])
     places = np.empty((2, len(low)))
-    for part, atoms, shares in target.bag_laws(theta, _N_ATOMS):
+    place_held(target, theta, (low, high), places)
+    for part, atoms, shares in _cut(target.bag_laws(theta, _N_ATOMS)):
         for k, ends in enumerate((low[part], high[part])):
             places[k, part] = multiply(ndtr((ends[:, None] - atoms) / sigma), shares)
     n_cells = int(np.clip(sqrt(target.n), 4, 30))
@@ -37,6 +43,16 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     ratio = float((seen * np.log(seen * n_cells / seen.sum())).sum())
     ratio *= min(1.0, MOST_LABELS / float(counts.sum()))
     return max(0.0, ratio - 0.5 * (n_cells - 1) - 2.0 * sqrt(0.5 * (n_cells - 1)))
+
+
+def _cut(
+    laws: Iterable[tuple[slice, np.ndarray, np.ndarray]],
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Yield the laws of bags with some of their labels at a time."""
+    for part, atoms, shares in laws:
+        size = max(1, _ROOM // len(atoms))
+        for start in range(part.start, part.stop, size):
+            yield slice(start, min(start + size, part.stop)), atoms, shares
 
 
 def _spread_over_cells(places: np.ndarray, counts: np.ndarray, n_cells: int) -> np.ndarray:
@@ -65,7 +81,8 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     sigma = exp(target.split(theta)[1])
     unit = max(target.prediction_spread(theta), 1e-12)
     scores = np.empty((len(y), 4))
-    for part, atoms, shares in target.bag_laws(theta, _N_ATOMS // 2):
+    score_held(target, theta, y, unit, scores)
+    for part, atoms, shares in _cut(target.bag_laws(theta, _N_ATOMS // 2)):
         gap = (y[part, None] - atoms) / sigma
         logs = -0.5 * gap**2 + np.log(shares)
         owner = np.exp(logs - logs.max(axis=1, keepdims=True))

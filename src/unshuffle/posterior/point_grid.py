@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import floor, log2
 
 import numpy as np
+
+from unshuffle.core.products import multiply
+from unshuffle.kernels.filling import TAIL
+from unshuffle.kernels.histograms import FINE_PER_SIGMA
+from unshuffle.posterior.histogram_shapes import HistogramShapes
+
+# The even cells of a bag's predictions reach so many of their sds to either side; further out they
+# widen. At 10 no normal and no exponential column leaves them.
+_WINDOW = 10.0
+# Even cells of a point in all bags: noise below a part of all that (1 % of the labels' spread with
+# 20 bags) gets coarser cells. Draws from the prior would otherwise take hundreds of megabytes.
+_MOST_CELLS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,3 +81,43 @@ def bend_range(
     ends.append(np.clip(turn, ends[0], ends[1]))
     values = np.stack([z + curve * z * z for z in ends])
     return values.min(axis=0), values.max(axis=0)
+
+
+def lay_out(
+    points: list[tuple[np.ndarray, float, float]], shapes: HistogramShapes, covariance: np.ndarray
+) -> PointGrid:
+    """Choose the cells of every bag's predictions at every point."""
+    sizes = np.maximum(shapes.sizes, 1.0)
+    w = np.array([point[0] for point in points])
+    log_sigmas, curves = (np.array([point[k] for point in points]) for k in (1, 2))
+    straight = multiply(w, shapes.row_means.T)
+    squares = np.einsum("rjk,pj,pk->pr", shapes.row_squares, w, w)
+    sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
+    means = straight + curves[:, None] * squares
+    reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
+    low, high = bend_range(straight, reach, curves[:, None])
+    most = max(_MOST_CELLS / len(sizes), 1000.0) / np.maximum((high - low).max(axis=1), 1e-9)
+    per_cell = np.minimum(FINE_PER_SIGMA / np.exp(log_sigmas), most)
+    lows = np.floor((low - means) * per_cell[:, None]) - 1.0
+    counts = np.ceil((high - means) * per_cell[:, None]) + 1.0 - lows
+    # No row lies further from the mean than √n sds, and its square no further than n.
+    farthest = np.sqrt(sizes) * sds
+    farthest = farthest + np.abs(curves[:, None]) * (farthest + np.abs(straight)) ** 2
+    beyond = np.log1p(farthest * per_cell[:, None] / TAIL)
+    total = np.einsum("jk,pj,pk->p", covariance, w, w)
+    largest = np.maximum(1.0 + 2.0 * np.abs(curves) * np.sqrt(total), total)
+    n = float(sizes.sum()) * max(1.0, float(np.einsum("jj->j", covariance).max()))
+    units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
+    return PointGrid(
+        weights=w,
+        curves=curves,
+        log_sigmas=log_sigmas,
+        per_cell=per_cell,
+        means=means,
+        squares=squares,
+        lows=lows,
+        starts=means * per_cell[:, None] + lows,
+        sizes=counts.astype(np.int64),
+        tails=(np.ceil(TAIL * beyond) + 1).astype(np.int64),
+        units=units,
+    )

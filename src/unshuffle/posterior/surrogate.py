@@ -124,9 +124,13 @@ class Followed:
     starts: np.ndarray
     log_mass: float
 
+    def count_plain(self, n: int) -> int:
+        """Return how many of so many draws come from the mixture: the last ones."""
+        return round(_DEFENSIVE * n)
+
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
-        n_plain = round(_DEFENSIVE * n)
+        n_plain = self.count_plain(n)
         chosen = rng.choice(len(self.starts), n - n_plain, replace=False)
         x = _walk(self.surrogate, self.starts[np.sort(chosen)], rng)
         return np.vstack([x, self.mixture.draw(n_plain, rng)])

@@ -65,6 +65,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
         log_tilted=plain + their[:, 3] - their[:, 2],
         effective_draws=worth,
         parts=their,
+        is_judged=np.ones(len(flat), bool),
     )
 
 

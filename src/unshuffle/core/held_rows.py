@@ -1,0 +1,36 @@
+"""Rows and labels of small bags, taken out of their blocks in an order that no block decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.sources import Block, Source
+
+# Parts of a total: rows, labels and bags of some blocks.
+_Parts = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+def hold_rows(source: Source, n_held: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows (m, d) of the first bags, one bag after another, and their labels.
+
+    In each bag both ascend, each for itself: which row stood beside which label is lost.
+    """
+
+    def start() -> _Parts:
+        return []
+
+    def add(total: _Parts, block: Block) -> None:
+        own = np.flatnonzero(block.codes < n_held)
+        if len(own):
+            total.append((block.X[own] + 0.0, block.y[own] + 0.0, block.codes[own]))
+
+    def merge(total: _Parts, other: _Parts) -> Any:
+        return total + other
+
+    parts = source.map_reduce(start, add, merge)
+    rows, y, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    del parts
+    order = np.lexsort([*rows.T[::-1], codes])
+    return rows[order], y[np.lexsort([y, codes])]
