@@ -462,6 +462,23 @@ def sorted_cells(X, codes, centre, factor, weights, levels, means, inverse, n_ce
     return found
 
 
+def curve_sorted_cells(cells, degree):
+    """Mean rows of cells, smoothed over the cells' centres by a weighted polynomial, squared."""
+    total = 0.0
+    for own in cells:
+        filled = [k for k, cell in enumerate(own) if cell]
+        if not filled:
+            continue
+        counts = np.array([len(own[k]) for k in filled])
+        rows = np.array([np.mean([[1.0, *x] for x, _ in own[k]], axis=0) for k in filled])
+        centres = (2.0 * np.array(filled) + 1.0) / len(own) - 1.0
+        powers = np.polynomial.legendre.legvander(centres, min(degree, len(filled) - 1))
+        root = np.sqrt(counts)[:, None]
+        smooth = powers @ np.linalg.lstsq(powers * root, rows * root, rcond=None)[0]
+        total = total + smooth.T @ (smooth * counts[:, None])
+    return total
+
+
 def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squared):
     """Cells against the labels of their ranks, as many as they have rows.
 

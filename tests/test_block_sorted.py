@@ -1,5 +1,7 @@
 """Laws of LS, EMD, P1 and P2 in blocks: what sorting all rows says, whatever the blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from unshuffle.core.block_sorted import make_standard, pose_sorted, thin_sample
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.losses import Absolute, Squared
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.penalties import no_penalty
+from unshuffle.core.penalties import Penalty, no_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.scaling import standardise
 from unshuffle.core.sources import ArraySource, number_bags
@@ -94,6 +96,48 @@ def test_slopes_are_differences_of_values(loss):
     assert (up - down) / 2e-3 == pytest.approx(slope, rel=2e-2)
 
 
+def test_curvatures_are_those_of_quantiles():
+    data = make_data(d=3, bags=4, n=40_000)
+    blocks, memory = pose(data, Squared())
+    points = np.random.default_rng(3).normal(size=(5, 4))
+    values, gradients, curves = blocks.curve(points)
+    others = blocks.smooth(points)
+    assert np.array_equal(values, others[0]) and np.array_equal(gradients, others[1])
+    for w, curve in zip(points, curves, strict=True):
+        z = memory.bags.X @ w
+        # Predictions grow with their own weights: so much is exact but for the ends of tails.
+        assert w @ curve @ w == pytest.approx(2.0 * np.mean(z**2), rel=1e-3)
+        # Across, rows of one rank vary, which bends nothing.
+        assert np.linalg.eigvalsh(2.0 * memory.curvature - curve).min() > -1e-9
+    # Where labels have no noise, the curvature at the truth is that of the value.
+    rng = np.random.default_rng(4)
+    clean = shuffle_labels(data.X @ data.weights, data.groups, rng)
+    blocks, _ = pose(type(data)(**{**data.__dict__, "y": clean}), Squared())
+    scales = data.X.std(axis=0) * data.weights / clean.std()
+    truth = np.append(scales, 0.0)[None]
+    step = 0.02 * rng.normal(size=(1, 4))
+    up, down = blocks.smooth(truth + step)[1], blocks.smooth(truth - step)[1]
+    across = 0.5 * (up - down)[0] @ step[0]
+    # Differences over 0.02 see the bend of the valley, and 10 000 rows a bag their own noise.
+    assert step[0] @ blocks.curve(truth)[2][0] @ step[0] == pytest.approx(across, rel=0.1)
+
+
+def test_curvatures_are_told_of_counted_rows_without_kinks_alone():
+    data = make_data(bags=[3000, 5000, *[40] * 10], n=8400)
+    blocks, _ = pose(data, Squared())
+    assert blocks.curve is not None
+    assert blocks.with_loss(Absolute()).curve is None
+    kinks = Penalty(np.array([1.0, 0.0, 0.0]), np.zeros(3))
+    assert replace(blocks, penalty=kinks).curve is None
+    assert pose(make_data(bags=[3000, *[40] * 10], n=3400), Squared())[0].curve is None
+    points = np.random.default_rng(1).normal(size=(3, 3))
+    one = blocks.curve(points)
+    other = pose(data, Squared(), n_jobs=2, block_rows=77)[0].curve(points)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+    heavy = replace(blocks, penalty=Penalty(np.zeros(3), np.full(3, 2.0)))
+    np.testing.assert_allclose(heavy.curve(points)[2] - one[2], 4.0 * np.eye(3)[None].repeat(3, 0))
+
+
 def test_heavy_tails_and_constant_bags_find_their_cells():
     rng = np.random.default_rng(3)
     data = make_data(bags=3)
@@ -172,7 +216,7 @@ def test_filling_and_matching_are_what_they_are_row_by_row(code, d):
     for r in range(2):
         labels.append(np.sort(rng.normal(size=int((codes == r).sum()))))
         offsets.append(offsets[-1] + len(labels[-1]))
-    y, slopes = np.concatenate(labels), np.empty(1 + d)
+    y, slopes, curve = np.concatenate(labels), np.empty(1 + d), np.empty((1 + d, 1 + d))
     for s in range(3):
         for r, k in np.ndindex(2, 32):
             own, cell = totals[s, r, k], plain[s][r][k]
@@ -190,11 +234,17 @@ def test_filling_and_matching_are_what_they_are_row_by_row(code, d):
         # Places inside cells are cut off at 2⁻²⁴.
         assert value == pytest.approx(expected, rel=1e-6)
         np.testing.assert_allclose(slopes, others, rtol=1e-5, atol=1e-5)
+        # All cells, and three, which fewer polynomials than asked for tell apart.
+        for part, degree in ((slice(None), 0), (slice(None), 7), (slice(15, 18), 7)):
+            kernels.curve_sorted_cells(totals[s][:, part], unit, degree, curve)
+            expected = oracles.curve_sorted_cells([own[part] for own in plain[s]], degree)
+            np.testing.assert_allclose(curve, expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["ls", "emd"])
-def test_a_fit_is_the_same_to_the_last_bit_for_any_order_blocks_and_threads(method):
-    sizes, rng = [9_000, 7_000, *[500] * 4], np.random.default_rng(5)
+@pytest.mark.parametrize(("method", "n_small"), [("ls", 4), ("ls", 2), ("emd", 4)])
+def test_a_fit_is_the_same_to_the_last_bit_for_any_order_blocks_and_threads(method, n_small):
+    # With two small bags LS descends by its curvature, with four too many rows are held for that.
+    sizes, rng = [9_000, 7_000, *[500] * n_small], np.random.default_rng(5)
     data = make_data(bags=sizes, n=sum(sizes))
     options = FitOptions(method=method, n_starts=8)
     settings = find_block_settings(options, BLOCKS_ABOVE + 1)

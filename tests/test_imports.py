@@ -54,8 +54,8 @@ INSIDE = {
     "anchors bag bags sources histogram_source held_rows label_cells first_pass scaling checks "
     "penalties losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
-    "solvers": "descent searching thinning multistart closed_form means self_moments projection "
-    "exact certified",
+    "solvers": "descent damped searching thinning multistart closed_form means self_moments "
+    "projection exact certified",
     "posterior": "options columns bag_means shapes coordinates model posing mean_totals "
     "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
     "modes block_peaks misfit trust offsets proposals surrogate importance walking estimating "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from unshuffle.errors import InputError, quote
@@ -95,6 +94,8 @@ def find_beside(row_order: np.ndarray, label_order: np.ndarray) -> np.ndarray:
 
 def _as_array(anchors: Any) -> np.ndarray:
     """Return booleans or whole numbers, in one row."""
+    import narwhals as nw  # a fit without anchors does without it
+
     frame = nw.from_native(anchors, allow_series=True, pass_through=True)
     if isinstance(frame, nw.Series):
         frame = frame.to_list()

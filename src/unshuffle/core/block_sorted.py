@@ -16,7 +16,7 @@ from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.labels import Labels, unit_masses
 from unshuffle.core.losses import Loss, Moments, Squared
 from unshuffle.core.penalties import Penalty, no_penalty
-from unshuffle.core.problem import Evaluate, Problem
+from unshuffle.core.problem import Curve, Evaluate, Problem
 from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import Block, Source
@@ -28,6 +28,11 @@ _ALL_CELLS, _MOST_CELLS, _LEAST_CELLS = 1 << 14, 1 << 10, 1 << 8
 # Bags of fewer rows than cells are worth are held and sorted, as long as these are not too many:
 # 200 MB of five columns.
 _FEW_ROWS, _MOST_HELD = 1 << 11, 5_000_000
+# Degree of the polynomials of ranks that curvatures are made of: each adds a share of one in the
+# rows of a bag to the rows' own variance, and what is left out is what changes faster with ranks.
+_DEGREE = 7
+# Curvatures leave out what varies inside bags that are held, which so few rows may do.
+_MOST_UNCOUNTED = 0.1
 # Bytes of a thread's cells: as many points as fit share a pass.
 _TOTAL_BYTES = 48 * 2**20
 
@@ -133,8 +138,36 @@ class SortedProblem(MomentProblem):
         """Whether all rows are held, so that no pass is needed."""
         return self.standard is not None and not len(self.standard.counted)
 
-    def _pass_over(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate points in batches, a pass for each, and held bags beside them."""
+    @property
+    def curve(self) -> Curve | None:
+        """Curvatures of LS without kinks, where most rows are counted."""
+        if self.standard is None or not isinstance(self.loss, Squared) or self.penalty.l1.any():
+            return None
+        n_held = 0 if self.standard.held is None else self.standard.held.n
+        return self._curve_points if n_held <= _MOST_UNCOUNTED * self.bags.n else None
+
+    def _curve_points(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return values, gradients, and the curvatures (S, d, d) of Gauss and Newton.
+
+        A prediction of rank u moves with the weights as the mean row m(u) there, so that the
+        squares of how far quantiles of predictions and labels differ bend as 2 Σ m(u) m(u)ᵀ.
+        """
+        curves = np.zeros((*weights.shape, weights.shape[1]))
+        values, gradients = self._pass_over(weights, curves)
+        if self._held is not None:
+            stats, share = self._held.bags.statistics, self._held.bags.n / self.bags.n
+            rows = stats.row_means
+            curves += 2.0 * share * np.einsum("r,rj,rk->jk", stats.shares, rows, rows)
+        extra, slope = self.penalty.smooth(weights)
+        return values + extra, gradients + slope, curves + 2.0 * np.diag(self.penalty.l2)
+
+    def _pass_over(
+        self, weights: np.ndarray, curves: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Evaluate points in batches, a pass for each, and held bags beside them.
+
+        Fills the counted bags' part of the curvatures, where they are asked for.
+        """
         assert self.standard is not None
         values, gradients = np.zeros(len(weights)), np.zeros(weights.shape)
         n_bags = len(self.standard.counted)
@@ -144,7 +177,9 @@ class SortedProblem(MomentProblem):
             size = max(1, _TOTAL_BYTES // (8 * n_bags * n_cells * lanes))
             for at in range(0, len(weights), size):
                 part = slice(at, at + size)
-                values[part], gradients[part] = self._evaluate_batch(weights[part], n_cells)
+                values[part], gradients[part] = self._evaluate_batch(
+                    weights[part], n_cells, None if curves is None else curves[part]
+                )
         if self._held is not None:
             share = self._held.bags.n / self.bags.n
             held_values, held_gradients = self._held.smooth(weights)
@@ -170,41 +205,59 @@ class SortedProblem(MomentProblem):
             bags.tensors[self.standard.counted][:, bags.monomials.children[1 : bags.d + 1]]
         )
 
-    def _evaluate_batch(self, weights: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
+    def _evaluate_batch(
+        self, weights: np.ndarray, n_cells: int, curves: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the counted bags' part of values and gradients, in one pass."""
         standard, stats = self.standard, self.bags.statistics
         assert standard is not None
-        n_columns, counted = len(standard.centre), standard.counted
+        n_columns, shares = len(standard.centre), stats.shares[standard.counted]
         steps = weights[:, :n_columns] * standard.largest
         levels = weights[:, n_columns].copy() if self.has_intercept else np.zeros(len(weights))
-        row_means, shares = stats.row_means[counted], stats.shares[counted]
-        means = np.einsum("sd,rd->sr", weights, row_means)
-        variances = np.einsum("sj,rjk,sk->sr", weights, self._squares, weights) - means**2
-        inverse = np.zeros_like(variances)
-        is_spread = variances > 1e-14 * (means**2 + 1e-14)
-        np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=is_spread)
+        means, inverse = self._spread(weights)
         totals = _fill(standard, steps, levels, means, inverse, n_cells)
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
         n, is_squared = float(stats.n.sum()), isinstance(self.loss, Squared)
-        square = float(shares @ self._moments.label_squares[counted])
+        square = float(shares @ self._moments.label_squares[standard.counted])
         gram = np.einsum("r,rjk->jk", shares, self._squares)
         for s, w in enumerate(weights):
             slopes = np.empty(n_columns + 1)
             value = kernels.match_sorted_cells(
                 totals[s], steps[s], float(levels[s]), means[s], inverse[s], standard.labels,
-                standard.label_masses, standard.label_offsets[counted], standard.unit,
+                standard.label_masses, standard.label_offsets[standard.counted], standard.unit,
                 standard.depth, self.loss.code, slopes,
             )  # fmt: skip
-            slope = slopes[1:] * standard.largest
-            if self.has_intercept:
-                slope = np.append(slope, slopes[0])
+            slope = self._in_weights(slopes)
             if is_squared:
                 ahead = np.einsum("jk,k->j", gram, w)
                 values[s] = float(np.einsum("j,j->", ahead, w)) - 2.0 * value / n + square
                 gradients[s] = 2.0 * ahead - 2.0 * slope / n
             else:
                 values[s], gradients[s] = value / n, slope / n
+            if curves is not None:
+                curve = np.empty((n_columns + 1, n_columns + 1))
+                kernels.curve_sorted_cells(totals[s], standard.unit, _DEGREE, curve)
+                curves[s] = 2.0 / n * self._in_weights(self._in_weights(curve).T)
         return values, gradients
+
+    def _spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and inverse sds (S, R) of predictions in the counted bags."""
+        assert self.standard is not None
+        row_means = self.bags.statistics.row_means[self.standard.counted]
+        means = np.einsum("sd,rd->sr", weights, row_means)
+        variances = np.einsum("sj,rjk,sk->sr", weights, self._squares, weights) - means**2
+        inverse = np.zeros_like(variances)
+        is_spread = variances > 1e-14 * (means**2 + 1e-14)
+        np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=is_spread)
+        return means, inverse
+
+    def _in_weights(self, slopes: np.ndarray) -> np.ndarray:
+        """Turn slopes (…, 1 + d), the level's first, into those of the weights."""
+        assert self.standard is not None
+        columns = slopes[..., 1:] * self.standard.largest
+        if not self.has_intercept:
+            return columns
+        return np.concatenate([columns, slopes[..., :1]], axis=-1)
 
 
 def count_cells(n_bags: int) -> int:

@@ -22,6 +22,8 @@ from unshuffle.core.penalties import Penalty
 
 # weights (S, d) → values (S,), gradients (S, d)
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+# weights (S, d) → values (S,), gradients (S, d), curvatures (S, d, d)
+Curve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 # The plain path holds this many numbers at once, so that memory stays O(n) for any batch.
 _BLOCK = 2_000_000
@@ -78,6 +80,11 @@ class Problem:
     def with_bags(self, bags: Bags) -> Problem:
         """Return the same problem on other bags."""
         return replace(self, bags=bags)
+
+    @property
+    def curve(self) -> Curve | None:
+        """As `smooth`, with the curvature at each point, where that can be told."""
+        return None
 
     @cached_property
     def curvature(self) -> np.ndarray:

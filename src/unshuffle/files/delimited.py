@@ -60,7 +60,7 @@ def read_fast(text: bytes, dialect: Dialect, start: int = 0) -> list[Column] | N
     """Read what begins at `start` with pyarrow; None when it is not there or refuses the text."""
     # One column is left to the csv module: there a blank line and a missing cell look the same.
     # So is an odd number of quotation marks: pyarrow reads one left open to the end of the file.
-    n_quotes = text.count(b'"', start)
+    n_quotes = text.count(b'"', start) if b'"' in text else 0
     if len(dialect.names) < 2 or n_quotes % 2 or _SOMETHING.search(text, start) is None:
         return None
     if n_quotes and find_loose_quotes(dialect.delimiter).search(text[start:]):

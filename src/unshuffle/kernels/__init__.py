@@ -34,7 +34,12 @@ from unshuffle.kernels.scanning import (
     widen_extremes,
 )
 from unshuffle.kernels.small_bags import match_held_bags, match_small_bags
-from unshuffle.kernels.sorted_cells import fill_sorted_cells, find_place, match_sorted_cells
+from unshuffle.kernels.sorted_cells import (
+    curve_sorted_cells,
+    fill_sorted_cells,
+    find_place,
+    match_sorted_cells,
+)
 from unshuffle.kernels.sorted_losses import (
     ABSOLUTE,
     KOLMOGOROV_SMIRNOV,
@@ -66,6 +71,7 @@ __all__ = [
     "climb_matchings",
     "compare_masses",
     "compare_sorted",
+    "curve_sorted_cells",
     "evaluate_moments",
     "evaluate_pairings",
     "evaluate_sorted",

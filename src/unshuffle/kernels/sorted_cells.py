@@ -202,3 +202,51 @@ def match_sorted_cells(
         if code == SQUARED:
             _add_inside(means, z, inside, n_filled, slopes)
     return value
+
+
+@njit(**OPTIONS)
+def curve_sorted_cells(cells, unit, degree, curve):
+    """Fill Σ n m(u) m(u)ᵀ (1 + d, 1 + d), m being the mean row (1, t) at rank u of a point's bags.
+
+    The means of cells are those of few rows, so that their squares are too large; polynomials of
+    the cells' places, orthonormal among the rows of a bag, keep what changes slowly with the rank.
+    """
+    n_cells, d = cells.shape[1], curve.shape[0] - 1
+    now, before, coefficients = np.empty(n_cells), np.empty(n_cells), np.empty(1 + d)
+    curve[:] = 0.0
+    for r in range(cells.shape[0]):
+        total = 0.0
+        for k in range(n_cells):
+            total += cells[r, k, 0]
+        if total == 0.0:
+            continue
+        now[:] = 1.0 / np.sqrt(total)
+        before[:] = 0.0
+        fall = 0.0
+        for _ in range(degree + 1):
+            coefficients[:] = 0.0
+            middle = 0.0
+            for k in range(n_cells):
+                count = cells[r, k, 0]
+                if count == 0:
+                    continue
+                middle += count * now[k] * now[k] * ((2.0 * k + 1.0) / n_cells - 1.0)
+                coefficients[0] += count * now[k]
+                for j in range(d):
+                    coefficients[1 + j] += cells[r, k, 1 + j] / unit * now[k]
+            for i in range(1 + d):
+                for j in range(1 + d):
+                    curve[i, j] += coefficients[i] * coefficients[j]
+            # The next polynomial, by the recurrence of three terms.
+            square = 0.0
+            for k in range(n_cells):
+                place = (2.0 * k + 1.0) / n_cells - 1.0
+                following = (place - middle) * now[k] - fall * before[k]
+                before[k] = now[k]
+                now[k] = following
+                square += cells[r, k, 0] * following * following
+            # Nothing is left where a bag fills no more cells than there were polynomials.
+            if square < 1e-20:
+                break
+            fall = np.sqrt(square)
+            now /= fall

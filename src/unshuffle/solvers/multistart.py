@@ -12,8 +12,10 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.solvers.descent import search_without_slopes
 from unshuffle.solvers.searching import (
-    N_POLISHED,
+    BRIEF,
     SAME_ANSWER,
+    THOROUGH,
+    Care,
     Space,
     gather_ends,
     label_spread,
@@ -26,6 +28,9 @@ from unshuffle.solvers.thinning import THIN_ABOVE, solve_thinned
 __all__ = [
     "SAME_ANSWER", "Search", "Space", "label_spread", "make_space", "search", "solve", "step_aside",
 ]  # fmt: skip
+
+# Candidates of a smooth stand-in that are finished without slopes.
+N_FINISHED = 10
 
 
 @dataclass(frozen=True)
@@ -43,22 +48,26 @@ class Search(Strategy):
         return self.criterion
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
-        return solve(problem, rng, effort)
+        return solve(problem, rng, effort, THOROUGH)
 
 
-def solve(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+def solve(
+    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care = BRIEF
+) -> Solution:
     """Minimise a problem from many starts; losses without slope are finished without one."""
     if problem.loss.is_smooth:
-        return solve_smooth(problem, rng, effort)
+        return solve_smooth(problem, rng, effort, care)
     # A loss that is flat almost everywhere leads nowhere by itself: LS brings the starts near.
     stand_in = problem.with_loss(Squared()) if problem.loss.is_flat else problem
-    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort), rng)
+    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort, care), rng)
 
 
-def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+def solve_smooth(
+    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care
+) -> Solution:
     """Minimise a problem by descent; very long data compete on a sample first."""
     if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
-        return search(make_space(problem, rng), effort, problem.bags.n)
+        return search(make_space(problem, rng), effort, problem.bags.n, care=care)
     return solve_thinned(
         problem, lambda n: problem.with_bags(problem.bags.thin(n, rng)), rng, effort
     )
@@ -66,7 +75,7 @@ def solve_smooth(problem: Problem, rng: np.random.Generator, effort: Effort) -> 
 
 def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Generator) -> Solution:
     """Carry the best candidates of a smooth stand-in on by the loss itself."""
-    starts = np.stack([c.weights for c in rough.candidates[: 2 * N_POLISHED]])
+    starts = np.stack([c.weights for c in rough.candidates[:N_FINISHED]])
     values, vectors = np.linalg.eigh(problem.curvature)
     keep = values > 1e-10 * values.max()
     spread = vectors[:, keep] / np.sqrt(values[keep]) * np.std(problem.bags.y)

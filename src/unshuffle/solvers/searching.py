@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.problem import Evaluate, Problem
+from unshuffle.core.problem import Curve, Evaluate, Problem
 from unshuffle.core.products import multiply, solve_rows
 from unshuffle.core.solution import Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort
@@ -19,21 +19,45 @@ from unshuffle.solvers.descent import descend
 # Predictions that differ by less than this (root mean square, in label spreads) are one answer.
 # At the default tol, end points of one basin lie within 0.003 of each other.
 SAME_ANSWER = 0.01
-# Only the best few decide anything, so only they are searched around and driven to the last
-# digit. A step aside of a few times the remaining gap (the root of the value) leaves the small
-# dents of a basin without leaving the basin: at n = 1000, d = 5 two rounds of six bring the best
-# value of 50 starts another 2 to 7 % down for half as many evaluations again.
-N_POLISHED = 5
+# The best answers are driven to the last digit.
 POLISH_TOL = 1e-18
-ASIDE, N_ASIDE = (4.0, 2.0), 6
-# So many points are tried for each start, and the lowest go on: for the price of two or three
-# steps of descent the starts begin lower and end sooner. At n = 1000, d = 5 it brings the best
-# value of 50 starts 10 % down at the same total cost.
-SCREENED = 8
+N_ASIDE = 6
 # Starts come in batches until the best value was reached this often, or the limit is spent.
 BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
 # Rows × starts that the search may sort before it settles for fewer starts.
 MAX_WORK = 6_000_000
+
+
+@dataclass(frozen=True)
+class Care:
+    """How closely a search looks.
+
+    `n_screened` points are tried for each start, and the lowest go on. Only the best `n_polished`
+    answers decide anything, so only they are searched around: by `n_wide` steps aside of each size
+    in `wide`, counted in roots of the value, no longer than `most` spreads of the labels. Around
+    the best alone `n_last` of each size in `last` end in longer descents.
+    """
+
+    n_screened: int = 8
+    n_polished: int = 5
+    wide: tuple[float, ...] = (4.0, 2.0)
+    n_wide: int = N_ASIDE
+    most: float = np.inf
+    last: tuple[float, ...] = ()
+    n_last: int = 0
+    last_tol: float = 1e-3
+
+
+# For answers that others go on from. Screening brings the best value of 50 starts (n = 1000, d = 5)
+# 10 % down at the same total cost, and steps aside, which leave the small dents of a basin, another
+# 2 to 7 % for half as many evaluations again.
+BRIEF = Care()
+# For answers that stay. Steps of 30 and 8 find other basins, and the last ones the lowest dent:
+# ends of one basin differ by less than the tolerance. At n = 1000, d = 5, 50 starts (55 seeds from
+# 1000; exponential, uniform and normal columns) the peer of benchmarks/speed.py then has a lower
+# best value 1, 0 and 4 times; beside the brief search it was every fourth or fifth time (30 seeds:
+# 7, 5 and 6). It takes a third longer.
+THOROUGH = Care(20, 3, (30.0, 8.0), 4, 2.0, (2.0, 1.0, 0.5, 0.25), 6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +71,7 @@ class Space:
     l1: np.ndarray
     curvature: np.ndarray
     normals: Callable[[tuple[int, ...]], np.ndarray]
+    curve: Curve | None = None
 
 
 def make_space(problem: Problem, rng: np.random.Generator) -> Space:
@@ -59,6 +84,7 @@ def make_space(problem: Problem, rng: np.random.Generator) -> Space:
         l1=problem.penalty.l1,
         curvature=problem.curvature,
         normals=rng.standard_normal,
+        curve=problem.curve,
     )
 
 
@@ -90,7 +116,13 @@ def label_spread(bags: Bags) -> float:
 
 
 def search(
-    space: Space, effort: Effort, n_rows: int, *, most: int = MAX_STARTS, is_rough: bool = False
+    space: Space,
+    effort: Effort,
+    n_rows: int,
+    *,
+    most: int = MAX_STARTS,
+    is_rough: bool = False,
+    care: Care = BRIEF,
 ) -> Solution:
     """Run batches of starts to their ends, merge them, and polish the best unless roughly.
 
@@ -103,7 +135,7 @@ def search(
     converged: list[np.ndarray] = []
     n_evaluations = 0
     while True:
-        starts = _screen(space, batch, not ends)
+        starts = _screen(space, batch, not ends, care.n_screened)
         found = descend(space.evaluate, starts, space.inverse, space.l1, effort.tol, effort.n_jobs)
         ends.append(found.weights)
         values.append(found.values)
@@ -135,29 +167,39 @@ def search(
     rough = Solution(candidates, status, stats, np.sort(all_values))
     if is_rough:
         return rough
-    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in candidates[:N_POLISHED]]
-    return _polish(space, rough, np.concatenate(ends)[rows], effort)
+    top = candidates[: care.n_polished]
+    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in top]
+    return _polish(space, rough, np.concatenate(ends)[rows], effort, care)
 
 
-def _screen(space: Space, n_starts: int, is_first: bool) -> np.ndarray:
+def _screen(space: Space, n_starts: int, is_first: bool, n_screened: int) -> np.ndarray:
     """Draw points and keep the lowest; the very first point drawn, the bag means, always stays."""
-    points = space.draw(SCREENED * n_starts, is_first)
+    points = space.draw(n_screened * n_starts, is_first)
     values = space.evaluate(points)[0] + (space.l1 * np.abs(points)).sum(axis=1)
     if is_first:
         values[0] = -np.inf
     return points[np.sort(np.argsort(values, kind="stable")[:n_starts])]
 
 
-def _polish(space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort) -> Solution:
+def _polish(
+    space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort, care: Care
+) -> Solution:
     """Search around the best candidates, then drive them to the last digit."""
-    top = rough.candidates[:N_POLISHED]
+    top, rest = rough.candidates[: care.n_polished], rough.candidates[care.n_polished :]
     values = np.array([c.value for c in top])
     n_evaluations = 0
-    for size in ASIDE:
-        coordinates, values, n_more = step_aside(space, coordinates, values, size, effort)
+    for size in care.wide:
+        coordinates, values, n_more = step_aside(
+            space, coordinates, values, size, effort, care.n_wide, care.most
+        )
+        n_evaluations += n_more
+    best, finer = [int(np.argmin(values))], replace(effort, tol=care.last_tol * effort.tol)
+    for size in care.last:
+        coordinates[best], values[best], n_more = step_aside(
+            space, coordinates[best], values[best], size, finer, care.n_last
+        )
         n_evaluations += n_more
     found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
-    rest = rough.candidates[N_POLISHED:]
     weights = np.concatenate([space.embed(found.weights), *(c.weights[None] for c in rest)])
     values = np.concatenate([found.values, [c.value for c in rest]])
     counts = [c.n_starts for c in rough.candidates]
@@ -177,20 +219,31 @@ def gather_ends(
     """Merge candidates that a finer search has brought together, and count their starts anew."""
     candidates = merge_starts(weights, values, curvature, SAME_ANSWER, counts)
     stats["n_candidates"] = len(candidates)
-    is_agreed = rough.status is Status.LONELY and candidates[0].n_starts > 1
-    status = Status.AGREED if is_agreed else rough.status
+    status = rough.status
+    if status in (Status.AGREED, Status.LONELY):
+        # The lowest may be another than before, which other starts have not reached.
+        status = Status.AGREED if candidates[0].n_starts > 1 else Status.LONELY
     return Solution(candidates, status, stats, rough.start_values)
 
 
 def step_aside(
-    space: Space, coordinates: np.ndarray, values: np.ndarray, size: float, effort: Effort
+    space: Space,
+    coordinates: np.ndarray,
+    values: np.ndarray,
+    size: float,
+    effort: Effort,
+    n_aside: int = N_ASIDE,
+    most: float = np.inf,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Descend again from points around each candidate; keep what is lower."""
+    """Descend again from points around each candidate; keep what is lower.
+
+    `size` counts in roots of the values; steps are no longer than `most` spreads of the labels.
+    """
     n, k = coordinates.shape
     eigenvalues, vectors = np.linalg.eigh(2 * space.inverse)
     spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) / np.sqrt(k)
-    steps = multiply(space.normals((n, N_ASIDE, k)), spread.T)
-    steps *= size * np.sqrt(np.minimum(values, 1.0))[:, None, None]
+    steps = multiply(space.normals((n, n_aside, k)), spread.T)
+    steps *= np.minimum(size * np.sqrt(np.minimum(values, 1.0)), most)[:, None, None]
     # Weights that the penalty set to zero stay there.
     steps *= ((space.l1 == 0) | (coordinates != 0))[:, None]
     found = descend(
@@ -201,11 +254,11 @@ def step_aside(
         effort.tol,
         effort.n_jobs,
     )
-    ends = found.values.reshape(n, N_ASIDE)
+    ends = found.values.reshape(n, n_aside)
     best = ends.argmin(axis=1)
     lowest = ends[np.arange(n), best]
     is_lower = lowest < values
-    moved = found.weights.reshape(n, N_ASIDE, k)[np.arange(n), best]
+    moved = found.weights.reshape(n, n_aside, k)[np.arange(n), best]
     return (
         np.where(is_lower[:, None], moved, coordinates),
         np.where(is_lower, lowest, values),
