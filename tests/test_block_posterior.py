@@ -16,7 +16,7 @@ from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
 from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, look_around, settle
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
-from unshuffle.posterior.blocks import _ascend, _exchange
+from unshuffle.posterior.blocks import _ascend, _exchange, _weaken
 from unshuffle.posterior.importance import _judge_some, reweigh, sample_posterior
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.modes import climb_all
@@ -275,7 +275,7 @@ def test_tops_that_all_labels_rule_out_are_kept_for_the_few_that_intervals_trust
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
     target = replace(target, power=1.0)
-    peaks, others = _ascend(target, [truth, exchanged], np.random.default_rng(0))
+    peaks, others = _ascend(target, _weaken(target), [truth, exchanged], np.random.default_rng(0))
     values = target.weigh_values([peaks[0].theta, *(theta for _, theta in others)])
     # Two tops a hundred nats apart are as good as equal to a hundredth of the labels, which is more
     # than intervals of two bags trust.

@@ -7,7 +7,7 @@ doubles is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log2
 
 import numpy as np
@@ -19,9 +19,10 @@ from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import Block, Source
 from unshuffle.errors import InputError
 
-# Distinct rows that the search for answers works on. More find no better start: the climb on all
-# rows decides.
-SAMPLE_ROWS = 20_000
+# Distinct rows that the search for answers works on. Where the means of bags help, more find no
+# better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
+# apart, and sampled as far as intervals trust them, on a larger sample.
+SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
 # The smallest normal number: 1/size of anything less overflows, or has lost its digits.
 _LEAST_REACH = float(np.finfo(float).tiny)
 # Rows that are hashed at a time: what is made of them stays small.
@@ -179,18 +180,32 @@ def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPas
 
 @dataclass(eq=False)
 class _Ends:
-    """Numbers and extremes, and the sample, as they grow."""
+    """Numbers, extremes and the sample as they grow; rows wait to be sampled many at a time."""
 
     counts: np.ndarray
     columns: np.ndarray
     labels: np.ndarray
     sample: RowSample
+    waiting: list[RowSample] = field(default_factory=list)
+
+    def gather(self, wanted: int) -> None:
+        """Let the rows that wait into the sample."""
+        self.sample, self.waiting = _keep_lowest([self.sample, *self.waiting], wanted), []
+
+
+def count_sampled(n_bags: int) -> int:
+    """Return how many rows are sampled of so many bags.
+
+    >>> [count_sampled(n_bags) for n_bags in (1, 20)]
+    [131072, 20000]
+    """
+    return SAMPLE_ROWS_OF_FEW if n_bags < FEW_BAGS else SAMPLE_ROWS
 
 
 def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
-    n_bags, d = source.n_bags, source.d
+    n_bags, d, wanted = source.n_bags, source.d, count_sampled(source.n_bags)
     if isinstance(source, ScanningSource):
-        sample = _sample_at_once(source, seed)
+        sample = _sample_at_once(source, seed, wanted)
         if sample is not None:
             return _Ends(*source.find_ends(), sample)
 
@@ -214,53 +229,60 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
             rows, codes = block.X[part] + 0.0, block.codes[part]
             hashes = np.empty(len(rows), np.uint64)
             kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
-            total.sample = _keep_lowest([total.sample, _thin(total.sample, hashes, codes, rows)])
+            total.waiting.append(_thin(total.sample, hashes, codes, rows, wanted))
+            if sum(len(each.hashes) for each in total.waiting) > wanted // 2:
+                total.gather(wanted)
 
     def merge(total: _Ends, other: _Ends) -> _Ends:
         total.counts += other.counts
         for mine, theirs in ((total.columns, other.columns), (total.labels, other.labels)):
             np.minimum(mine[:, 0], theirs[:, 0], out=mine[:, 0])
             np.maximum(mine[:, 1], theirs[:, 1], out=mine[:, 1])
-        total.sample = _keep_lowest([total.sample, other.sample])
+        total.waiting += [*other.waiting, other.sample]
+        total.gather(wanted)
         return total
 
-    return source.map_reduce(start, add, merge, report=report, stage="reading")
+    found = source.map_reduce(start, add, merge, report=report, stage="reading")
+    found.gather(wanted)
+    return found
 
 
-def _sample_at_once(source: ScanningSource, seed: int) -> RowSample | None:
+def _sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample | None:
     """Return the sample of a source that lists rows of low hashes; None where too many are equal.
 
     Whatever the limit, the lowest hashes are the same.
     """
-    share = _AMPLE * SAMPLE_ROWS / source.n
+    share = _AMPLE * wanted / source.n
     while True:
         limit = min(int(share * 2.0**64), 2**64 - 1)
         found = source.find_rows(seed, limit, _MOST_LISTED)
         if found is None:
             return None
-        sample = _keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))])
-        if len(sample.hashes) >= SAMPLE_ROWS or limit == 2**64 - 1:
+        sample = _keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))], wanted)
+        if len(sample.hashes) >= wanted or limit == 2**64 - 1:
             return sample
         share *= 4.0
 
 
-def _thin(sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> RowSample:
+def _thin(
+    sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray, wanted: int
+) -> RowSample:
     """Return the rows of a block that may belong to the sample."""
     limit = np.uint64(2**64 - 1)
-    if len(sample.hashes) >= SAMPLE_ROWS:
+    if len(sample.hashes) >= wanted:
         limit = sample.hashes[-1]
     else:
         # Twice as many as wanted are enough unless rows repeat; then all are looked at.
-        few = 2 * SAMPLE_ROWS
+        few = 2 * wanted
         if len(hashes) > few:
             lowest = np.partition(hashes, few)[:few]
-            if len(np.unique(lowest)) >= SAMPLE_ROWS:
+            if len(np.unique(lowest)) >= wanted:
                 limit = lowest.max()
     keep = np.flatnonzero(hashes <= limit)
     return RowSample(hashes[keep], codes[keep], rows[keep], np.ones(len(keep), np.int64))
 
 
-def _keep_lowest(parts: list[RowSample]) -> RowSample:
+def _keep_lowest(parts: list[RowSample], wanted: int) -> RowSample:
     """Merge samples: equal rows of a bag are one, and the lowest hashes stay."""
     hashes = np.concatenate([part.hashes for part in parts])
     codes = np.concatenate([part.codes for part in parts])
@@ -276,8 +298,8 @@ def _keep_lowest(parts: list[RowSample]) -> RowSample:
     hashes, codes, rows = hashes[firsts], codes[firsts], rows[firsts]
     # A hash stays or goes as a whole, whatever bags its rows lie in.
     kept = len(hashes)
-    if kept > SAMPLE_ROWS:
-        kept = int(np.searchsorted(hashes, hashes[SAMPLE_ROWS - 1], side="right"))
+    if kept > wanted:
+        kept = int(np.searchsorted(hashes, hashes[wanted - 1], side="right"))
     return RowSample(hashes[:kept], codes[:kept], rows[:kept], counts[:kept])
 
 

@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.first_pass import FirstPass, RowSample
+from unshuffle.core.first_pass import FEW_BAGS, FirstPass, RowSample
 from unshuffle.core.labels import Labels
 from unshuffle.core.losses import Squared
 from unshuffle.core.noise import Noise
@@ -50,9 +50,6 @@ _N_CANDIDATES, _N_CANDIDATES_OF_MANY, _N_FITTED = 12, 6, 4
 # Nats below the best of the sample beyond which none of its answers is climbed from, and those by
 # which a valley is one.
 _SAMPLE_REACH, _VALLEY = 25.0, 0.5
-# The means of so many bags lead to the top, and half of the starts are taken to be enough: on three
-# data sets of 20 bags the best of all starts were in one basin. The full number was not compared.
-_MANY_BAGS = 8
 # Ten bags for each column tell every weight within a fraction of itself; what starts are left only
 # confirm it.
 _VERY_MANY_BAGS, _FEW_STARTS = 10, 10
@@ -69,6 +66,8 @@ _FAINT = 0.05
 # of five columns. (Of six fits of 41 000 rows, five columns of different laws and one or two bags,
 # that had missed a top 8 to 56 nats higher, five found it.)
 _N_EXCHANGES, _MOST_EXCHANGED = 4, 15
+# Tops of few labels, best first, that are followed to more labels.
+_N_FOLLOWED = 8
 # Steps over all rows in a stage that is not the last.
 _ON_THE_WAY = 4
 # Nats below the best beyond which a climb is given up between stages: the next multiplies them.
@@ -100,20 +99,23 @@ def solve_blocks(
     target = declare_offsets(target, known)
     effort.report("looking for modes", 0.0)
     sample = pose_sample(target, first.sample)
-    # Few bags leave the search to the shapes, of which a sample of rows shows too little.
-    has_many = target.n_bags >= _MANY_BAGS
-    searched = sample if has_many else _weaken(target)
+    # Few bags leave the search to the shapes, of which too few rows show too little.
+    has_few = target.n_bags < FEW_BAGS
+    is_all = int(first.sample.counts.sum()) == first.n
+    weaker = _weaken(sample if has_few and not is_all else target)
+    searched = weaker if has_few else sample
     weights = [*_anneal(searched, rng), *_fit_least_squares(sample, first.sample, rng, effort)]
     starts = _choose_starts(searched, np.array(weights))
     effort.report("looking for modes", 0.5)
-    peaks, others = _ascend(target, starts, rng)
+    peaks, others = _ascend(target, weaker, starts, rng)
     # Of tops that differ in offsets alone the highest is judged: a lower one may fit as well.
     tops = [(peak.value, peak.theta) for peak in peaks]
     modes = [*keep_distinct(target, tops, options.n_components), *others][: options.n_components]
     effort.report("looking for modes", 1.0)
-    found = answer(target, columns, modes, rng, effort)
+    thinner = sample if has_few and not is_all else None
+    found = answer(target, columns, modes, rng, effort, thinner=thinner)
     reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
-    if has_many:
+    if not is_all:
         reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
     reached = f"Reached by a search on {reached}"
     return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
@@ -143,7 +145,8 @@ def _anneal(target: BlockTarget, rng: np.random.Generator) -> np.ndarray:
     between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
     information = target.power * target.n * target.covariance + between
     n_starts = count_starts(target)
-    if target.n_bags >= _MANY_BAGS:
+    if target.n_bags >= FEW_BAGS:
+        # On three data sets of 20 bags the best of all starts were in one basin.
         n_starts = (n_starts + 1) // 2
     if target.n_bags >= _VERY_MANY_BAGS * p:
         n_starts = min(n_starts, _FEW_STARTS)
@@ -167,9 +170,9 @@ def _choose_starts(target: BlockTarget, weights: np.ndarray) -> list[np.ndarray]
     ends = [
         (value - 0.5 * float(w @ w) / variance, w) for value, w in zip(values, weights, strict=True)
     ]
-    has_many = target.n_bags >= _MANY_BAGS
-    kept = keep_distinct(target, ends, _N_CANDIDATES_OF_MANY if has_many else _N_CANDIDATES)
-    reach = _SAMPLE_REACH if has_many else np.inf
+    has_few = target.n_bags < FEW_BAGS
+    kept = keep_distinct(target, ends, _N_CANDIDATES if has_few else _N_CANDIDATES_OF_MANY)
+    reach = np.inf if has_few else _SAMPLE_REACH
     return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
 
 
@@ -223,19 +226,18 @@ def _weigh(target: BlockTarget, thetas: list[np.ndarray]) -> list[float]:
 
 
 def _ascend(
-    target: BlockTarget, starts: list[np.ndarray], rng: np.random.Generator
+    target: BlockTarget, weaker: BlockTarget, starts: list[np.ndarray], rng: np.random.Generator
 ) -> tuple[list[Peak], list[Mode]]:
-    """Climb on all rows from some points, as if labels were few at first.
+    """Climb on all rows from some points, as if labels were few at first, on `weaker`.
 
     Return the tops, and those of few labels that are in basins of their own: intervals trust no
     more labels than that, to which they may be as good.
     """
-    full, weaker = target.power, _weaken(target)
-    power = weaker.power
+    full, power = target.power, weaker.power
     found = _keep_basins(weaker, climb_all(weaker, starts, 1.0))
-    if target.n_bags < _MANY_BAGS:
+    if target.n_bags < FEW_BAGS:
         found = _exchange(weaker, found, rng)
-    peaks, _ = settle(weaker, found, 1.0, MAX_STEPS if power == full else _ON_THE_WAY)
+    peaks, _ = settle(weaker, found[:_N_FOLLOWED], 1.0, MAX_STEPS if power == full else _ON_THE_WAY)
     while power < full:
         stronger = replace(target, power=min(_RISE * power, full))
         n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY

@@ -11,13 +11,15 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.core.products import multiply
-from unshuffle.posterior.block_peaks import Lessons, Peak, settle
+from unshuffle.posterior.block_peaks import MAX_STEPS, Lessons, Peak, settle
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.model import Steps, Target
 from unshuffle.posterior.modes import Mode
 
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
+# Steps towards the tops of more modes than these: near is enough where none has the mass.
+_MANY_MODES, _STEPS_OF_MANY = 6, 5
 # Share of the first draws that go to a component as wide as the prior.
 _WIDE_SHARE = 0.1
 # In adapting, the old component counts as if it were worth 5 d draws; 10 % wider guards the tails.
@@ -173,7 +175,8 @@ class Mixture:
 def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
     if isinstance(target, BlockTarget):
-        return _mix_peaks(target, *settle(target, modes, tilt), tilt)
+        n_steps = MAX_STEPS if len(modes) <= _MANY_MODES else _STEPS_OF_MANY
+        return _mix_peaks(target, *settle(target, modes, tilt, n_steps), tilt)
     spreads = target.drive([_laplace(target, theta, tilt) for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
