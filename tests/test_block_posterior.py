@@ -14,7 +14,16 @@ from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, metho
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
-from unshuffle.posterior.block_peaks import Lessons, bend_rest, follow, look_around, settle
+from unshuffle.posterior.block_peaks import (
+    _ON_THE_WAY,
+    Lessons,
+    Peak,
+    _keep_best,
+    bend_rest,
+    follow,
+    look_around,
+    settle,
+)
 from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
 from unshuffle.posterior.blocks import _ascend, _exchange, _weaken
 from unshuffle.posterior.importance import _judge_some, reweigh, sample_posterior
@@ -256,6 +265,19 @@ def two_bags():
     target, scaling = pose_rows(X, y, groups, 0.5, 0.05)
     w = w * scaling.scale / scaling.label_scale
     return target, target.join(w, np.log(noise / scaling.label_scale))
+
+
+def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_means_yet():
+    def peak(evidence, offset, is_inside):
+        theta, factor = np.array([float(offset), evidence]), 0.01 * np.eye(2)
+        value = evidence - 2.0 * np.log(0.01)
+        return Peak(value, theta, factor, offset, None, 6.0, is_inside)
+
+    best, far, farther = peak(0.0, 1, True), peak(-900.0, 0, False), peak(-1900.0, 0, False)
+    others = [peak(-900.0, 2, False), peak(-50.0, 3, False)]
+    assert _keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
+    assert _keep_best([best, far], [], len(_ON_THE_WAY)) == [best]  # not for ever
+    assert _keep_best([far], [peak(-30.0, 0, True)], 0) == []  # one has arrived
 
 
 def test_exchanged_weights_lead_from_a_wrong_top_to_the_right_one(two_bags):
