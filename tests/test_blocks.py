@@ -9,8 +9,9 @@ from oracles import central_differences, fill_histogram, histogram_nodes
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
 from unshuffle.core import label_cells
 from unshuffle.core.bags import make_bags
-from unshuffle.core.first_pass import SAMPLE_ROWS, look_at
+from unshuffle.core.first_pass import look_at
 from unshuffle.core.label_cells import RANK, count_labels
+from unshuffle.core.row_sample import SAMPLE_ROWS
 from unshuffle.core.scaling import standardise
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.kernels.filling import PLACES, TAIL

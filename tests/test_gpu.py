@@ -13,7 +13,8 @@ from oracles import fill_histogram, histogram_nodes
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.core import label_cells
-from unshuffle.core.first_pass import SAMPLE_ROWS, look_at
+from unshuffle.core.first_pass import look_at
+from unshuffle.core.row_sample import SAMPLE_ROWS
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.files.parquet_source import open_parquet
@@ -205,7 +206,7 @@ def test_odd_data_have_the_same_first_pass(law):
 
 @needs_compiler
 def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch):
-    monkeypatch.setattr("unshuffle.core.first_pass._MOST_LISTED", SAMPLE_ROWS)
+    monkeypatch.setattr("unshuffle.core.row_sample._MOST_LISTED", SAMPLE_ROWS)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))

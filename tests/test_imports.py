@@ -51,8 +51,8 @@ INSIDE = {
     "histograms lanes small_bags label_places scanning mixture densities dual pairings swapping "
     "tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
-    "anchors bag bags sources histogram_source held_rows label_cells first_pass scaling checks "
-    "penalties losses moments problem block_moments block_sorted solution strategy",
+    "anchors bag bags sources histogram_source held_rows label_cells row_sample first_pass scaling "
+    "checks penalties losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
     "solvers": "descent damped searching thinning multistart closed_form means self_moments "
     "projection exact certified",

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from unshuffle.core.first_pass import FirstPass, RowSample
+from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.held_rows import hold_rows
 from unshuffle.core.label_cells import LabelCells
 from unshuffle.core.noise import Noise
+from unshuffle.core.row_sample import RowSample
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.sources import ArraySource
 from unshuffle.posterior.bag_means import BagMeans

@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 
 from unshuffle.core.bags import Bags
-from unshuffle.core.first_pass import FEW_BAGS, FirstPass, RowSample
+from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.labels import Labels
 from unshuffle.core.losses import Squared
 from unshuffle.core.noise import Noise
@@ -22,6 +22,7 @@ from unshuffle.core.options import BagOffsets
 from unshuffle.core.pairing import Draws
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
+from unshuffle.core.row_sample import FEW_BAGS, RowSample
 from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.solution import Solution

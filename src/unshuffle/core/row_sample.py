@@ -1,0 +1,107 @@
+"""A sample of distinct rows by hash: the same for every order and division of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unshuffle.core.histogram_source import ScanningSource
+
+# Distinct rows that the search for answers works on. Where the means of bags help, more find no
+# better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
+# apart, and sampled as far as intervals trust them, on a larger sample.
+SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
+# Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
+_AMPLE, _MOST_LISTED = 1.25, 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class RowSample:
+    """Distinct rows with the lowest hashes: their bags, and how often each stands in the data."""
+
+    hashes: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    counts: np.ndarray
+
+
+def count_sampled(n_bags: int) -> int:
+    """Return how many rows are sampled of so many bags.
+
+    >>> [count_sampled(n_bags) for n_bags in (1, 20)]
+    [131072, 20000]
+    """
+    return SAMPLE_ROWS_OF_FEW if n_bags < FEW_BAGS else SAMPLE_ROWS
+
+
+def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample | None:
+    """Return the sample of a source that lists rows of low hashes; None where too many are equal.
+
+    Whatever the limit, the lowest hashes are the same.
+    """
+    share = _AMPLE * wanted / source.n
+    while True:
+        limit = min(int(share * 2.0**64), 2**64 - 1)
+        found = source.find_rows(seed, limit, _MOST_LISTED)
+        if found is None:
+            return None
+        sample = keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))], wanted)
+        if len(sample.hashes) >= wanted or limit == 2**64 - 1:
+            return sample
+        share *= 4.0
+
+
+def thin_rows(
+    sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray, wanted: int
+) -> RowSample:
+    """Return the rows of a block that may belong to the sample."""
+    limit = np.uint64(2**64 - 1)
+    if len(sample.hashes) >= wanted:
+        limit = sample.hashes[-1]
+    else:
+        # Twice as many as wanted are enough unless rows repeat; then all are looked at.
+        few = 2 * wanted
+        if len(hashes) > few:
+            lowest = np.partition(hashes, few)[:few]
+            if len(np.unique(lowest)) >= wanted:
+                limit = lowest.max()
+    keep = np.flatnonzero(hashes <= limit)
+    return RowSample(hashes[keep], codes[keep], rows[keep], np.ones(len(keep), np.int64))
+
+
+def keep_lowest(parts: list[RowSample], wanted: int) -> RowSample:
+    """Merge samples: equal rows of a bag are one, and the lowest hashes stay."""
+    hashes = np.concatenate([part.hashes for part in parts])
+    codes = np.concatenate([part.codes for part in parts])
+    rows = np.concatenate([part.rows for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    order = _order_rows(hashes, codes, rows)
+    hashes, codes, rows, counts = hashes[order], codes[order], rows[order], counts[order]
+    is_new = np.ones(len(hashes), dtype=bool)
+    is_new[1:] = (hashes[1:] != hashes[:-1]) | (codes[1:] != codes[:-1])
+    is_new[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
+    firsts = np.flatnonzero(is_new)
+    counts = np.add.reduceat(counts, firsts) if len(firsts) else counts
+    hashes, codes, rows = hashes[firsts], codes[firsts], rows[firsts]
+    # A hash stays or goes as a whole, whatever bags its rows lie in.
+    kept = len(hashes)
+    if kept > wanted:
+        kept = int(np.searchsorted(hashes, hashes[wanted - 1], side="right"))
+    return RowSample(hashes[:kept], codes[:kept], rows[:kept], counts[:kept])
+
+
+def _order_rows(hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the order of hashes; bags and rows decide where these are equal."""
+    order = np.argsort(hashes, kind="stable")
+    if (np.diff(hashes[order]) > 0).all():
+        return order
+    # Ten times as slow, and needed only where rows repeat.
+    return np.lexsort([*rows.T[::-1], codes, hashes])
+
+
+def renumber(sample: RowSample, numbers: np.ndarray) -> RowSample:
+    """Return the sample in an order that no name of a bag decides."""
+    codes = numbers[sample.codes]
+    order = _order_rows(sample.hashes, codes, sample.rows)
+    return RowSample(sample.hashes[order], codes[order], sample.rows[order], sample.counts[order])
