@@ -68,7 +68,7 @@ _FAINT = 0.05
 # that had missed a top 8 to 56 nats higher, five found it.)
 _N_EXCHANGES, _MOST_EXCHANGED = 4, 15
 # Tops of few labels, best first, that are followed to more labels.
-_N_FOLLOWED = 8
+_N_FOLLOWED = 6
 # Steps over all rows in a stage that is not the last.
 _ON_THE_WAY = 4
 # Nats below the best beyond which a climb is given up between stages: the next multiplies them.
@@ -196,23 +196,35 @@ def _keep_basins(target: BlockTarget, found: list[Mode]) -> list[Mode]:
     return [found[j] for j in kept]
 
 
-def _exchange(target: BlockTarget, found: list[Mode], rng: np.random.Generator) -> list[Mode]:
+def _exchange(
+    target: BlockTarget, weaker: BlockTarget, found: list[Mode], rng: np.random.Generator
+) -> list[Mode]:
     """Climb from the best of some modes with two weights exchanged, or one turned round.
 
-    Where columns are alike, shapes hardly tell which weight is whose.
+    Where columns are alike, shapes hardly tell which weight is whose. Climbs are on `weaker`, which
+    may be of some rows; of the modes, best first, all rows tell which is which.
     """
     pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
+    found, best = _rank(target, found)
     for _ in range(_N_EXCHANGES):
-        best, theta = found[0]
+        theta, earlier = found[0][1], best
         starts = []
         for i, j in rng.permutation(pairs)[:_MOST_EXCHANGED]:
             start = theta.copy()
             start[[i, j]] = -theta[[i, j]] if i == j else theta[[j, i]]
             starts.append(start)
-        found = _keep_basins(target, [*found, *climb_all(target, starts, 1.0)])
-        if found[0][0] < best + _VALLEY:
+        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts, 1.0)])
+        found, best = _rank(target, found)
+        if best < earlier + _VALLEY:
             break
     return found
+
+
+def _rank(target: BlockTarget, found: list[Mode]) -> tuple[list[Mode], float]:
+    """Return modes in the order of the target, best first, and its value at the best."""
+    values = _weigh(target, [theta for _, theta in found])
+    order = sorted(range(len(found)), key=lambda k: -values[k])
+    return [found[k] for k in order], values[order[0]]
 
 
 def _weaken(target: BlockTarget) -> BlockTarget:
@@ -237,8 +249,9 @@ def _ascend(
     full, power = target.power, weaker.power
     found = _keep_basins(weaker, climb_all(weaker, starts, 1.0))
     if target.n_bags < FEW_BAGS:
-        found = _exchange(weaker, found, rng)
-    peaks, _ = settle(weaker, found[:_N_FOLLOWED], 1.0, MAX_STEPS if power == full else _ON_THE_WAY)
+        found = _exchange(_weaken(target), weaker, found, rng)
+    n_steps = MAX_STEPS if power == full else _ON_THE_WAY
+    peaks, _ = settle(_weaken(target), found[:_N_FOLLOWED], 1.0, n_steps)
     while power < full:
         stronger = replace(target, power=min(_RISE * power, full))
         n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
@@ -252,7 +265,8 @@ def _ascend(
     thetas = [peak.theta for peak in peaks]
     tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))
     others = _keep_basins(weaker, [*tops, *found])
-    return peaks, [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
+    others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
+    return peaks, _rank(_weaken(target), others)[0] if others else []
 
 
 def _fit_least_squares(

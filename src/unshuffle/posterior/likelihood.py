@@ -49,7 +49,7 @@ from unshuffle.posterior.modes import (
 from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.posing import pose
-from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
+from unshuffle.posterior.proposals import Mixture, flatten, make_mixture, normalise
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
@@ -73,9 +73,9 @@ _THIN = 80.0
 # In blocks the estimate's posterior is looked for from the draws of the intervals' one unless its
 # power is so many times as large.
 _MUCH_SHARPER = 1.6
-# Sampled rows tell this part of the labels that they may stand for well enough to sample from: at
-# most one label for 13 rows, whose error moves a posterior by at most a quarter of its sd.
-_TOLD_WELL = 0.5
+# Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
+# so many draws of that.
+_WEAKER, _N_WEIGHED = 0.6, 600
 # Modes, best first, that are followed on all rows where sampled rows tell those of intervals.
 _N_BOLD = 6
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
@@ -173,12 +173,15 @@ def answer(
         signs = replace(signs, offset_probability=0.0)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
-    plain, bold = (_set_power(target, thinner, each) for each in (power, bet))
-    drawn, sample = _sample_plain(plain, modes, rng)
+    plain = replace(target, power=power)
+    is_thinned = thinner is not None and len(modes) > _N_BOLD
+    if thinner is not None and is_thinned:
+        drawn, sample = _sample_thinner(plain, thinner, modes, rng)
+    else:
+        drawn, sample = _sample_plain(plain, modes, rng)
     effort.report("sampling the posterior", 0.5)
     # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-    is_same = plain.shapes is bold.shapes
-    sharp = _sample_leaning(bold, modes, rng, drawn if is_same else None)
+    sharp = _sample_leaning(replace(target, power=bet), modes, rng, None if is_thinned else drawn)
     effort.report("sampling the posterior", 1.0)
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
@@ -204,10 +207,32 @@ def _sample_plain(
     return drawn, drawn
 
 
-def _set_power(target: Target, thinner: BlockTarget | None, power: float) -> Target:
-    """Return the target at a power, that of sampled rows where these tell it well enough."""
-    is_enough = thinner is not None and power <= _TOLD_WELL * thinner.power
-    return replace(thinner if thinner is not None and is_enough else target, power=power)
+def _sample_thinner(
+    target: Target, thinner: BlockTarget, modes: list[Mode], rng: np.random.Generator
+) -> tuple[Sample, Sample]:
+    """Return samples as `_sample_plain` does, of many modes: on some rows first, and weaker.
+
+    What some rows say of modes that are far apart errs by some nats. At a part of the power that
+    loses none of them, and all rows weigh the draws.
+    """
+    weaker = replace(thinner, power=min(_WEAKER * target.power, thinner.power))
+    drawn, sample = _sample_plain(weaker, modes, rng)
+    shares = normalise(sample.log_plain)[0]
+    chosen = rng.choice(len(shares), _N_WEIGHED, p=shares)
+    x, old, parts = sample.x[chosen], sample.parts[chosen], target.parts(sample.x[chosen])
+    logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
+    logs += sample.log_evidence
+    weighed = replace(
+        sample,
+        x=x,
+        slopes=sample.slopes[chosen],
+        parts=parts,
+        log_plain=logs,
+        log_tilted=logs + parts[:, 3] - parts[:, 2],
+        is_judged=np.ones(len(x), bool),
+        effective_draws=min(sample.effective_draws, normalise(logs)[1]),
+    )
+    return drawn, weighed
 
 
 def _sample_leaning(
