@@ -63,6 +63,17 @@ def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve):
     assert abs(ratio.mean() - 1.0) < 4.0 * error
 
 
+@pytest.mark.parametrize("level", [-500.0, 900.0])
+def test_the_shell_has_a_density_where_noise_is_beyond_all_numbers(level):
+    shell = Shell(make_target())
+    x = shell.draw(5, np.random.default_rng(0))
+    x[:, shell.target.p] = level
+    logs = shell.log_density(x)
+    # The share is Beta(1/2, 1): its log density falls by half of what its log does, plus that of
+    # the change of variables; much more than the level where the total runs away.
+    assert np.isfinite(logs).all() and (logs < -abs(level) + 20.0).all()
+
+
 def test_a_mixture_sums_the_densities_of_its_parts():
     target, rng = make_target(), np.random.default_rng(3)
     mixture = make_small_mixture(target, rng)

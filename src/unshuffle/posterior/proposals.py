@@ -109,17 +109,18 @@ class Shell:
         t, o = self.target, self.target.options
         w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
         signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
-        total, logs = signal, np.zeros(len(x))
+        total, logs = np.log(signal), np.zeros(len(x))
         if t.log_sigma is None:
-            noise = np.exp(2.0 * x[:, t.p])
-            total = signal + noise
+            # In logs: the noise of draws from a wide component may be beyond all numbers.
+            noise = 2.0 * x[:, t.p]
+            total = np.logaddexp(total, noise)
             # Beta of the share; from (total, share) to (signal, log sigma): 2 σ²/total.
             a, b = o.share_low, o.share_high
-            logs += (a - 1.0) * np.log(noise / total) + (b - 1.0) * np.log(signal / total)
-            logs += lgamma(a + b) - lgamma(a) - lgamma(b) + np.log(2.0 * noise / total)
+            logs += a * (noise - total) + (b - 1.0) * (np.log(signal) - total) + log(2.0)
+            logs += lgamma(a + b) - lgamma(a) - lgamma(b)
         centre, spread = self._size
-        place = (np.log(total) - centre) / spread
-        logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF) + np.log(total)
+        place = (total - centre) / spread
+        logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF) + total
         logs += lgamma(0.5 * (_SHELL_DOF + 1.0)) - lgamma(0.5 * _SHELL_DOF)
         logs -= 0.5 * log(_SHELL_DOF * pi) + log(spread)
         # From the signal to weights: the sphere of that radius, and the columns' volume.
