@@ -39,6 +39,7 @@ from unshuffle.posterior.modes import (
     climb_all,
     count_starts,
     draw_starts,
+    exchange,
     keep_distinct,
 )
 from unshuffle.posterior.offsets import declare_offsets
@@ -208,11 +209,8 @@ def _exchange(
     found, best = _rank(target, found)
     for _ in range(_N_EXCHANGES):
         theta, earlier = found[0][1], best
-        starts = []
-        for i, j in rng.permutation(pairs)[:_MOST_EXCHANGED]:
-            start = theta.copy()
-            start[[i, j]] = -theta[[i, j]] if i == j else theta[[j, i]]
-            starts.append(start)
+        chosen = rng.permutation(pairs)[:_MOST_EXCHANGED]
+        starts = [exchange(theta, i, j) for i, j in chosen]
         found = _keep_basins(weaker, [*found, *climb_all(weaker, starts, 1.0)])
         found, best = _rank(target, found)
         if best < earlier + _VALLEY:

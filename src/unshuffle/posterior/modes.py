@@ -133,6 +133,17 @@ def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
     return kept
 
 
+def exchange(theta: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Return a point with two weights exchanged, or one turned round.
+
+    >>> exchange(np.array([1.0, 2.0, 3.0]), 0, 2), exchange(np.array([1.0, 2.0, 3.0]), 1, 1)
+    (array([3., 2., 1.]), array([ 1., -2.,  3.]))
+    """
+    moved = theta.copy()
+    moved[[i, j]] = -theta[[i, j]] if i == j else theta[[j, i]]
+    return moved
+
+
 def count_starts(target: Target) -> int:
     """Return how many starts are annealed."""
     n_starts = target.options.n_starts

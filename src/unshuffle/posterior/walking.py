@@ -14,6 +14,7 @@ import numpy as np
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.importance import OUT_OF_REACH, Sample
 from unshuffle.posterior.model import Target
+from unshuffle.posterior.modes import exchange
 from unshuffle.posterior.proposals import flatten
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
@@ -80,8 +81,7 @@ def _exchange(trial: np.ndarray, x: np.ndarray, p: int, rng: np.random.Generator
     """Put points with two weights exchanged, or one turned round, in the place of some trials."""
     for k in np.flatnonzero(rng.random(len(trial)) < _EXCHANGED):
         i, j = rng.integers(p, size=2)
-        trial[k] = x[k]
-        trial[k, [i, j]] = -x[k, [i, j]] if i == j else x[k, [j, i]]
+        trial[k] = exchange(x[k], i, j)
 
 
 def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
