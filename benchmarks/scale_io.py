@@ -47,21 +47,20 @@ def memory(field):
 
 
 def make_block(place, n_rows, base={}):
-    # Sixteen blocks are drawn; others are these moved by a little, so that no two rows are equal
-    # and that making a block costs next to nothing beside adding it up.
+    # Rows of sixteen blocks are drawn, and every block has noise of its own: labels that came again
+    # with their rows would be no sample of any law, and more of them would say nothing new.
     kind = place % 16
     if kind not in base:
         rng = np.random.default_rng([7, kind])
         codes = rng.integers(0, N_BAGS, BLOCK_ROWS)
         X = rng.exponential(size=(BLOCK_ROWS, D)) + 0.1 * codes[:, None] * np.eye(D)[codes % D]
-        y = X @ WEIGHTS + 0.25 * rng.standard_normal(BLOCK_ROWS)
         order = np.lexsort([rng.random(BLOCK_ROWS), codes])
         mixed = np.empty(BLOCK_ROWS)
-        mixed[np.argsort(codes, kind="stable")] = y[order]
+        mixed[np.argsort(codes, kind="stable")] = (X @ WEIGHTS)[order]
         base[kind] = X, mixed, codes
-    X, y, codes = base[kind]
-    step = 1e-9 * (place // 16)
-    return X[:n_rows] + step, y[:n_rows] + step * WEIGHTS.sum(), codes[:n_rows]
+    X, mixed, codes = base[kind]
+    noise = np.random.default_rng([8, place]).standard_normal(n_rows)
+    return X[:n_rows], mixed[:n_rows] + 0.25 * noise, codes[:n_rows]
 
 
 @dataclass(frozen=True, eq=False)
