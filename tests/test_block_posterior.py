@@ -45,7 +45,6 @@ from unshuffle.posterior.trust import (
     count_verified,
     worth_of_shapes,
 )
-from unshuffle.posterior.walking import _exchange as _exchange_walkers
 
 
 def make_differing(n, rng, n_bags=10, d=3):
@@ -418,20 +417,3 @@ def test_two_cytometry_files_cover_linked_regression_or_say_that_they_do_not_tel
         )
     low, high = model.conf_int().T
     assert not model.identified_ or ((low < linked) & (linked < high)).all()
-
-
-def test_exchanges_of_walkers_move_two_weights_or_turn_one_and_leave_the_rest():
-    rng = np.random.default_rng(0)
-    x = np.tile(np.array([1.0, 2.0, 3.0, -0.5, 0.25]), (400, 1))
-    trial = np.full_like(x, 9.0)
-    _exchange_walkers(trial, x, 3, rng)
-    is_changed = trial[:, 3] == -0.5
-    assert 40 < is_changed.sum() < 130  # one in five, six sds either way
-    found = trial[is_changed]
-    assert (found[:, 3:] == x[0, 3:]).all() and (trial[~is_changed] == 9.0).all()
-    # As many sizes as before, in another order or with one sign turned: a move that is its own way
-    # back, as a Metropolis step without a correction has to be.
-    assert (np.sort(np.abs(found[:, :3]), axis=1) == [1.0, 2.0, 3.0]).all()
-    is_turned = (found[:, :3] < 0).sum(axis=1)
-    assert set(is_turned) == {0, 1}
-    assert (np.abs(found[is_turned == 1, :3]) == [1.0, 2.0, 3.0]).all()

@@ -58,8 +58,8 @@ INSIDE = {
     "projection exact certified",
     "posterior": "options columns bag_means shapes coordinates model posing mean_totals "
     "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
-    "modes block_peaks misfit trust offsets proposals surrogate importance walking estimating "
-    "exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",
+    "modes block_peaks misfit trust offsets proposals surrogate importance walking rising "
+    "estimating exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
     "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source "

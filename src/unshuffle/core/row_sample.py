@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from unshuffle.core.histogram_source import ScanningSource
+from unshuffle.core.sources import Block, Source
 
 # Distinct rows that the search for answers works on. Where the means of bags help, more find no
 # better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
 # apart, and sampled as far as intervals trust them, on a larger sample.
 SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
+# Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
+# the parts of a row that masses are counted in.
+_FAR_ROWS, _PARTS = 1 << 15, 16
 # Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
 _AMPLE, _MOST_LISTED = 1.25, 1 << 19
 
@@ -50,6 +54,59 @@ def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample 
         if len(sample.hashes) >= wanted or limit == 2**64 - 1:
             return sample
         share *= 4.0
+
+
+def add_far(sample: RowSample, source: Source, centre: np.ndarray, factor: np.ndarray) -> RowSample:
+    """Return the sample with all rows that are far from the middle, in counts of 1/16 of a row.
+
+    A sample lacks the ends of its law, so that labels there are far from any prediction: with
+    little noise a few in a million cost hundreds of nats each, and pass for more noise. (One bag of
+    10⁶ rows, five lognormal columns, 1661 labels: halving the noise erred by 6 nats, now by .4.)
+    """
+    apart = _measure(sample.rows, centre, factor)
+    limit = float(np.quantile(apart, max(0.0, 1.0 - _FAR_ROWS / source.n)))
+    codes, rows = _find_far(source, centre, factor, limit)
+    near = np.flatnonzero(apart <= limit)
+    n_near = int(sample.counts[near].sum())
+    mass = round(_PARTS * (source.n - len(rows)) / n_near)
+    return RowSample(
+        np.append(sample.hashes[near], np.full(len(rows), sample.hashes[-1])),
+        np.append(sample.codes[near], codes),
+        np.concatenate([sample.rows[near], rows]),
+        np.append(mass * sample.counts[near], np.full(len(rows), _PARTS)),
+    )
+
+
+def _measure(rows: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Return the squared distance of rows from a centre, column by column: the same bits always."""
+    apart = np.zeros(len(rows))
+    for j in range(rows.shape[1]):
+        apart += ((rows[:, j] - centre[j]) * factor[j]) ** 2
+    return apart
+
+
+def _find_far(
+    source: Source, centre: np.ndarray, factor: np.ndarray, limit: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return bags and rows beyond a squared distance, in an order that no block decides."""
+    d = source.d
+
+    def start() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(np.empty(0, np.int64), np.empty((0, d)))]
+
+    def add(total: list[tuple[np.ndarray, np.ndarray]], block: Block) -> None:
+        far = np.flatnonzero(_measure(block.X, centre, factor) > limit)
+        total.append((block.codes[far].astype(np.int64), block.X[far] + 0.0))
+
+    def merge(
+        total: list[tuple[np.ndarray, np.ndarray]], other: list[tuple[np.ndarray, np.ndarray]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        return total + other
+
+    parts = source.map_reduce(start, add, merge)
+    codes, rows = (np.concatenate([part[k] for part in parts]) for k in range(2))
+    order = np.lexsort([*rows.T[::-1], codes])
+    return codes[order], rows[order]
 
 
 def thin_rows(

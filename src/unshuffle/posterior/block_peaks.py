@@ -120,6 +120,20 @@ def follow(
     return _settle_near(target, [peak.theta for peak in peaks], factors, tilt, n_steps)[0]
 
 
+def reorder(peak: Peak, order: np.ndarray) -> Peak:
+    """Return a top as it would be if its columns stood in another order."""
+    places = np.append(order, np.arange(len(order), len(peak.theta)))
+    hill = replace(
+        peak.hill,
+        theta=peak.hill.theta[places],
+        gradient=peak.hill.gradient[places],
+        curvature=peak.hill.curvature[np.ix_(places, places)],
+    )
+    spread = peak.factor @ peak.factor.T
+    factor = take_root(spread[np.ix_(places, places)])
+    return replace(peak, theta=peak.theta[places], factor=factor, hill=hill)
+
+
 def look_around(target: BlockTarget, peak: Peak, power: float, tilt: float) -> list[Mode]:
     """Climb from points that a top of another power leaves open: on its softest directions.
 

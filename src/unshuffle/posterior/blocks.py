@@ -9,7 +9,8 @@ and the search is on all rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from itertools import permutations
+from math import factorial, log
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from unshuffle.core.options import BagOffsets
 from unshuffle.core.pairing import Draws
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
-from unshuffle.core.row_sample import FEW_BAGS, RowSample
+from unshuffle.core.row_sample import FEW_BAGS, RowSample, add_far
 from unshuffle.core.rows import Rows
 from unshuffle.core.scaling import Scaling
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
-from unshuffle.posterior.block_peaks import MAX_STEPS, Peak, follow, look_around, settle
+from unshuffle.posterior.block_peaks import MAX_STEPS, Peak, follow, look_around, reorder, settle
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Plain, answer_nothing
@@ -68,6 +69,9 @@ _FAINT = 0.05
 # of five columns. (Of six fits of 41 000 rows, five columns of different laws and one or two bags,
 # that had missed a top 8 to 56 nats higher, five found it.)
 _N_EXCHANGES, _MOST_EXCHANGED = 4, 15
+# Orders of weights that more labels look at: all of so many columns. So many, the best, are
+# followed.
+_ALL_ORDERS, _N_REORDERED = 5, 2
 # Tops of few labels, best first, that are followed to more labels.
 _N_FOLLOWED = 6
 # Steps over all rows in a stage that is not the last.
@@ -100,10 +104,13 @@ def solve_blocks(
     target, columns = posed
     target = declare_offsets(target, known)
     effort.report("looking for modes", 0.0)
-    sample = pose_sample(target, first.sample)
     # Few bags leave the search to the shapes, of which too few rows show too little.
     has_few = target.n_bags < FEW_BAGS
     is_all = int(first.sample.counts.sum()) == first.n
+    rows = first.sample
+    if has_few and not is_all:
+        rows = add_far(rows, first.source, target.centre, target.factor)
+    sample = pose_sample(target, rows)
     weaker = _weaken(sample if has_few and not is_all else target)
     searched = weaker if has_few else sample
     weights = [*_anneal(searched, rng), *_fit_least_squares(sample, first.sample, rng, effort)]
@@ -114,7 +121,7 @@ def solve_blocks(
     tops = [(peak.value, peak.theta) for peak in peaks]
     modes = [*keep_distinct(target, tops, options.n_components), *others][: options.n_components]
     effort.report("looking for modes", 1.0)
-    thinner = sample if has_few and not is_all else None
+    thinner = None if not has_few else target if is_all else sample
     found = answer(target, columns, modes, rng, effort, thinner=thinner)
     reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
     if not is_all:
@@ -218,6 +225,32 @@ def _exchange(
     return found
 
 
+def _reorder_tops(
+    target: BlockTarget, peaks: list[Peak], n_steps: int, rng: np.random.Generator
+) -> list[Peak]:
+    """Follow the best top with its weights in other orders, as long as that leads higher.
+
+    Columns of one law differ by chance: many labels tell which weight is whose where few do not.
+    """
+    for _ in range(_N_EXCHANGES):
+        best = peaks[0]
+        moved = [reorder(best, order) for order in _draw_orders(target.p, rng)]
+        values = _weigh(target, [peak.theta for peak in moved])
+        chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
+        found = follow(target, chosen, target.power, 1.0, n_steps)
+        peaks = sorted([*peaks, *found], key=lambda peak: -peak.evidence)
+        if peaks[0].evidence < best.evidence + _VALLEY:
+            break
+    return peaks
+
+
+def _draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return orders of columns other than their own: all of them, or so many."""
+    if p <= _ALL_ORDERS:
+        return [np.array(order) for order in permutations(range(p))][1:]
+    return [rng.permutation(p) for _ in range(factorial(_ALL_ORDERS) - 1)]
+
+
 def _rank(target: BlockTarget, found: list[Mode]) -> tuple[list[Mode], float]:
     """Return modes in the order of the target, best first, and its value at the best."""
     values = _weigh(target, [theta for _, theta in found])
@@ -249,7 +282,7 @@ def _ascend(
     if target.n_bags < FEW_BAGS:
         found = _exchange(_weaken(target), weaker, found, rng)
     n_steps = MAX_STEPS if power == full else _ON_THE_WAY
-    peaks, _ = settle(_weaken(target), found[:_N_FOLLOWED], 1.0, n_steps)
+    peaks, _ = settle(weaker, found[:_N_FOLLOWED], 1.0, n_steps)
     while power < full:
         stronger = replace(target, power=min(_RISE * power, full))
         n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
@@ -260,6 +293,8 @@ def _ascend(
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in tops)]
             followed += settle(stronger, new, 1.0, n_steps)[0] if new else []
         peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
+        if target.n_bags < FEW_BAGS:
+            peaks = _reorder_tops(stronger, peaks, n_steps, rng)
     thetas = [peak.theta for peak in peaks]
     tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))
     others = _keep_basins(weaker, [*tops, *found])

@@ -50,6 +50,7 @@ from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import Mixture, flatten, make_mixture, normalise
+from unshuffle.posterior.rising import rise
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
@@ -76,8 +77,10 @@ _MUCH_SHARPER = 1.6
 # Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
 # so many draws of that.
 _WEAKER, _N_WEIGHED = 0.6, 600
-# Modes, best first, that are followed on all rows where sampled rows tell those of intervals.
-_N_BOLD = 6
+# More modes than these are not sampled around one by one. The estimate bets on the best of the
+# first few where the intervals' draws are worth fewer than this at its power: the ridges of very
+# many labels are thin and bent, and draws about a mode miss them.
+_MANY_MODES, _N_BOLD, _LEAST_BOLD = 6, 2, 20.0
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
@@ -165,23 +168,25 @@ def answer(
 ) -> Solution:
     """Judge the modes, sample the posterior around them, and say what follows.
 
-    `fitted` is the answer of least squares, a second opinion for the estimate. `thinner` is the
-    posterior of a sample of rows, which serves where few labels are trusted.
+    `fitted` is the answer of least squares, a second opinion for the estimate. `thinner`, of few
+    bags, is the posterior of a sample of their rows, which serves where few labels are trusted; it
+    is that of all rows where these are not many.
     """
     signs = read_signs(target, modes)
     if target.means.offset_share == 1.0:  # what was said beforehand is no misfit
         signs = replace(signs, offset_probability=0.0)
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
-    plain = replace(target, power=power)
-    is_thinned = thinner is not None and len(modes) > _N_BOLD
-    if thinner is not None and is_thinned:
-        drawn, sample = _sample_thinner(plain, thinner, modes, rng)
+    plain, sharper = replace(target, power=power), replace(target, power=bet)
+    if isinstance(plain, BlockTarget) and thinner is not None and len(modes) > _MANY_MODES:
+        drawn = sample = _sample_rising(plain, thinner, modes, rng)
+        effort.report("sampling the posterior", 0.5)
+        sharp = _bet_on_top(sharper, sample, modes)
     else:
         drawn, sample = _sample_plain(plain, modes, rng)
-    effort.report("sampling the posterior", 0.5)
-    # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-    sharp = _sample_leaning(replace(target, power=bet), modes, rng, None if is_thinned else drawn)
+        effort.report("sampling the posterior", 0.5)
+        # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
+        sharp = _sample_leaning(sharper, modes, rng, drawn)
     effort.report("sampling the posterior", 1.0)
     # Thin weights are flattened towards the mixture: an average over the modes found then takes the
     # place of the luck of one draw.
@@ -207,36 +212,77 @@ def _sample_plain(
     return drawn, drawn
 
 
-def _sample_thinner(
-    target: Target, thinner: BlockTarget, modes: list[Mode], rng: np.random.Generator
-) -> tuple[Sample, Sample]:
-    """Return samples as `_sample_plain` does, of many modes: on some rows first, and weaker.
+def _sample_rising(
+    target: BlockTarget, thinner: BlockTarget, modes: list[Mode], rng: np.random.Generator
+) -> Sample:
+    """Return a sample of a posterior of many modes, from some rows where that has very many.
 
-    What some rows say of modes that are far apart errs by some nats. At a part of the power that
-    loses none of them, and all rows weigh the draws.
+    What some rows say of modes that are far apart errs by a part of a nat. At a part of the power
+    that loses none of them, and all rows weigh the draws.
     """
-    weaker = replace(thinner, power=min(_WEAKER * target.power, thinner.power))
-    drawn, sample = _sample_plain(weaker, modes, rng)
-    shares = normalise(sample.log_plain)[0]
-    chosen = rng.choice(len(shares), _N_WEIGHED, p=shares)
-    x, old, parts = sample.x[chosen], sample.parts[chosen], target.parts(sample.x[chosen])
-    logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
-    logs += sample.log_evidence
-    weighed = replace(
-        sample,
+    mixture = _mix_modes(replace(thinner, power=target.power), modes, 0.0)
+    if thinner.source is target.source:
+        risen = rise(target, rng)
+        x, parts, worth = risen.x, risen.parts, risen.effective_draws
+        logs = np.full(len(x), risen.log_evidence)
+    else:
+        weaker = replace(thinner, power=_WEAKER * target.power)
+        risen = rise(weaker, rng)
+        chosen = rng.choice(len(risen.x), _N_WEIGHED, replace=False)
+        x, old, parts = risen.x[chosen], risen.parts[chosen], target.parts(risen.x[chosen])
+        logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
+        logs += risen.log_evidence
+        worth = min(risen.effective_draws, normalise(logs)[1])
+    return _as_sample(target, x, parts, logs, mixture, worth)
+
+
+def _bet_on_top(target: Target, sample: Sample, modes: list[Mode]) -> Sample:
+    """Return the draws of many modes at the estimate's power, or the best mode where few are left.
+
+    Modes of all labels come first.
+    """
+    logs = target.mix(sample.parts[:, 0], sample.parts[:, 1])
+    logs = (
+        sample.log_plain
+        + logs
+        - replace(target, power=sample.power).mix(sample.parts[:, 0], sample.parts[:, 1])
+    )
+    worth = normalise(logs)[1]
+    if worth >= _LEAST_BOLD:
+        return _as_sample(target, sample.x, sample.parts, logs, sample.first, worth)
+    top = make_mixture(target, modes[:_N_BOLD], 1.0)
+    best = top.means[[int(np.argmax(top.shares[:-1]))]]
+    return _as_sample(target, best, target.parts(best), np.zeros(1), sample.first, 1.0)
+
+
+def _as_sample(
+    target: Target,
+    x: np.ndarray,
+    parts: np.ndarray,
+    logs: np.ndarray,
+    mixture: Mixture,
+    worth: float,
+) -> Sample:
+    """Return points that come from no round of a mixture, with their log weights."""
+    return Sample(
         x=x,
-        slopes=sample.slopes[chosen],
-        parts=parts,
+        slopes=target.slopes(x),
         log_plain=logs,
         log_tilted=logs + parts[:, 3] - parts[:, 2],
+        parts=parts,
+        proposals=np.zeros(len(x)),
+        used=(mixture,),
+        rounds=(1.0,),
+        first=mixture,
         is_judged=np.ones(len(x), bool),
-        effective_draws=min(sample.effective_draws, normalise(logs)[1]),
+        judged=(1.0,),
+        power=target.power,
+        effective_draws=worth,
     )
-    return drawn, weighed
 
 
 def _sample_leaning(
-    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample | None
+    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample
 ) -> Sample:
     """Return the sample that the estimate comes from: the earlier draws, and more if they are few.
 
@@ -247,9 +293,6 @@ def _sample_leaning(
     def weigh(sample: Sample) -> np.ndarray:
         return lean(sample, target)
 
-    if earlier is None:
-        mixture = _mix_modes(target, modes[:_N_BOLD], 1.0)
-        return sample_posterior(target, mixture, weigh, o.estimate_draws, rng)
     sample = reweigh(target, earlier, weigh)
     if sample.effective_draws >= o.estimate_draws:
         return sample

@@ -11,10 +11,8 @@ from math import sqrt
 
 import numpy as np
 
-from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.importance import OUT_OF_REACH, Sample
 from unshuffle.posterior.model import Target
-from unshuffle.posterior.modes import exchange
 from unshuffle.posterior.proposals import flatten
 
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
@@ -26,9 +24,6 @@ _N_WALKERS, _LEAST_SWEEPS, _MOST_SWEEPS, _ASK_EVERY, _ENOUGH = 64, 18, 45, 9, 11
 _STEP, _JITTER = 2.38, 1e-3
 # One step in ten is a whole difference, which leads from mode to mode.
 _WHOLE = 0.1
-# One step in five of data in blocks exchanges weights: the shapes of very many rows hardly tell
-# which weight is whose of columns that are alike, and have a mode for every order of them.
-_EXCHANGED = 0.2
 
 
 def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
@@ -38,7 +33,6 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     x, parts = sample.x[chosen].copy(), sample.parts[chosen].copy()
     value = _log_posterior(target, parts)
     jitter = _JITTER * x.std(axis=0) + 1e-12
-    is_exchanging = isinstance(target, BlockTarget) and target.p > 1
     seen_x, seen_parts = [], []
     halves = np.arange(_N_WALKERS).reshape(2, -1)
     for sweep in range(1, _MOST_SWEEPS + 1):
@@ -46,8 +40,6 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
             pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
             length = np.where(rng.random(len(mine)) < _WHOLE, 1.0, _STEP / sqrt(2.0 * d))
             trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
-            if is_exchanging:
-                _exchange(trial, x[mine], target.p, rng)
             trial += jitter * rng.standard_normal(trial.shape)
             trial_parts = target.parts(trial, float(value.min()) - OUT_OF_REACH)
             trial_value = _log_posterior(target, trial_parts)
@@ -58,7 +50,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
         seen_x.append(x.copy())
         seen_parts.append(parts.copy())
         if sweep >= _LEAST_SWEEPS and sweep % _ASK_EVERY == 0:
-            worth = _count_effective(np.array(seen_x[sweep // 3 :]))
+            worth = count_effective(np.array(seen_x[sweep // 3 :]))
             if worth >= _ENOUGH:
                 break
     kept, their = np.array(seen_x[sweep // 3 :]), np.vstack(seen_parts[sweep // 3 :])
@@ -77,19 +69,12 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     )
 
 
-def _exchange(trial: np.ndarray, x: np.ndarray, p: int, rng: np.random.Generator) -> None:
-    """Put points with two weights exchanged, or one turned round, in the place of some trials."""
-    for k in np.flatnonzero(rng.random(len(trial)) < _EXCHANGED):
-        i, j = rng.integers(p, size=2)
-        trial[k] = exchange(x[k], i, j)
-
-
 def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
     """Return the log posterior of draws from the parts of their density."""
     return target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]
 
 
-def _count_effective(kept: np.ndarray) -> float:
+def count_effective(kept: np.ndarray) -> float:
     """Return how many independent draws the walkers' means are worth, by the worst coordinate."""
     n_sweeps, n_walkers, _ = kept.shape
     between = kept.mean(axis=0).var(axis=0)

@@ -1,0 +1,167 @@
+"""Laws of posteriors of few bags: draws that rise, rows that are far, tops in other orders."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from test_block_posterior import pose_rows
+from unshuffle import ShuffledLinearRegression, shuffle_labels
+from unshuffle.core.first_pass import look_at
+from unshuffle.core.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far
+from unshuffle.core.sources import ArraySource
+from unshuffle.posterior.block_peaks import reorder, settle
+from unshuffle.posterior.blocks import _draw_orders, _reorder_tops
+from unshuffle.posterior.modes import climb_all
+from unshuffle.posterior.proposals import Shell, normalise
+from unshuffle.posterior.rising import _add_labels, _step, rise
+
+
+def make_alike(n, seed, w):
+    """Return one bag of columns of one skewed law, its shuffled labels and the noise."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(0.5 * rng.standard_normal((n, len(w))))
+    noise = 0.2 * (X @ w).std()
+    return X, rng.permutation(X @ w + noise * rng.standard_normal(n)), noise
+
+
+@pytest.fixture(scope="module")
+def alike():
+    """The target of two columns of one law in one bag, at the trust of sixty labels."""
+    w = np.array([1.0, -0.4])
+    X, y, _ = make_alike(6000, 0, w)
+    return pose_rows(X, y, np.zeros(6000, int), 0.01, 0.0)[0]
+
+
+def test_draws_that_rise_are_those_of_the_posterior(alike):
+    """By an oracle that is slow and obvious: very many draws of the shell, weighed."""
+    rng = np.random.default_rng(1)
+    shell = Shell(alike)
+    x = shell.draw(40_000, rng)
+    parts = alike.parts(x)
+    logs = alike.mix(parts[:, 0], parts[:, 1]) + parts[:, 2] - shell.log_density(x)
+    shares, worth = normalise(logs)
+    assert worth > 1000
+    evidence = np.log(np.mean(np.exp(logs - logs.max()))) + logs.max()
+    found = rise(alike, rng)
+    # Two hundred draws are worth a fourteenth of an sd; a false alarm at four of these in six
+    # means is one in 3000. The evidence of some hundred draws errs by a tenth.
+    mean, drawn = shares @ x, found.x.mean(axis=0)
+    sd = np.sqrt(shares @ (x - mean) ** 2)
+    assert found.effective_draws > 200
+    assert (np.abs(drawn - mean) < 4.0 * sd / np.sqrt(200)).all()
+    assert found.x.std(axis=0) == pytest.approx(sd, rel=0.25)
+    assert found.log_evidence == pytest.approx(evidence, abs=0.5)
+
+
+def test_all_orders_of_weights_are_drawn_where_columns_are_alike():
+    w = np.array([1.0, -0.3, 0.2])
+    X, y, _ = make_alike(20_000, 1, w)
+    target, _ = pose_rows(X, y, np.zeros(20_000, int), 0.02, 0.0)
+    x = rise(target, np.random.default_rng(0)).x
+    largest = np.bincount(np.argmax(x[:, :3], axis=1), minlength=3) / len(x)
+    # A third each but for what 400 labels tell of columns that differ by chance. 250 draws have an
+    # sd of .03; none at all is what a walk from one top finds.
+    assert (largest > 0.15).all()
+
+
+def test_labels_are_added_as_far_as_draws_keep_their_worth(alike):
+    rng = np.random.default_rng(2)
+    x = Shell(alike).draw(500, rng)
+    parts = alike.parts(x)
+    power, logs = _add_labels(replace(alike, power=1.0), 0.001, parts, np.zeros(500))
+    assert 0.001 < power < 1.0
+    assert normalise(logs)[1] >= 128
+    every = _add_labels(replace(alike, power=0.00101), 0.001, parts, np.zeros(500))
+    assert every[0] == 0.00101  # and not a hair below, where it would go on for ever
+
+
+def test_steps_in_a_points_own_order_keep_it_and_moves_of_order_keep_the_weights():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4000, 5))
+    still = np.tile(rng.standard_normal(5), (50, 1))  # others that do not differ
+    trial, is_allowed = _step(x, still, 3, rng)
+    same = np.abs(trial - x).max(axis=1) < 1e-9
+    sizes = np.abs(np.sort(np.abs(trial[:, :3]), axis=1) - np.sort(np.abs(x[:, :3]), axis=1))
+    assert is_allowed.all() and sizes.max() < 1e-9 and np.abs(trial - x)[:, 3:].max() < 1e-9
+    # .1 in another order, .2 exchanged and .05 turned, less orders and pairs that are their own.
+    assert 1 - same.mean() == pytest.approx(0.1 * 5 / 6 + 0.2 * 2 / 3 + 0.05, abs=0.03)
+    trial, is_allowed = _step(x, 3.0 * rng.standard_normal((50, 5)), 3, rng)
+    assert 0.2 < is_allowed.mean() < 0.9
+
+
+@pytest.mark.parametrize("n_rows", [1000, 70_000])
+def test_far_rows_are_all_there_whatever_the_blocks(monkeypatch, n_rows):
+    rng = np.random.default_rng(4)
+    X = np.exp(rng.standard_normal((200_000, 2)))
+    y, codes = rng.standard_normal(200_000), np.zeros(200_000, np.int64)
+    source = ArraySource(X, y, codes, 1)
+    sample = look_at(source, 7).sample
+    centre, factor = X.mean(axis=0), 1.0 / X.std(axis=0)
+    found = add_far(sample, source, centre, factor)
+    far = found.rows[found.counts == _PARTS]
+    apart = (((X - centre) * factor) ** 2).sum(axis=1)
+    least = (((far - centre) * factor) ** 2).sum(axis=1).min()
+    # The sample's quantile errs by a percent of so many rows.
+    assert len(far) == pytest.approx(_FAR_ROWS, rel=0.05)
+    assert len(far) == (apart >= least * (1 - 1e-12)).sum()
+    assert found.rows.max(axis=0).tolist() == X.max(axis=0).tolist()
+    assert found.counts.sum() / _PARTS == pytest.approx(len(X), rel=0.05)
+    monkeypatch.setattr("unshuffle.core.sources.BLOCK_ROWS", n_rows)
+    order = rng.permutation(len(X))
+    again = add_far(sample, ArraySource(X[order], y[order], codes, 1, n_jobs=2), centre, factor)
+    for mine, theirs in zip(vars(found).values(), vars(again).values(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_sample_without_spread_has_no_far_rows():
+    X = np.ones((60_000, 1))
+    source = ArraySource(X, np.zeros(60_000), np.zeros(60_000, np.int64), 1)
+    sample = RowSample(np.zeros(1, np.uint64), np.zeros(1, int), X[:1], np.array([60_000]))
+    found = add_far(sample, source, np.ones(1), np.ones(1))
+    assert len(found.rows) == 1 and found.counts.tolist() == [_PARTS * 60_000]
+
+
+def test_a_top_in_another_order_is_its_own_image(alike):
+    modes = climb_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)], 1.0)
+    top = settle(alike, modes, 1.0)[0][0]
+    moved = reorder(top, np.array([1, 0]))
+    assert moved.theta[:2].tolist() == top.theta[[1, 0]].tolist()
+    assert moved.theta[2:].tolist() == top.theta[2:].tolist()
+    back = reorder(moved, np.array([1, 0]))
+    np.testing.assert_allclose(back.factor, top.factor, rtol=1e-9, atol=1e-12)
+    point = top.theta + 0.01 * np.arange(1.0, len(top.theta) + 1)
+    image = np.append(point[[1, 0]], point[2:])
+    assert moved.hill(image)[0] == pytest.approx(top.hill(point)[0])
+
+
+def test_other_orders_lead_from_a_wrong_top_to_the_right_one():
+    w = np.array([1.0, -0.5, 0.4])
+    X, y, noise = make_alike(60_000, 5, w)
+    target, scaling = pose_rows(X, y, np.zeros(60_000, int), 1.0, 0.0)
+    level = np.log(noise / scaling.label_scale)
+    starts = [
+        target.join(each * scaling.scale / scaling.label_scale, level) for each in (w, w[::-1])
+    ]
+    (right, _), wrong = climb_all(target, starts, 1.0)
+    peaks = settle(target, [wrong], 1.0)[0]
+    assert peaks[0].value < right - 2.0
+    found = _reorder_tops(target, peaks, 15, np.random.default_rng(0))
+    assert found[0].value > right - 0.5
+
+
+def test_orders_are_all_of_few_columns_and_some_of_many():
+    rng = np.random.default_rng(0)
+    assert len({tuple(order) for order in _draw_orders(4, rng)}) == 23
+    many = _draw_orders(9, rng)
+    assert len(many) == 119 and all(sorted(order) == list(range(9)) for order in many)
+
+
+def test_one_large_bag_of_columns_of_one_law_is_covered_and_not_called_identified():
+    """Its weights are known but for their order, which so few labels as are trusted do not tell."""
+    w = np.array([1.0, -0.5, 0.25])
+    X, y, _ = make_alike(150_000, 6, w)
+    model = ShuffledLinearRegression(random_state=0).fit(X, shuffle_labels(y, None, 0))
+    low, high = model.conf_int().T
+    assert ((low < w) & (w < high)).all()
+    assert not model.identified_ or np.linalg.norm(model.coef_ - w) < 0.2
