@@ -47,9 +47,9 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
-    "moment_losses coupling correction grid permanent likelihood filling diagonals lattice "
-    "histograms lanes small_bags label_places scanning mixture densities dual pairings swapping "
-    "tempering cones designing",
+    "moment_losses coupling correction splines grid permanent likelihood filling diagonals lattice "
+    "histograms lanes lane_slopes small_bags label_places scanning mixture densities dual pairings "
+    "swapping tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source held_rows label_cells row_sample first_pass scaling "
     "checks penalties losses moments problem block_moments block_sorted solution strategy",
