@@ -11,6 +11,7 @@ from typing import Self
 
 import numpy as np
 
+from unshuffle.core.anchors import count_homes
 from unshuffle.core.products import predict_rows
 from unshuffle.posterior.bag_means import BagMeans
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
@@ -75,7 +76,7 @@ class Coordinates:
     @property
     def n_homes(self) -> int:
         """Number of bags as given."""
-        return self.n_bags if self.homes is None else int(self.homes.max()) + 1
+        return count_homes(self.homes, self.n_bags)
 
     @property
     def n_shuffled(self) -> float:
