@@ -56,7 +56,7 @@ INSIDE = {
     "gpu": "devices rows filling scanning source",
     "solvers": "descent damped searching thinning multistart closed_form means self_moments "
     "projection exact certified",
-    "posterior": "options columns bag_means shapes coordinates model posing mean_totals "
+    "posterior": "options columns bag_means nodes shapes coordinates model posing mean_totals "
     "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
     "modes block_peaks misfit trust offsets proposals surrogate importance walking estimating "
     "exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",

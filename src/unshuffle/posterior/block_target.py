@@ -23,10 +23,11 @@ from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.posterior.cell_matching import match_all
-from unshuffle.posterior.held_bags import HeldBags, Matched, Point, share_nodes
+from unshuffle.posterior.held_bags import HeldBags, Matched, Point
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
 from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
+from unshuffle.posterior.nodes import share_nodes
 from unshuffle.posterior.point_grid import PointGrid, lay_out
 
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
@@ -161,9 +162,7 @@ class BlockTarget(Target):
         means = self._bag_predictions(w, self.curve(theta))
         return self.means.offset_shares(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
 
-    def bag_laws(
-        self, theta: np.ndarray, n_atoms: int
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag, and the nodes of its predictions with their shares.
 
         But for small bags that are held.
