@@ -160,7 +160,7 @@ def _hold(
     n_held = count_held(first.sizes, first.source.d)
     if n_held == 0:
         return None
-    rows, labels = hold_rows(first.source, n_held)
+    rows, labels = hold_rows(first.source, np.arange(len(first.sizes)) < n_held)
     sizes = first.sizes[:n_held]
     rows = (rows[:, kept] - scaling.centre[kept]) / scaling.scale[kept]
     labels = (labels - scaling.label_centre) / scaling.label_scale
