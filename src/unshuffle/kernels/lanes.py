@@ -185,6 +185,19 @@ def _aim(gaps, path, step, along, work):
             along[k] += own[k] * move
 
 
+@njit(**SIDE_BY_SIDE, forceinline=True)
+def add_terms(x):
+    """Return the first nine terms of exp(x)."""
+    power = 1.0 + x / 8.0
+    power = 1.0 + x / 7.0 * power
+    power = 1.0 + x / 6.0 * power
+    power = 1.0 + x / 5.0 * power
+    power = 1.0 + x / 4.0 * power
+    power = 1.0 + x / 3.0 * power
+    power = 1.0 + x / 2.0 * power
+    return 1.0 + x * power
+
+
 @njit(**SIDE_BY_SIDE)
 def _move(before, step, share, is_done, v):
     """Write values moved by shares of steps of their logarithms, but for bags that are done."""
@@ -192,15 +205,7 @@ def _move(before, step, share, is_done, v):
         old, move, new = before[j], step[j], v[j]
         for k in range(LANES):
             # exp(x) is exp(x/64) squared six times; |x| is at most 30.
-            x = share[k] * move[k] / 64.0
-            power = 1.0 + x / 8.0
-            power = 1.0 + x / 7.0 * power
-            power = 1.0 + x / 6.0 * power
-            power = 1.0 + x / 5.0 * power
-            power = 1.0 + x / 4.0 * power
-            power = 1.0 + x / 3.0 * power
-            power = 1.0 + x / 2.0 * power
-            power = 1.0 + x * power
+            power = add_terms(share[k] * move[k] / 64.0)
             power *= power
             power *= power
             power *= power

@@ -9,7 +9,7 @@ from unshuffle.kernels.compiling import OPTIONS, SIDE_BY_SIDE
 from unshuffle.kernels.correction import correct
 from unshuffle.kernels.histograms import match_rows
 from unshuffle.kernels.lane_slopes import fill_slopes, square_sums
-from unshuffle.kernels.lanes import LANES, gauge, scale_lanes
+from unshuffle.kernels.lanes import LANES, add_terms, gauge, scale_lanes
 from unshuffle.kernels.permanent import EXACT_ROWS
 
 # exp(x) is exp(x/1024) squared ten times: above −200 eight terms are right to 1e-12. Less is none.
@@ -20,15 +20,7 @@ _LEAST = -200.0
 def _raise(values):
     """Replace values, at most zero, by their exponentials."""
     for k in range(values.size):
-        x = min(max(values[k], _LEAST), 0.0) / 1024.0
-        power = 1.0 + x / 8.0
-        power = 1.0 + x / 7.0 * power
-        power = 1.0 + x / 6.0 * power
-        power = 1.0 + x / 5.0 * power
-        power = 1.0 + x / 4.0 * power
-        power = 1.0 + x / 3.0 * power
-        power = 1.0 + x / 2.0 * power
-        power = 1.0 + x * power
+        power = add_terms(min(max(values[k], _LEAST), 0.0) / 1024.0)
         for _ in range(10):
             power *= power
         values[k] = power if values[k] > _LEAST else 0.0
