@@ -30,14 +30,14 @@ class Costs:
     """Seconds of one thread, measured by ``measure`` (d = 5, 20 bags, 15 dB)."""
 
     # Of a row in all passes together: reading and adding up, label cells, histograms.
-    row: float = 11.0e-6
+    row: float = 9.7e-6
     # Of a row that is made or read again, and of the host beside the passes.
     remake: float = 0.2e-6
-    host: float = 12.0
-    n_passes: int = 185
+    host: float = 6.3
+    n_passes: int = 178
     # Bytes of a total, and seconds to merge it into another. Empty cells are not sent: of a
     # million rows two thirds are empty, of more rows fewer.
-    total_bytes: float = 6.3e6
+    total_bytes: float = 7.8e6
     merge: float = 4e-3
 
 
