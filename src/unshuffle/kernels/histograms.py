@@ -29,10 +29,6 @@ from unshuffle.kernels.splines import (
     stretch_masses,
 )
 
-# Cells of predictions per sigma. Laying a row on the two nodes beside it adds a sixth of a squared
-# cell of variance, whose first-order effect is taken out with that of the splines. With 16 in place
-# of 6 the value between two good fits of a million rows moves by 0.08 nats.
-FINE_PER_SIGMA = 6.0
 # Nats that the last step of a scaling may gain where no slopes are wanted.
 _ROUGH = 1e-4
 # Nodes of held rows, for each of them and at least: noise of 1 % of a bag's spread is still told.

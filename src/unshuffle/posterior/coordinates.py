@@ -13,9 +13,8 @@ import numpy as np
 
 from unshuffle.core.anchors import count_homes
 from unshuffle.core.products import predict_rows
-from unshuffle.kernels.histograms import FINE_PER_SIGMA
 from unshuffle.posterior.bag_means import BagMeans
-from unshuffle.posterior.nodes import SMALL_ROWS, share_nodes
+from unshuffle.posterior.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes
 

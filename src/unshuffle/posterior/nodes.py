@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+# Cells of predictions per sigma. Laying a row on the two nodes beside it adds a sixth of a squared
+# cell of variance; the likelihood takes out what it does in the first order. With 16 in place of 6
+# the value between two good fits of a million rows moves by 0.08 nats.
+FINE_PER_SIGMA = 6.0
 # Bags of up to so many rows are looked at in full where labels are placed in their law; larger
 # ones on nodes of a sixth of σ.
 SMALL_ROWS = 256
