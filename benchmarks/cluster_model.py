@@ -1,6 +1,7 @@
 """What a fit of very many rows would cost on a cluster: measured costs, and a simulation of passes.
 
     python benchmarks/cluster_model.py measure [--rows N]    costs per row and stage, on one thread
+    python benchmarks/cluster_model.py sources [--rows N]    what reading costs in every pass
     python benchmarks/cluster_model.py simulate [--seed S]   10^9 and 10^11 rows on N workers
 
 A fit is a few hundred passes. In each, every worker adds up its rows and the totals are merged in a
@@ -29,13 +30,14 @@ class Costs:
     """Seconds of one thread, measured by ``measure`` (d = 5, 20 bags, 15 dB)."""
 
     # Of a row in all passes together: reading and adding up, label cells, histograms.
-    row: float = 11.0e-6
+    row: float = 9.7e-6
     # Of a row that is made or read again, and of the host beside the passes.
     remake: float = 0.2e-6
-    host: float = 12.0
-    n_passes: int = 185
-    # Bytes of a total, and seconds to merge two.
-    total_bytes: float = 6.3e6
+    host: float = 6.3
+    n_passes: int = 178
+    # Bytes of a total, and seconds to merge it into another. Empty cells are not sent: of a
+    # million rows two thirds are empty, of more rows fewer.
+    total_bytes: float = 7.8e6
     merge: float = 4e-3
 
 
@@ -152,40 +154,63 @@ def show_simulation(seed: int) -> list[Table]:
     return tables
 
 
-def show_costs(n: int) -> Table:
-    """Fit rows that are made when asked for, and add up what every stage takes."""
-    import json
-    import subprocess
-    import sys
-    import tempfile
-
+def run_code(code: str, *arguments: object) -> dict:
+    """Run code behind what the benchmarks of files have in common, and read what it prints last."""
     import scale_io
 
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(scale_io.COMMON + MEASURE)
-        file.flush()
-        command = [sys.executable, "-W", "ignore", file.name, str(n)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(done.stdout.strip().splitlines()[-1])
+    return scale_io.run(code, *arguments)
+
+
+def show_costs(n: int) -> tuple[Table, str]:
+    """Fit rows that are made when asked for, and add up what every stage takes."""
+    found = run_code(MEASURE, n)
     table = Table(title=f"{n} rows, d = 5, 20 bags, one thread: seconds of processor")
-    for column in ("stage", "passes", "points", "seconds", "ns a row", "MB a total"):
+    names = ("stage", "passes", "points", "seconds", "ns a row", "and point", "MB a total")
+    for column in names:
         table.add_column(column, justify="right")
     for stage, (n_passes, seconds, size) in found["stages"].items():
-        points = str(found["points"]) if stage == "histograms" else ""
+        points = found["points"].get(stage, 0)
         table.add_row(
-            stage, str(n_passes), points, f"{seconds:.2f}", f"{1e9 * seconds / n:.0f}",
-            f"{size / 1e6 / max(n_passes, 1):.1f}",
+            stage, str(n_passes), str(points or ""), f"{seconds:.2f}", f"{1e9 * seconds / n:.0f}",
+            f"{1e9 * seconds / n / points:.2f}" if points else "", f"{size / 1e6 / n_passes:.1f}",
         )  # fmt: skip
-    rest = found["seconds"] - sum(each[1] for each in found["stages"].values())
-    table.add_row("the host, and making rows", "", "", f"{rest:.2f}", "", "")
-    return table
+    in_passes = sum(each[1] for each in found["stages"].values())
+    host = found["seconds"] - in_passes - found["making"] - found["watching"]
+    for name, seconds in (("the host", host), ("making rows: no part of it", found["making"])):
+        table.add_row(name, "", "", f"{seconds:.2f}", "", "", "")
+    filled = [found["stages"][stage] for stage in found["points"]]
+    size = sum(each[2] for each in filled) / sum(each[0] for each in filled)
+    costs = Costs(
+        row=in_passes / n, remake=Costs().remake, host=host,
+        n_passes=sum(each[0] for each in found["stages"].values()),
+        total_bytes=size, merge=size * found["merge"],
+    )  # fmt: skip
+    return table, f"as the model has it: {costs}"
 
 
 MEASURE = """
-stages = {}
+from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.files.dask_source import _Pass, _join
+stages, points, making, watching, merging, kind = {}, {}, [0.0], [0.0], [(0, 0.0)], [""]
 n = int(sys.argv[1])
 warm_up()
-plain = Lazy.map_reduce
+plain, plain_block, plain_fill = Lazy.map_reduce, make_block, BlockTarget._fill
+
+
+def make_block(*args):
+    begin = time.process_time()
+    found = plain_block(*args)
+    making[0] += time.process_time() - begin
+    return found
+
+
+def fill(self, grid, wants_slopes):
+    kind[0] = "histograms with slopes" if wants_slopes else "histograms"
+    if isinstance(self.source, Lazy):
+        points[kind[0]] = points.get(kind[0], 0) + len(grid.bases)
+    found = plain_fill(self, grid, wants_slopes)
+    kind[0] = ""
+    return found
 
 
 def watch(self, start, add, merge, *, needs_rows=True, report=lambda *_: None, stage=""):
@@ -197,32 +222,97 @@ def watch(self, start, add, merge, *, needs_rows=True, report=lambda *_: None, s
         spent[0] += time.process_time() - begin
 
     total = plain(self, start, add_and_time, merge, needs_rows=needs_rows)
-    entry = stages.setdefault(stage or "histograms", [0, 0.0, 0])
+    entry = stages.setdefault(stage or kind[0] or "holding small bags", [0, 0.0, 0])
     entry[0] += 1
     entry[1] += spent[0]
     entry[2] += getattr(total, "nbytes", 0)
+    if kind[0] and total.nbytes > merging[0][0]:  # as a worker of Dask merges
+        begin = time.process_time()
+        work = _Pass(start, add, merge, n_bags=N_BAGS, numbers=None, travels=True)
+        _join(work, [total] * 8)
+        merging[0] = total.nbytes, (time.process_time() - begin) / 8
+        watching[0] += time.process_time() - begin
     return total
 
 
-Lazy.map_reduce = watch
-options = FitOptions()
+Lazy.map_reduce, BlockTarget._fill = watch, fill
+options = FitOptions(n_jobs=1)
 begin = time.process_time()
-found = fit_source(Lazy(n), options, find_block_settings(options, n), make_rng(0))
+found = fit_source(Lazy(n, n_jobs=1), options, find_block_settings(options, n), make_rng(0))
 seconds = time.process_time() - begin
-points = int(found.stats["n_evaluations"])
-print(json.dumps({"stages": stages, "seconds": seconds, "points": points}))
+result = {"stages": stages, "seconds": seconds, "points": points, "making": making[0]}
+merge = merging[0][1] / merging[0][0]
+print(json.dumps(result | {"merge": merge, "watching": watching[0]}))
+"""
+
+
+def show_sources(n: int) -> Table:
+    """Pass over the same rows wherever they lie, and do nothing with them."""
+    found = run_code(SOURCES, n)
+    table = Table(title=f"{n} rows, d = 5, one thread: nanoseconds of processor a row")
+    for column in ("source", "once", "in every pass"):
+        table.add_column(column, justify="right")
+    for name, (once, again) in found.items():
+        table.add_row(name, f"{once:.0f}" if once else "", f"{again:.1f}")
+    return table
+
+
+SOURCES = """
+import os, tempfile
+import pyarrow as pa, pyarrow.csv, pyarrow.parquet
+from unshuffle.files.parquet_source import KeptBlocks, open_parquet
+from unshuffle.files.table_source import Asked, lay_down
+n, result = int(sys.argv[1]), {}
+features = tuple(f"x{j}" for j in range(D))
+
+
+def clock(action):
+    begin = time.process_time()
+    found = action()
+    return 1e9 * (time.process_time() - begin) / n, found
+
+
+def add_nothing(total, block):
+    total[0] += float(block.X[0, 0])
+
+
+def go_over(source):
+    return clock(lambda: source.map_reduce(lambda: [0.0], add_nothing, lambda a, b: a))[0]
+
+
+def compare(name, source, once=0.0):
+    go_over(source)
+    result[name] = once, min(go_over(source) for _ in range(5))
+
+
+X, y, codes = gather(n)
+compare("arrays", ArraySource(X, y, codes, N_BAGS, 1))
+columns = {**{name: X[:, j] for j, name in enumerate(features)}, "y": y, "bag": codes}
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "rows.parquet")
+    pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=BLOCK_ROWS)
+    source = open_parquet([path]).as_source("y", features, "bag", 1)
+    compare("Parquet, decoded", replace(source, kept=KeptBlocks()))
+    compare("Parquet, kept", replace(source, kept=KeptBlocks(10**10)))
+    path = os.path.join(folder, "rows.csv")
+    pyarrow.csv.write_csv(pa.table(columns), path)
+    once, laid = clock(lambda: lay_down([path], Asked("y", features, "bag"), n_jobs=1))
+    compare("CSV by way of a scratch file", laid.source, once)
+print(json.dumps(result))
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("measure", "simulate"))
+    parser.add_argument("action", choices=("measure", "sources", "simulate"))
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=10**6)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     console = Console(width=110)
     if asked.action == "measure":
-        console.print(show_costs(asked.rows))
+        console.print(*show_costs(asked.rows))
+    elif asked.action == "sources":
+        console.print(show_sources(asked.rows))
     else:
         console.print(*show_simulation(asked.seed))
 

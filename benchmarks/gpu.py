@@ -26,8 +26,7 @@ from unshuffle import ShuffledLinearRegression
 from unshuffle.answers.fit import fit_source
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.options import FitOptions
-from unshuffle.core.progress import say_nothing
-from unshuffle.core.sources import BLOCK_ROWS, Block, Source, reduce_in_threads
+from unshuffle.core.sources import BLOCK_ROWS, Block, Pass, Source, reduce_in_threads
 from unshuffle.gpu.devices import Device, find_device
 from unshuffle.gpu.filling import start_filling
 from unshuffle.gpu.rows import DeviceRows
@@ -53,12 +52,10 @@ class CopiedSource(Source):
     d: int = D
     n_bags: int = N_BAGS
 
-    def map_reduce(
-        self, start, add, merge, *, needs_rows=True, report=say_nothing, stage=""
-    ) -> Any:
+    def add_up(self, work: Pass[Any]) -> Any:
         def read(at: int) -> list[Block]:
             part = slice(at, min(at + BLOCK_ROWS, self.n))
-            X = self.rows.columns[:, part if needs_rows else slice(0, 0)]
+            X = self.rows.columns[:, part if work.needs_rows else slice(0, 0)]
             stretch = np.searchsorted(self.rows.ends, np.arange(self.n)[part], side="right") - 1
             return [
                 Block(
@@ -70,7 +67,7 @@ class CopiedSource(Source):
             ]
 
         places = range(0, self.n, BLOCK_ROWS)
-        return reduce_in_threads(read, places, start, add, merge, 1, report, stage)
+        return reduce_in_threads(read, places, work, 1)
 
     def renumbered(self, codes: np.ndarray) -> CopiedSource:
         return replace(self, rows=self.rows.renumbered(codes))

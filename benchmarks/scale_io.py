@@ -71,16 +71,16 @@ class Lazy(Source):
     n_jobs: int | None = None
     numbers: object = None
 
-    def map_reduce(self, start, add, merge, *, needs_rows=True, report=lambda *_: None, stage=""):
+    def add_up(self, work):
         def read(place):
             n_rows = min(BLOCK_ROWS, self.n - place * BLOCK_ROWS)
             X, y, codes = make_block(place, n_rows)
             if self.numbers is not None:
                 codes = self.numbers[codes]
-            return [Block(X if needs_rows else X[:0], y, codes, np.empty(0, np.int64))]
+            return [Block(X if work.needs_rows else X[:0], y, codes, np.empty(0, np.int64))]
 
         places = range(-(-self.n // BLOCK_ROWS))
-        return reduce_in_threads(read, places, start, add, merge, self.n_jobs, report, stage)
+        return reduce_in_threads(read, places, work, self.n_jobs)
 
     def renumbered(self, codes):
         return replace(self, numbers=codes if self.numbers is None else codes[self.numbers])

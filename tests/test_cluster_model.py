@@ -49,8 +49,8 @@ def test_a_pass_takes_as_long_as_its_slowest_worker(model):
     stuck = run(model, 1e10, stuck_share=0.01, stuck_factor=3.0).seconds
     added = 1e10 * model.Costs().row / 64
     share = (stuck - calm) / (2.0 * added)
-    # 185 passes, each with probability 1 - .99^64 = .474: within four sds.
-    assert abs(share - 0.474) < 4.0 * np.sqrt(0.474 * 0.526 / 185)
+    # Every pass with probability 1 - .99^64 = .474: within four sds.
+    assert abs(share - 0.474) < 4.0 * np.sqrt(0.474 * 0.526 / model.Costs().n_passes)
 
 
 def test_machines_of_other_speeds_cost_what_the_slowest_does(model):
@@ -69,8 +69,10 @@ def test_lost_workers_lose_no_row_and_cost_their_share(model):
     assert (lossy.rows == 0).sum() == lossy.n_lost
     # The last pass is the slowest: nobody does more than the rows held in the end ask for.
     costs, left = model.Costs(), 64 - lossy.n_lost
-    most = 1e10 * (costs.row / left + lossy.n_lost * (costs.remake + costs.row / 185) / left / 32)
-    assert calm.seconds < lossy.seconds < costs.host + most + 185.0 * 0.2
+    most = 1e10 * (
+        costs.row / left + lossy.n_lost * (costs.remake + costs.row / costs.n_passes) / left / 32
+    )
+    assert calm.seconds < lossy.seconds < costs.host + most + costs.n_passes * 0.2
 
 
 def test_more_workers_are_faster_until_messages_take_longer(model):

@@ -13,8 +13,9 @@ from targets import pose_data
 from unshuffle import kernels, make_shuffled
 from unshuffle.kernels import coupling, permanent
 from unshuffle.kernels.coupling import PRECISE
-from unshuffle.kernels.grid import bin_values
+from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.likelihood import match_nodes
+from unshuffle.kernels.splines import spread_rows
 
 
 # Python cannot call functions that only kernels call.
@@ -110,7 +111,7 @@ def test_slope_of_the_dual_is_the_pull_of_the_barycentres(variance):
 
 def test_potentials_are_the_slopes_of_the_dual_in_the_masses():
     z, y = make_samples(40, 0.3, 0.1, seed=4)
-    (z, mz, _, _), (y, my, _, _) = bin_values(z), bin_values(y)
+    (z, mz, _, _), (y, my, _, _) = (spread_rows(part, CELLS_PER_SIGMA) for part in (z, y))
     rng = np.random.default_rng(0)
     for masses, potential in ((mz, 1), (my, 2)):
         move = masses * rng.normal(size=len(masses))
@@ -149,7 +150,7 @@ def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, law):
 @pytest.mark.parametrize("side", [-0.4, 0.0, 0.3])
 def test_binning_keeps_the_mean_and_adds_a_third_of_a_squared_cell(side):
     values = side + np.array([0.0, 0.07, 1.9, -3.14])
-    nodes, mass, _, _ = bin_values(values)
+    nodes, mass, _, _ = spread_rows(values, CELLS_PER_SIGMA)
     cell = np.diff(nodes).min()
     assert_allclose(mass.sum(), 4.0)
     assert_allclose(mass @ nodes, values.sum(), atol=1e-12)

@@ -47,16 +47,16 @@ ORDER = [
 ]
 INSIDE = {
     "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
-    "moment_losses coupling correction grid permanent likelihood filling diagonals lattice "
-    "histograms lanes small_bags label_places scanning mixture densities dual pairings swapping "
-    "tempering cones designing",
+    "moment_losses coupling correction splines grid permanent likelihood filling diagonals lattice "
+    "histograms lanes lane_slopes small_bags label_places scanning mixture densities dual pairings "
+    "swapping tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source held_rows label_cells row_sample first_pass scaling "
     "checks penalties losses moments problem block_moments block_sorted solution strategy",
     "gpu": "devices rows filling scanning source",
     "solvers": "descent damped searching thinning multistart closed_form means self_moments "
     "projection exact certified",
-    "posterior": "options columns bag_means shapes coordinates model posing mean_totals "
+    "posterior": "options columns bag_means nodes shapes coordinates model posing mean_totals "
     "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
     "modes block_peaks misfit trust offsets proposals surrogate importance walking rising "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",

@@ -6,8 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from targets import pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffled
+from unshuffle.posterior import coordinates, misfit
+from unshuffle.posterior.misfit import measure_misfit, measure_uneven
+from unshuffle.posterior.nodes import share_nodes
 from unshuffle.posterior.trust import LEAST_WORTH, Signs, choose_powers, worth_of_shapes
 
 # Little effort: data of a thousand rows have one mode.
@@ -179,3 +184,53 @@ def test_one_bag_has_no_offset():
     data = make_shuffled(40, 1, noise=0.2, rng=0)
     signs = fit((data.X, data.y, data.groups)).solution_.stats["signs"]
     assert signs["offset_probability"] == 0.0 and signs["offset_sd"] == 0.0
+
+
+# --- places and scores of labels in their law -----------------------------------
+
+
+def pose_at_truth(n, bags, seed, features="exponential", snr_db=25):
+    """Return a target of data that obey the model, and their true point."""
+    data = make_shuffled(n, 5, bags=bags, snr_db=snr_db, features=features, rng=seed)
+    target, _, _, scaling = pose_data(data, Likelihood())
+    w = data.weights * scaling.scale / scaling.label_scale
+    return target, target.join(w, np.log(data.noise / scaling.label_scale))
+
+
+@pytest.mark.parametrize("bags", [1, 3])
+def test_labels_of_large_bags_are_judged_as_if_every_row_were_looked_at(bags, monkeypatch):
+    # On 128 quantiles of one bag's predictions scores were -1.7 and 11, where rows say .1 and .4.
+    target, theta = pose_at_truth(2500, bags, 3)
+    wrong = theta.copy()
+    wrong[target.p] += 1.5  # noise that is too large is a misfit
+    found = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
+    for module in (coordinates, misfit):
+        monkeypatch.setattr(module, "SMALL_ROWS", 10**9)
+    rows = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
+    assert rows[0][1] == 0.0 and rows[1][1] > 10.0
+    # Nodes of a sixth of sigma add a 216th of its variance, and some labels go to the next of 30
+    # cells for it.
+    assert_allclose(found, rows, atol=0.03, rtol=0.02)
+
+
+def test_noise_of_data_that_obey_is_even():
+    """The squares of 20 scores add up to 45.3 in one of a thousand such tests, by the normal law.
+
+    They add up to 16 here and to 18 on the next 20 seeds; on 128 quantiles of predictions to 55 and
+    61, with four scores beyond 2.8, where noise is called uneven.
+    """
+    scores = [measure_uneven(*pose_at_truth(5000, 1, seed)) for seed in range(20)]
+    assert np.square(scores).sum() < 45.3
+
+
+def test_nodes_keep_masses_and_means_and_are_few_however_far_values_are_apart():
+    rng = np.random.default_rng(0)
+    values, masses = rng.standard_cauchy(300), rng.integers(1, 5, 300)
+    values[0] = 1e12
+    nodes, shares = share_nodes(values, 0.01, masses.astype(float))
+    again = share_nodes(np.repeat(values, masses), 0.01)
+    assert len(nodes) <= 600 and (np.diff(nodes) > 0.0).all()
+    assert_allclose(nodes, again[0])
+    assert_allclose(shares, again[1])
+    assert_allclose(shares.sum(), 1.0)
+    assert_allclose(shares @ nodes, np.average(values, weights=masses))

@@ -53,6 +53,15 @@ def find_links(anchors: Any, n: int, place: str = "") -> np.ndarray | None:
     return links if (links != NO_LABEL).any() else None
 
 
+def count_homes(homes: np.ndarray | None, n_bags: int) -> int:
+    """Return the number of bags as given, of which known pairs are parts; without any, all are.
+
+    >>> count_homes(None, 3), count_homes(np.array([0, 1, 0]), 3)
+    (3, 2)
+    """
+    return n_bags if homes is None else int(homes.max()) + 1
+
+
 def split_pairs(codes: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return bag numbers of rows and of labels, each pair in a bag of its own, and their homes.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.core.anchors import NO_LABEL, find_links, split_pairs
+from unshuffle.core.anchors import NO_LABEL, count_homes, find_links, split_pairs
 from unshuffle.core.bag import Bag, number_names
 from unshuffle.core.labels import Histogram, Labels, unit_masses
 from unshuffle.core.pairing import Pairing, Permutation, choose_pairing
@@ -76,7 +76,7 @@ class Bags:
     @property
     def n_homes(self) -> int:
         """Number of bags as given: known pairs belong to theirs."""
-        return self.n_bags if self.homes is None else int(self.homes.max()) + 1
+        return count_homes(self.homes, self.n_bags)
 
     @property
     def n_anchors(self) -> int:
@@ -391,7 +391,7 @@ def _order_bags(
     if homes is None:
         return np.array(sorted(places, key=content), dtype=int), None
     contents = [content(r) for r in places]
-    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in range(int(homes.max()) + 1)]
+    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in np.unique(homes)]
     for r in sorted(places, key=contents.__getitem__):
         parts[homes[r]].append(contents[r])
     rank = np.argsort(sorted(range(len(parts)), key=parts.__getitem__), kind="stable")

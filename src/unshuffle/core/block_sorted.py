@@ -13,6 +13,7 @@ from unshuffle import kernels
 from unshuffle.core.bags import Bags
 from unshuffle.core.block_moments import MomentBags, MomentProblem, as_bags, find_shares
 from unshuffle.core.first_pass import FirstPass
+from unshuffle.core.held_rows import hold_rows
 from unshuffle.core.labels import Labels, unit_masses
 from unshuffle.core.losses import Loss, Moments, Squared
 from unshuffle.core.penalties import Penalty, no_penalty
@@ -76,34 +77,19 @@ def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
     return Standard(
         first.source, scaling.centre, factor, largest, float(2**bits), float(2 ** (bits // 2)),
         labels, cells.counts.astype(float), cells.offsets, np.flatnonzero(~is_small),
-        _hold_rows(first, scaling, labels, is_small) if is_small.any() else None,
+        _hold_bags(first, scaling, labels, is_small) if is_small.any() else None,
     )  # fmt: skip
 
 
-def _hold_rows(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray) -> Bags:
+def _hold_bags(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray) -> Bags:
     """Return some bags in memory, rows in an order that no block decides."""
-
-    def start() -> list[tuple[np.ndarray, np.ndarray]]:
-        return []
-
-    def add(total: list[tuple[np.ndarray, np.ndarray]], block: Block) -> None:
-        own = np.flatnonzero(is_held[block.codes])
-        if len(own):
-            total.append((block.X[own] + 0.0, block.codes[own]))
-
-    def merge(total: list[Any], other: list[Any]) -> list[Any]:
-        return total + other
-
-    parts = first.source.map_reduce(start, add, merge)
-    rows = np.concatenate([part[0] for part in parts])
-    codes = np.concatenate([part[1] for part in parts])
-    order = np.lexsort([*rows.T[::-1], codes])
+    rows, _ = hold_rows(first.source, is_held, needs_labels=False)
     kept = np.flatnonzero(is_held)
     places = np.concatenate(
         [np.arange(first.cells.offsets[r], first.cells.offsets[r + 1]) for r in kept]
     )
     y = np.repeat(labels[places], first.cells.counts[places])
-    return _as_plain(to_standard_rows(rows[order], scaling), y, first.sizes[kept])
+    return _as_plain(to_standard_rows(rows, scaling), y, first.sizes[kept])
 
 
 def to_standard_rows(rows: np.ndarray, scaling: Scaling) -> np.ndarray:

@@ -12,8 +12,10 @@ from unshuffle.core.sources import Block, Source
 _Parts = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
-def hold_rows(source: Source, n_held: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows (m, d) of the first bags, one bag after another, and their labels.
+def hold_rows(
+    source: Source, is_held: np.ndarray, needs_labels: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows (m, d) of some bags, one bag after another, and their labels, if needed.
 
     In each bag both ascend, each for itself: which row stood beside which label is lost.
     """
@@ -22,9 +24,10 @@ def hold_rows(source: Source, n_held: int) -> tuple[np.ndarray, np.ndarray]:
         return []
 
     def add(total: _Parts, block: Block) -> None:
-        own = np.flatnonzero(block.codes < n_held)
+        own = np.flatnonzero(is_held[block.codes])
         if len(own):
-            total.append((block.X[own] + 0.0, block.y[own] + 0.0, block.codes[own]))
+            y = block.y[own if needs_labels else own[:0]] + 0.0
+            total.append((block.X[own] + 0.0, y, block.codes[own]))
 
     def merge(total: _Parts, other: _Parts) -> Any:
         return total + other
@@ -33,4 +36,4 @@ def hold_rows(source: Source, n_held: int) -> tuple[np.ndarray, np.ndarray]:
     rows, y, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
     del parts
     order = np.lexsort([*rows.T[::-1], codes])
-    return rows[order], y[np.lexsort([y, codes])]
+    return rows[order], y[np.lexsort([y, codes])] if needs_labels else y

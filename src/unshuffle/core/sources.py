@@ -1,8 +1,8 @@
 """Where rows come from: blocks that fit the memory, and one way to add them up.
 
 A source hands out blocks in any order, to any number of workers; whatever is added up from them
-must not depend on it. Other sources (files, clusters, graphics cards) implement the same few
-methods.
+must not depend on it. Other sources (files, clusters, graphics cards) implement the same two
+methods, `add_up` and `renumbered`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -41,6 +41,23 @@ class Block:
     masses: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Pass(Generic[Total]):
+    """What is added up from all blocks.
+
+    Every worker starts a total of its own, adds blocks to it in place, and the totals are merged in
+    any order. Without `needs_rows` only labels and bags are read. `report` is told of the stage how
+    far it is.
+    """
+
+    start: Callable[[], Total]
+    add: Callable[[Total, Block], None]
+    merge: Callable[[Total, Total], Total]
+    needs_rows: bool = True
+    report: Report = say_nothing
+    stage: str = ""
+
+
 class Source(ABC):
     """Rows and labels with the number of their bag, in blocks."""
 
@@ -49,7 +66,6 @@ class Source(ABC):
     d: int
     n_bags: int
 
-    @abstractmethod
     def map_reduce(
         self,
         start: Callable[[], Total],
@@ -60,12 +76,12 @@ class Source(ABC):
         report: Report = say_nothing,
         stage: str = "",
     ) -> Total:
-        """Return the total of all blocks.
+        """Return the total of all blocks: see `Pass`."""
+        return self.add_up(Pass(start, add, merge, needs_rows, report, stage))
 
-        Every worker starts a total of its own, adds blocks to it in place, and the totals are
-        merged in any order. Without `needs_rows` only labels and bags are read. `report` is told
-        of the stage how far it is.
-        """
+    @abstractmethod
+    def add_up(self, work: Pass[Total]) -> Total:
+        """Return the total of all blocks."""
 
     @abstractmethod
     def renumbered(self, codes: np.ndarray) -> Source:
@@ -99,20 +115,11 @@ class ThreadedSource(NumberedSource):
     def read(self, place: Any, needs_rows: bool = True) -> Iterable[Block]:
         """Return the blocks at a place."""
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        return reduce_in_threads(
-            lambda place: self.read(place, needs_rows), self.places, start, add, merge,
-            self.n_jobs, report, stage,
-        )  # fmt: skip
+    def add_up(self, work: Pass[Total]) -> Total:
+        def read(place: Any) -> Iterable[Block]:
+            return self.read(place, work.needs_rows)
+
+        return reduce_in_threads(read, self.places, work, self.n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,33 +161,29 @@ class ArraySource(ThreadedSource):
 def reduce_in_threads(
     read: Callable[[Any], Iterable[Block]],
     places: Sequence[Any],
-    start: Callable[[], Total],
-    add: Callable[[Total, Block], None],
-    merge: Callable[[Total, Total], Total],
+    work: Pass[Total],
     n_jobs: int | None,
-    report: Report,
-    stage: str,
 ) -> Total:
     """Let threads take places in turn, each with a total of its own; merge these at the end."""
     tickets, done = count(), count(1)
 
-    def work(_: int, stop: Event) -> Total:
-        total = start()
+    def take(_: int, stop: Event) -> Total:
+        total = work.start()
         # Taking the next number of a counter is one step of the interpreter, so that no two
         # threads get the same.
         for ticket in iter(tickets.__next__, len(places) + 1):
             if ticket >= len(places) or stop.is_set():
                 break
             for block in read(places[ticket]):
-                add(total, block)
-            report(stage, next(done) / len(places))
+                work.add(total, block)
+            work.report(work.stage, next(done) / len(places))
         return total
 
     n_workers = max(1, min(effective_n_jobs(n_jobs), len(places)))
-    totals = run_all(work, range(n_workers), n_jobs)
+    totals = run_all(take, range(n_workers), n_jobs)
     result = totals[0]
     for other in totals[1:]:
-        result = merge(result, other)
+        result = work.merge(result, other)
     return result
 
 

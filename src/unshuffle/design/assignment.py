@@ -168,11 +168,6 @@ def choose_spread(X: Any, runs: int) -> float:
     return _SPREAD_OF_TWO if runs <= 2 else _SPREAD
 
 
-def random_runs(assignment: Assignment, rng: np.random.Generator) -> np.ndarray:
-    """Return runs of the same sizes, filled at random."""
-    return np.asarray(rng.permutation(assignment.runs))
-
-
 def check_rows(X: Any) -> np.ndarray:
     """Return X as finite numbers, (n, d), or say what is wrong with it."""
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import ArraySource, Block, NumberedSource
+from unshuffle.core.sources import ArraySource, NumberedSource, Pass
 from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.files.dask_pieces import Piece, describe_piece, recode_piece
 from unshuffle.files.parquet_source import ParquetSource, RowGroup
@@ -39,17 +38,13 @@ _PARTITION_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class _Pass:
-    """What a pass adds up: see `Source.map_reduce`."""
+class _Pass(Pass[Any]):
+    """What a pass adds up, with what tasks need for it; nothing is reported from there."""
 
-    start: Callable[[], Any]
-    add: Callable[[Any, Block], None]
-    merge: Callable[[Any, Any], Any]
-    needs_rows: bool
-    n_bags: int
-    numbers: np.ndarray | None
+    n_bags: int = field(kw_only=True)
+    numbers: np.ndarray | None = field(kw_only=True)
     # Whether totals go to other processes.
-    travels: bool
+    travels: bool = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,26 +68,20 @@ class DaskSource(NumberedSource):
     # Whether all workers are on this machine: totals then need no detour by the scheduler.
     is_near: bool = False
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
+    def add_up(self, work: Pass[Total]) -> Total:
         client = find_client()
-        work = _Pass(start, add, merge, needs_rows, self.n_bags, self.numbers, client is not None)
+        sent = _Pass(
+            work.start, work.add, work.merge, work.needs_rows,
+            n_bags=self.n_bags, numbers=self.numbers, travels=client is not None,
+        )  # fmt: skip
         groups = [[self.pieces[k] for k in group] for group in self.groups]
-        report(stage, 0.0)
+        work.report(work.stage, 0.0)
         if client is None:
-            found = _work_here(work, groups)
+            found = _work_here(sent, groups)
         else:
-            found = _work_there(client, work, groups, self.is_near)
-        report(stage, 1.0)
-        return _unpack(found[0]) if len(found) == 1 else _merge(work, found)
+            found = _work_there(client, sent, groups, self.is_near)
+        work.report(work.stage, 1.0)
+        return _unpack(found[0]) if len(found) == 1 else _merge(sent, found)
 
     def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return rows, labels and numbers of bags as arrays in memory."""

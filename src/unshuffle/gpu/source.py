@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeVar
@@ -11,7 +10,7 @@ import numpy as np
 
 from unshuffle.core.histogram_source import Grid, HistogramSource, ScanningSource
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import Block, Source
+from unshuffle.core.sources import Block, Pass, Source
 from unshuffle.errors import InputError
 from unshuffle.gpu import scanning
 from unshuffle.gpu.devices import Device, find_device
@@ -49,19 +48,8 @@ class StreamedSource(HistogramSource):
         """Number of bags."""
         return self.inner.n_bags
 
-    def map_reduce(
-        self,
-        start: Callable[[], Total],
-        add: Callable[[Total, Block], None],
-        merge: Callable[[Total, Total], Total],
-        *,
-        needs_rows: bool = True,
-        report: Report = say_nothing,
-        stage: str = "",
-    ) -> Total:
-        return self.inner.map_reduce(
-            start, add, merge, needs_rows=needs_rows, report=report, stage=stage
-        )
+    def add_up(self, work: Pass[Total]) -> Total:
+        return self.inner.add_up(work)
 
     def renumbered(self, codes: np.ndarray) -> StreamedSource:
         return replace(self, inner=self.inner.renumbered(codes))

@@ -132,7 +132,8 @@ def fill_sums(
     """Add rows to histograms as `fill_counts` does, and to every cell the sums of slopes.
 
     ``cells`` (…, d + 3): number, places, sums of x (1 + 2 c z) and of z², the sums as multiples of
-    1/``units[p]``.
+    1/``units[p]``. (Finding and counting the cell as one inlined function takes 1.3 times as long
+    here and 1.9 times there.)
     """
     d = centre.size
     columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER, OPTIONS
+from unshuffle.kernels.compiling import INNER
 from unshuffle.kernels.coupling import column_sums, row_sums
 
 # Nodes per sigma: 2.25 leave up to 0.8 nats of the value at n = 4000 and 9000 and sigma = 0.2 to
@@ -15,61 +15,6 @@ from unshuffle.kernels.coupling import column_sums, row_sums
 CELLS_PER_SIGMA = 2.25
 # The variance that cubic B-splines add: a third of a squared cell, wherever the value lies.
 _SPREAD = 1.0 / (3.0 * CELLS_PER_SIGMA**2)
-
-
-@njit(**OPTIONS)
-def bin_values(values):
-    """Return positions and masses of the occupied nodes, their places in the grid, and its origin.
-
-    Every value is spread over four nodes by cubic B-splines, which keep its mean and make masses
-    smooth functions of it. Nodes lie at whole cells from zero, so that none moves with the values.
-    """
-    least, largest = values[0], values[0]
-    for i in range(values.size):
-        least, largest = min(least, values[i]), max(largest, values[i])
-    low = np.floor(least * CELLS_PER_SIGMA) - 1.0
-    mass = np.zeros(int(largest * CELLS_PER_SIGMA - low) + 3)
-    for i in range(values.size):
-        here = values[i] * CELLS_PER_SIGMA - low
-        k = int(here)
-        right = here - k
-        left = 1.0 - right
-        behind, ahead = left**3 / 6.0, right**3 / 6.0
-        mass[k - 1] += behind
-        mass[k] += left + ahead - 2.0 * behind
-        mass[k + 1] += right + behind - 2.0 * ahead
-        mass[k + 2] += ahead
-    size = 0
-    for k in range(mass.size):
-        size += mass[k] > 0.0
-    nodes, masses, keep = np.empty(size), np.empty(size), np.empty(size, np.int64)
-    place = 0
-    for k in range(mass.size):
-        if mass[k] > 0.0:
-            nodes[place], masses[place], keep[place] = (low + k) / CELLS_PER_SIGMA, mass[k], k
-            place += 1
-    return nodes, masses, keep, low
-
-
-@njit(**INNER)
-def gather(values, keep, low, potential, slopes):
-    """Fill slopes in the values from those in the nodes' masses; return that in their log scale."""
-    field = np.zeros(keep[keep.size - 1] + 3)
-    for i in range(keep.size):
-        field[keep[i]] = potential[i]
-    stretch = 0.0
-    for i in range(values.size):
-        place = values[i] * CELLS_PER_SIGMA - low
-        k = int(place)
-        right = place - k
-        left = 1.0 - right
-        # Weighted differences of neighbours: the weights of a quadratic B-spline.
-        along = 0.5 * left * left * (field[k] - field[k - 1])
-        along += (0.5 + left * right) * (field[k + 1] - field[k])
-        along += 0.5 * right * right * (field[k + 2] - field[k + 1])
-        slopes[i] = along * CELLS_PER_SIGMA
-        stretch += values[i] * slopes[i]
-    return stretch
 
 
 @njit(**INNER)

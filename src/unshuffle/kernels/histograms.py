@@ -1,6 +1,6 @@
 """The log permanent of a large bag from histograms: of its predictions, and of its labels.
 
-The same entropic transport, correction and spreading as `kernels.grid`, on cells with masses in
+The same entropic transport, correction and spreading as `likelihood` has, on cells with masses in
 place of rows.
 """
 
@@ -21,11 +21,14 @@ from unshuffle.kernels.lattice import (
     solve_adjoint,
     variances,
 )
+from unshuffle.kernels.splines import (
+    gather,
+    gather_masses,
+    spread_masses,
+    spread_rows,
+    stretch_masses,
+)
 
-# Cells of predictions per sigma. Laying a row on the two nodes beside it adds a sixth of a squared
-# cell of variance, whose first-order effect is taken out with that of the splines. With 16 in place
-# of 6 the value between two good fits of a million rows moves by 0.08 nats.
-FINE_PER_SIGMA = 6.0
 # Nats that the last step of a scaling may gain where no slopes are wanted.
 _ROUGH = 1e-4
 # Nodes of held rows, for each of them and at least: noise of 1 % of a bag's spread is still told.
@@ -57,113 +60,6 @@ def share_out(cells, masses):
 
 
 @njit(**OPTIONS)
-def _lay_down(mass, k, whole, first, behind, ahead):
-    """Add masses between nodes k and k + 1 to four nodes: cubic B-splines.
-
-    They are told by their sum, and those of mass times place, (1 − place)³ and place³.
-    """
-    behind, ahead = behind / 6.0, ahead / 6.0
-    mass[k - 1] += behind
-    mass[k] += whole - first + ahead - 2.0 * behind
-    mass[k + 1] += first + behind - 2.0 * ahead
-    mass[k + 2] += ahead
-
-
-@njit(**OPTIONS)
-def _spread_masses(values, masses, per_sigma):
-    """Return positions, masses, places and origin of the occupied nodes: see `grid.bin_values`."""
-    low = np.floor(values[0] * per_sigma) - 1.0
-    mass = np.zeros(int(values[values.size - 1] * per_sigma - low) + 3)
-    # What falls between the same two nodes is added up before it is written.
-    last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
-    for i in range(values.size):
-        place, share = values[i] * per_sigma - low, masses[i]
-        k = int(place)
-        if k != last:
-            _lay_down(mass, last, whole, first, behind, ahead)
-            last, whole, first, behind, ahead = k, 0.0, 0.0, 0.0, 0.0
-        right = place - k
-        left = 1.0 - right
-        whole += share
-        first += share * right
-        behind += share * left * left * left
-        ahead += share * right * right * right
-    _lay_down(mass, last, whole, first, behind, ahead)
-    keep = np.nonzero(mass > 0.0)[0]
-    return (low + keep) / per_sigma, mass[keep], keep, low
-
-
-@njit(**OPTIONS)
-def _stretch(values, masses, keep, low, potential, per_sigma):
-    """Return the slope of the value in the log scale of values with masses."""
-    field = np.zeros(keep[keep.size - 1] + 3)
-    field[keep] = potential
-    total = 0.0
-    for i in range(values.size):
-        place = values[i] * per_sigma - low
-        k = int(place)
-        right = place - k
-        left = 1.0 - right
-        along = 0.5 * left * left * (field[k] - field[k - 1])
-        along += (0.5 + left * right) * (field[k + 1] - field[k])
-        along += 0.5 * right * right * (field[k + 2] - field[k + 1])
-        total += masses[i] * values[i] * along * per_sigma
-    return total
-
-
-@njit(**OPTIONS)
-def _potentials(values, keep, low, potential, per_sigma, out):
-    """Write the slopes of the value in the masses of values."""
-    field = np.zeros(keep[keep.size - 1] + 3)
-    field[keep] = potential
-    for i in range(values.size):
-        place = values[i] * per_sigma - low
-        k = int(place)
-        right = place - k
-        left = 1.0 - right
-        behind, ahead = left**3 / 6.0, right**3 / 6.0
-        out[i] = behind * field[k - 1] + (left + ahead - 2.0 * behind) * field[k]
-        out[i] += (right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2]
-
-
-@njit(**OPTIONS)
-def _spread_rows(values, per_sigma):
-    """Do the same for rows in any order, each with a mass of one."""
-    least, largest = values[0], values[0]
-    for i in range(values.size):
-        least, largest = min(least, values[i]), max(largest, values[i])
-    low = np.floor(least * per_sigma) - 1.0
-    mass = np.zeros(int(largest * per_sigma - low) + 3)
-    for i in range(values.size):
-        place = values[i] * per_sigma - low
-        k = int(place)
-        right = place - k
-        left = 1.0 - right
-        _lay_down(mass, k, 1.0, right, left * left * left, right * right * right)
-    keep = np.nonzero(mass > 0.0)[0]
-    return (low + keep) / per_sigma, mass[keep], keep, low
-
-
-@njit(**OPTIONS)
-def _gather(values, keep, low, potential, per_sigma, slopes):
-    """Fill the slopes of the value in the values; return that in their log scale."""
-    field = np.zeros(keep[keep.size - 1] + 3)
-    field[keep] = potential
-    total = 0.0
-    for i in range(values.size):
-        place = values[i] * per_sigma - low
-        k = int(place)
-        right = place - k
-        left = 1.0 - right
-        along = 0.5 * left * left * (field[k] - field[k - 1])
-        along += (0.5 + left * right) * (field[k + 1] - field[k])
-        along += 0.5 * right * right * (field[k + 2] - field[k + 1])
-        slopes[i] = along * per_sigma
-        total += values[i] * slopes[i]
-    return total
-
-
-@njit(**OPTIONS)
 def match_rows(rows, labels, per_sigma, wants_slopes, slopes):
     """Return log(perm/n!) of rows in any order and ascending labels, each once.
 
@@ -175,8 +71,8 @@ def match_rows(rows, labels, per_sigma, wants_slopes, slopes):
     widest = max(labels[n - 1] - labels[0], rows.max() - rows.min())
     per_sigma = min(per_sigma, max(_MOST_NODES * n, _LEAST_NODES) / max(widest, 1e-300))
     spread = 1.0 / (3.0 * per_sigma * per_sigma)
-    z, mz, keep_z, low_z = _spread_rows(rows, per_sigma)
-    y, my, keep_y, low_y = _spread_rows(labels, per_sigma)
+    z, mz, keep_z, low_z = spread_rows(rows, per_sigma)
+    y, my, keep_y, low_y = spread_rows(labels, per_sigma)
     tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
     value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
     qz, qy = collisions(band, ptr, at, mz, my)
@@ -188,9 +84,9 @@ def match_rows(rows, labels, per_sigma, wants_slopes, slopes):
     pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
     add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread, spread), pull_z, pull_y)
     held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    _gather(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
+    gather(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
     unused = np.empty(n)
-    stretch = _gather(labels, keep_y, low_y, potential_y + slope_y + held_y, per_sigma, unused)
+    stretch = gather(labels, keep_y, low_y, potential_y + slope_y + held_y, per_sigma, unused)
     return value, -stretch
 
 
@@ -204,8 +100,8 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     # The variance that cubic B-splines add, and on the rows' side that of their two nodes.
     spread_y = 1.0 / (3.0 * per_sigma * per_sigma)
     spread_z = spread_y + 1.0 / (6.0 * fine * fine)
-    z, mz, keep_z, low_z = _spread_masses(rows, row_masses, per_sigma)
-    y, my, keep_y, low_y = _spread_masses(labels, label_masses, per_sigma)
+    z, mz, keep_z, low_z = spread_masses(rows, row_masses, per_sigma)
+    y, my, keep_y, low_y = spread_masses(labels, label_masses, per_sigma)
     tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
     value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
     qz, qy = collisions(band, ptr, at, mz, my)
@@ -217,9 +113,9 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
     add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
     held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    _potentials(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
+    gather_masses(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
     held_y += potential_y + slope_y
-    stretch = _stretch(labels, label_masses, keep_y, low_y, held_y, per_sigma)
+    stretch = stretch_masses(labels, label_masses, keep_y, low_y, held_y, per_sigma)
     return value, -stretch
 
 

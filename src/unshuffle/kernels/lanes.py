@@ -1,21 +1,20 @@
-"""Many small bags of one size side by side: their log permanents and slopes, a bag in every lane.
+"""Many small bags of one size side by side: their couplings, a bag in every lane.
 
 A small bag's loops are too short to vectorise, and several bags of one size take the same steps.
 So every array has a last axis of `LANES` bags, and every inner loop runs over it: nothing is added
 up inside it, so that the bits hang neither on how it is compiled nor on what stands beside a bag.
 A bag that is done waits for the others: what it has does not change.
 
-The same monotone gauge, scaling, correction and adjoint as `coupling` and `correction`, for masses
-of one.
+The same monotone gauge and scaling as `coupling`, for masses of one. Corrections and slopes are in
+`lane_slopes`.
 """
 
-from math import lgamma, log
+from math import log
 
 import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import SIDE_BY_SIDE
-from unshuffle.kernels.correction import ADJOINT_STEPS, ADJOINT_TOLERANCE, correct, correct_slope
 from unshuffle.kernels.coupling import LONGEST, MAX_PASSES, ROUNDING, STEP_SHARE
 from unshuffle.kernels.diagonals import exponentiate
 
@@ -27,8 +26,6 @@ _CUT = 18.0
 _HIDDEN = 1e-11
 # A flow changes the height over a link by no more than one over this, whatever the link.
 _BEND = 0.4
-# Over links weaker than this only rounding flows: see `correction.precondition`.
-_LEAST_CONDUCTANCE = 1e-9
 
 
 @njit(**SIDE_BY_SIDE)
@@ -112,7 +109,7 @@ def _sweep(band, start, ptr, u, v, sums):
 
 
 @njit(**SIDE_BY_SIDE)
-def _find_links(band, start, ptr, u, v, y, path, work):
+def find_links(band, start, ptr, u, v, y, path, work):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
     Over a gap it is what the columns beyond have in all, times their distances from the centres of
@@ -188,6 +185,19 @@ def _aim(gaps, path, step, along, work):
             along[k] += own[k] * move
 
 
+@njit(**SIDE_BY_SIDE, forceinline=True)
+def add_terms(x):
+    """Return the first nine terms of exp(x)."""
+    power = 1.0 + x / 8.0
+    power = 1.0 + x / 7.0 * power
+    power = 1.0 + x / 6.0 * power
+    power = 1.0 + x / 5.0 * power
+    power = 1.0 + x / 4.0 * power
+    power = 1.0 + x / 3.0 * power
+    power = 1.0 + x / 2.0 * power
+    return 1.0 + x * power
+
+
 @njit(**SIDE_BY_SIDE)
 def _move(before, step, share, is_done, v):
     """Write values moved by shares of steps of their logarithms, but for bags that are done."""
@@ -195,15 +205,7 @@ def _move(before, step, share, is_done, v):
         old, move, new = before[j], step[j], v[j]
         for k in range(LANES):
             # exp(x) is exp(x/64) squared six times; |x| is at most 30.
-            x = share[k] * move[k] / 64.0
-            power = 1.0 + x / 8.0
-            power = 1.0 + x / 7.0 * power
-            power = 1.0 + x / 6.0 * power
-            power = 1.0 + x / 5.0 * power
-            power = 1.0 + x / 4.0 * power
-            power = 1.0 + x / 3.0 * power
-            power = 1.0 + x / 2.0 * power
-            power = 1.0 + x * power
+            power = add_terms(share[k] * move[k] / 64.0)
             power *= power
             power *= power
             power *= power
@@ -239,7 +241,7 @@ def _match_margins(band, start, ptr, u, v, y, tolerance):
             is_new[k] = along[k] <= -0.5 * expected[k] and not is_done[k]
             n_asked += is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
         if n_asked > 0:  # conductances change slowly
-            _find_links(band, start, ptr, u, v, y, latest, work)
+            find_links(band, start, ptr, u, v, y, latest, work)
             for j in range(m):
                 for k in range(LANES):
                     is_asked = is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
@@ -263,7 +265,7 @@ def _match_margins(band, start, ptr, u, v, y, tolerance):
 
 
 @njit(**SIDE_BY_SIDE)
-def _scale(z, y, tolerance, values):
+def scale_lanes(z, y, tolerance, values):
     """Fill values; return the band of the coupling, the first column of every row, and pointers."""
     m = z.shape[0]
     alpha, beta = np.empty(z.shape), np.empty(z.shape)
@@ -290,167 +292,3 @@ def _scale(z, y, tolerance, values):
             for k in range(LANES):
                 line[k] *= here[k] * there[k]
     return band, start, ptr
-
-
-@njit(**SIDE_BY_SIDE)
-def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
-    """Write the sums of B² over_y along rows and of B² over_z along columns."""
-    m = rows.shape[0]
-    for j in range(m):
-        for k in range(LANES):
-            rows[j, k], cols[j, k] = 0.0, 0.0
-    for i in range(m):
-        here, total = over_z[i], rows[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, out = band[t], over_y[j], cols[j]
-            for k in range(LANES):
-                square = line[k] * line[k]
-                total[k] += square * there[k]
-                out[k] += square * here[k]
-
-
-@njit(**SIDE_BY_SIDE)
-def _apply(band, start, ptr, vector, cols, rows, image):
-    """Write B vector into rows, and (diag(cols) − B'B) vector into the image."""
-    m = rows.shape[0]
-    for j in range(m):
-        for k in range(LANES):
-            image[j, k] = cols[j, k] * vector[j, k]
-    for i in range(m):
-        total, shift = rows[i], start[i] - ptr[i]
-        for k in range(LANES):
-            total[k] = 0.0
-        for t in range(ptr[i], ptr[i + 1]):
-            line, there = band[t], vector[t + shift]
-            for k in range(LANES):
-                total[k] += line[k] * there[k]
-        for t in range(ptr[i], ptr[i + 1]):
-            line, out = band[t], image[t + shift]
-            for k in range(LANES):
-                out[k] -= line[k] * total[k]
-
-
-@njit(**SIDE_BY_SIDE)
-def _precondition(path, cols, residual, out, work):
-    """Write an approximate inverse times the residual: see `correction.precondition`."""
-    flow, height = work[0], work[1]
-    for k in range(LANES):
-        flow[k], height[k] = 0.0, 0.0
-    for j in range(out.shape[0]):
-        found, mass, rest, link = out[j], cols[j], residual[j], path[j]
-        for k in range(LANES):
-            own = rest[k] / max(mass[k], 1e-200)
-            found[k] = height[k] + (own if mass[k] > 1e-200 else 0.0)
-            flow[k] += rest[k]
-            drop = flow[k] / max(link[k], _LEAST_CONDUCTANCE)
-            height[k] -= drop if link[k] > _LEAST_CONDUCTANCE else 0.0
-
-
-@njit(**SIDE_BY_SIDE)
-def _multiply(left, right, out):
-    """Write the inner products."""
-    for k in range(LANES):
-        out[k] = 0.0
-    for j in range(left.shape[0]):
-        one, other = left[j], right[j]
-        for k in range(LANES):
-            out[k] += one[k] * other[k]
-
-
-@njit(**SIDE_BY_SIDE)
-def _solve_adjoint(band, start, ptr, y, pull_z, pull_y, found):
-    """Fill the multipliers of columns and return those of rows: see `correction.solve_adjoint`."""
-    m = y.shape[0]
-    ones, cols, path = np.ones(y.shape), np.zeros(y.shape), np.empty(y.shape)
-    residual, work, image = pull_y.copy(), np.empty((3, LANES)), np.empty(y.shape)
-    for i in range(m):
-        own = pull_z[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, total, rest = band[t], cols[j], residual[j]
-            for k in range(LANES):
-                total[k] += line[k]
-                rest[k] -= line[k] * own[k]
-    for j in range(m):
-        for k in range(LANES):
-            residual[j, k] += cols[j, k] - 1.0
-            found[j, k] = 0.0
-    _find_links(band, start, ptr, ones, ones, y, path, work)
-    direction, better, rows = np.zeros(y.shape), np.empty(y.shape), np.empty(y.shape)
-    size, bend, before, goal = np.empty(LANES), np.empty(LANES), np.ones(LANES), np.empty(LANES)
-    is_done = np.zeros(LANES, np.bool_)
-    for step in range(ADJOINT_STEPS):
-        _precondition(path, cols, residual, better, work)
-        _multiply(residual, better, size)
-        n_open = 0
-        for k in range(LANES):
-            if step == 0:
-                goal[k] = ADJOINT_TOLERANCE * ADJOINT_TOLERANCE * size[k]
-            is_done[k] = is_done[k] or not size[k] > goal[k]
-            n_open += not is_done[k]
-        if n_open == 0:
-            break
-        for j in range(m):
-            for k in range(LANES):
-                share = size[k] / before[k] if step > 0 and not is_done[k] else 0.0
-                direction[j, k] = better[j, k] + share * direction[j, k]
-        _apply(band, start, ptr, direction, cols, rows, image)
-        _multiply(direction, image, bend)
-        for k in range(LANES):
-            is_done[k] = is_done[k] or not bend[k] > 0.0
-            before[k] = size[k]
-        for j in range(m):
-            for k in range(LANES):
-                share = 0.0 if is_done[k] else size[k] / bend[k]
-                found[j, k] += share * direction[j, k]
-                residual[j, k] -= share * image[j, k]
-    _apply(band, start, ptr, found, cols, rows, image)
-    for i in range(m):
-        for k in range(LANES):
-            rows[i, k] = pull_z[i, k] - rows[i, k]
-    return rows
-
-
-@njit(**SIDE_BY_SIDE)
-def match_lanes(z, y, wants_slopes, tolerance, values, stretches, slopes):
-    """Fill log(perm/m!) of exp(−(y_j − z_i)²/2) of every bag, both (m, LANES) and ascending.
-
-    With slopes also those in z, and those in log sigma.
-    """
-    m = z.shape[0]
-    base = lgamma(m + 1.0)
-    for k in range(LANES):
-        values[k], stretches[k] = -base, 0.0
-    band, start, ptr = _scale(z, y, tolerance, values)
-    ones, qz, qy = np.ones(z.shape), np.empty(z.shape), np.empty(z.shape)
-    _square_sums(band, start, ptr, ones, ones, qz, qy)
-    for i in range(m):
-        for k in range(LANES):
-            values[k] += 0.5 * correct(qz[i, k]) + 0.5 * correct(qy[i, k])
-    if not wants_slopes:
-        return
-    bend_z, bend_y = np.empty(z.shape), np.empty(z.shape)
-    for i in range(m):
-        for k in range(LANES):
-            bend_z[i, k], bend_y[i, k] = correct_slope(qz[i, k]), correct_slope(qy[i, k])
-    pull_z, pull_y, held_y = np.empty(z.shape), np.empty(z.shape), np.empty(z.shape)
-    _square_sums(band, start, ptr, bend_z, bend_y, pull_z, pull_y)
-    for i in range(m):
-        for k in range(LANES):
-            pull_z[i, k] += bend_z[i, k] * qz[i, k]
-            pull_y[i, k] += bend_y[i, k] * qy[i, k]
-    held_z = _solve_adjoint(band, start, ptr, y, pull_z, pull_y, held_y)
-    for i in range(m):
-        here, bend, held, total = z[i], bend_z[i], held_z[i], slopes[i]
-        for k in range(LANES):
-            total[k] = 0.0
-        for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, other, beside = band[t], y[j], bend_y[j], held_y[j]
-            for k in range(LANES):
-                gap = there[k] - here[k]
-                entry = line[k]
-                pull = entry * (1.0 + entry * (bend[k] + other[k]) - held[k] - beside[k]) * gap
-                total[k] += pull
-                stretches[k] += pull * gap

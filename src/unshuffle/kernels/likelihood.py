@@ -21,14 +21,13 @@ from unshuffle.kernels.coupling import PRECISE, scale
 from unshuffle.kernels.grid import (
     CELLS_PER_SIGMA,
     add_unspread_pulls,
-    bin_values,
     find_centres,
-    gather,
     unspread,
 )
 from unshuffle.kernels.permanent import EXACT_ROWS, match_exactly
 from unshuffle.kernels.projection import add_chain, project
 from unshuffle.kernels.sorting import find_order
+from unshuffle.kernels.splines import gather, spread_rows
 
 # A grid pays once its nodes are fewer than the rows. In between both values are mixed, since they
 # differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and a climb would stop at a
@@ -74,8 +73,8 @@ def match_nodes(z, y, order, on_grid, wants_slopes, tolerance, slopes):
     """
     low_z, low_y, keep_z, keep_y = 0.0, 0.0, np.empty(0, np.int64), np.empty(0, np.int64)
     if on_grid:
-        at_z, mz, keep_z, low_z = bin_values(z)
-        at_y, my, keep_y, low_y = bin_values(y)
+        at_z, mz, keep_z, low_z = spread_rows(z, CELLS_PER_SIGMA)
+        at_y, my, keep_y, low_y = spread_rows(y, CELLS_PER_SIGMA)
     else:
         at_z, mz = _take_points(z, order)
         at_y, my = y, mz
@@ -97,8 +96,8 @@ def match_nodes(z, y, order, on_grid, wants_slopes, tolerance, slopes):
             held_y[j] = potential_y[j] + slope_y[j] + held_y[j]
         for i in range(mz.size):
             held_z[i] = potential_z[i] + slope_z[i] + held_z[i]
-        stretch = gather(y, keep_y, low_y, held_y, slopes)
-        stretch += gather(z, keep_z, low_z, held_z, slopes)
+        stretch = gather(y, keep_y, low_y, held_y, CELLS_PER_SIGMA, slopes)
+        stretch += gather(z, keep_z, low_z, held_z, CELLS_PER_SIGMA, slopes)
         return value, -stretch
     stretch = pull_points(band, start, ptr, at_z, at_y, qz, qy, held_z, held_y, mz)
     for i in range(z.size):

@@ -6,8 +6,10 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS, SIDE_BY_SIDE
+from unshuffle.kernels.correction import correct
 from unshuffle.kernels.histograms import match_rows
-from unshuffle.kernels.lanes import LANES, gauge, match_lanes
+from unshuffle.kernels.lane_slopes import fill_slopes, square_sums
+from unshuffle.kernels.lanes import LANES, add_terms, gauge, scale_lanes
 from unshuffle.kernels.permanent import EXACT_ROWS
 
 # exp(x) is exp(x/1024) squared ten times: above −200 eight terms are right to 1e-12. Less is none.
@@ -18,15 +20,7 @@ _LEAST = -200.0
 def _raise(values):
     """Replace values, at most zero, by their exponentials."""
     for k in range(values.size):
-        x = min(max(values[k], _LEAST), 0.0) / 1024.0
-        power = 1.0 + x / 8.0
-        power = 1.0 + x / 7.0 * power
-        power = 1.0 + x / 6.0 * power
-        power = 1.0 + x / 5.0 * power
-        power = 1.0 + x / 4.0 * power
-        power = 1.0 + x / 3.0 * power
-        power = 1.0 + x / 2.0 * power
-        power = 1.0 + x * power
+        power = add_terms(min(max(values[k], _LEAST), 0.0) / 1024.0)
         for _ in range(10):
             power *= power
         values[k] = power if values[k] > _LEAST else 0.0
@@ -76,7 +70,7 @@ def _find_probabilities(matrix, m, table, count, rest, found):
 
 @njit(**SIDE_BY_SIDE)
 def match_exactly(z, y, wants_slopes, values, stretches, slopes):
-    """Fill log(perm/m!) of tiny bags, exactly, and slopes as `lanes.match_lanes` does.
+    """Fill log(perm/m!) of tiny bags, exactly, and slopes as `match_lanes` does.
 
     A bag whose potentials have no digit left is impossible.
     """
@@ -113,6 +107,26 @@ def match_exactly(z, y, wants_slopes, values, stretches, slopes):
                 gap = there[k] - here[k]
                 total[k] += line[k] * gap
                 stretches[k] += line[k] * gap * gap
+
+
+@njit(**SIDE_BY_SIDE)
+def match_lanes(z, y, wants_slopes, tolerance, values, stretches, slopes):
+    """Fill log(perm/m!) of exp(−(y_j − z_i)²/2) of every bag, both (m, LANES) and ascending.
+
+    With slopes also those in z, and those in log sigma.
+    """
+    m = z.shape[0]
+    base = lgamma(m + 1.0)
+    for k in range(LANES):
+        values[k], stretches[k] = -base, 0.0
+    band, start, ptr = scale_lanes(z, y, tolerance, values)
+    ones, qz, qy = np.ones(z.shape), np.empty(z.shape), np.empty(z.shape)
+    square_sums(band, start, ptr, ones, ones, qz, qy)
+    for i in range(m):
+        for k in range(LANES):
+            values[k] += 0.5 * correct(qz[i, k]) + 0.5 * correct(qy[i, k])
+    if wants_slopes:
+        fill_slopes(band, start, ptr, z, y, qz, qy, stretches, slopes)
 
 
 @njit(**SIDE_BY_SIDE)

@@ -54,6 +54,10 @@ class Lessons:
     values: np.ndarray
     slopes: np.ndarray
 
+    def at_power(self, power: float) -> Lessons:
+        """Return what the shapes said at a power."""
+        return Lessons(self.x, power * self.values, power * self.slopes)
+
     def with_more(self, other: Lessons) -> Lessons:
         """Return these and others."""
         return Lessons(
@@ -61,6 +65,11 @@ class Lessons:
             np.concatenate([self.values, other.values]),
             np.concatenate([self.slopes, other.slopes]),
         )
+
+
+def take_lessons(target: BlockTarget, x: np.ndarray) -> Lessons:
+    """Return what the shapes say at points: one pass."""
+    return Lessons(x, *target.weigh_shapes(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,17 +262,15 @@ def _measure(
     for theta, factor in zip(thetas, factors, strict=True):
         moves = _STEP * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
-    x = np.array(points)
-    values, slopes = target.weigh_shapes(x)
-    hills = []
+    lessons, hills = take_lessons(target, np.array(points)), []
     for k, factor in enumerate(factors):
         own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
-        value, gradients = target.power * values[own][0], target.power * slopes[own]
+        value, gradients = target.power * lessons.values[own][0], target.power * lessons.slopes[own]
         bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
         inverse = np.linalg.inv(factor)
         curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
         hills.append(_Hill(thetas[k], float(value), gradients[0], curvature))
-    return hills, Lessons(x, values, slopes)
+    return hills, lessons
 
 
 def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: float) -> Peak:

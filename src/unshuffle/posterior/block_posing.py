@@ -19,6 +19,7 @@ from unshuffle.posterior.columns import Columns, split_noise
 from unshuffle.posterior.held_bags import HeldBags, count_held, hold_bags
 from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.options import LOG_SIGMA_MIN, MOST_LABELS, Settings
+from unshuffle.posterior.shapes import SAMPLED
 
 # Labels closer than this (in spreads of all labels) are one: far below any noise that so many
 # labels leave unknown, and a few thousand are left of a bag.
@@ -27,9 +28,6 @@ _SAME_LABEL = 1.0 / 512.0
 _BIN = 1.0 / 128.0
 # A bag with fewer rows in the sample has no shape there.
 _LEAST_SAMPLED = 20
-# Rows of a sample stand for others, so that their law is known only as well as they tell it: the
-# share at which separate samples count (see `posterior.shapes`).
-_SAMPLED = 0.15
 
 
 def standardise_pass(
@@ -63,17 +61,10 @@ def pose_blocks(
     means, squares, cubes = first.moments(scaling.centre, scaling.scale)
     kept = np.flatnonzero(is_kept)
     means, squares = means[:, kept], squares[:, kept][:, :, kept]
-    shares = first.sizes / first.n
+    shares, sizes = first.sizes / first.n, first.sizes.astype(float)
     covariance = np.einsum("r,rjk->jk", shares, squares)
-    sizes = first.sizes.astype(float)
     label_means = first.label_means(scaling.label_centre) / scaling.label_scale
-    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
-    values -= np.repeat(label_means, np.diff(offsets))
     held = _hold(first, scaling, label_means, kept)
-    shapes = HistogramShapes(
-        values, masses, offsets, sizes, (sizes > 1).astype(float), means, squares,
-        0 if held is None else len(held),
-    )  # fmt: skip
     third = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and len(sizes) > 1:
         third = _find_third(first, scaling, cubes, kept)
@@ -85,7 +76,7 @@ def pose_blocks(
         bag_rows=means,
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
-        shapes=shapes,
+        shapes=_lay_shapes(first, scaling, label_means, (means, squares), held),
         means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept),
         log_sigma=known,
         options=options,
@@ -103,8 +94,27 @@ def pose_blocks(
     return target, Columns(is_kept, has_intercept, shift)
 
 
+def _lay_shapes(
+    first: FirstPass,
+    scaling: Scaling,
+    label_means: np.ndarray,
+    moments: tuple[np.ndarray, np.ndarray],
+    held: HeldBags | None,
+) -> HistogramShapes:
+    """Return the labels of all bags, centred in each, beside what is known of their rows."""
+    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
+    values -= np.repeat(label_means, np.diff(offsets))
+    sizes, n_held = first.sizes.astype(float), 0 if held is None else len(held)
+    factors = (sizes > 1).astype(float)
+    return HistogramShapes(values, masses, offsets, sizes, factors, *moments, n_held)
+
+
 def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
-    """Return the posterior of the sampled rows: shapes count less, the means of bags are exact."""
+    """Return the posterior of the sampled rows: shapes count less, the means of bags are exact.
+
+    Rows of a sample stand for others, so that their law is known only as well as they tell it: they
+    count as separate samples do.
+    """
     rows = (sample.rows - target.centre) * target.factor
     rows = rows[:, target.kept]
     n_bags, counts = target.n_bags, sample.counts.astype(float)
@@ -132,7 +142,7 @@ def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
         target,
         source=source,
         held=None,
-        power=min(1.0, _SAMPLED * len(rows) / target.n),
+        power=min(1.0, SAMPLED * len(rows) / target.n),
         shapes=replace(
             shapes,
             n_held=0,
@@ -150,7 +160,7 @@ def _hold(
     n_held = count_held(first.sizes, first.source.d)
     if n_held == 0:
         return None
-    rows, labels = hold_rows(first.source, n_held)
+    rows, labels = hold_rows(first.source, np.arange(len(first.sizes)) < n_held)
     sizes = first.sizes[:n_held]
     rows = (rows[:, kept] - scaling.centre[kept]) / scaling.scale[kept]
     labels = (labels - scaling.label_centre) / scaling.label_scale

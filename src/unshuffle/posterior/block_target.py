@@ -23,10 +23,11 @@ from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.posterior.cell_matching import match_all
-from unshuffle.posterior.held_bags import HeldBags, Matched, Point, share_nodes
+from unshuffle.posterior.held_bags import HeldBags, Matched, Point
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
 from unshuffle.posterior.mean_totals import MeanTotals, add_up
 from unshuffle.posterior.model import Laws, Result, Steps, Target
+from unshuffle.posterior.nodes import share_nodes
 from unshuffle.posterior.point_grid import PointGrid, lay_out
 
 # All histograms of a pass, those of every thread together: points beyond wait for the next pass.
@@ -47,8 +48,8 @@ class BlockTarget(Target):
     """The posterior of rows in blocks; `rows` of the plain target is empty.
 
     `kept` are the columns of the source that vary, standardised by `centre` and `factor` (which is
-    zero elsewhere). Bags have second moments `bag_squares` in standard units. `atom_offsets` place
-    the atoms of `predict`.
+    zero elsewhere). Bags have second moments `bag_squares` in standard units, and their labels are
+    `label_bins` where they are judged.
     """
 
     source: Source
@@ -81,22 +82,24 @@ class BlockTarget(Target):
 
     def weigh_shapes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what the shapes say in full at some points, and its gradients: one pass."""
-        points = [(*self.split(theta), self.curve(theta)) for theta in thetas]
-        found = self._shape(points, True)
+        found = self._shape([self._point(theta) for theta in thetas], True)
         gradients = [self._order(gradient, slope) for _, gradient, slope in found]
         return np.array([value for value, _, _ in found]), np.array(gradients)
 
     def weigh_values(self, thetas: list[np.ndarray]) -> list[float]:
         """Return what the shapes say at some points, as they count: one pass, no gradients."""
-        points = [(*self.split(theta), self.curve(theta)) for theta in thetas]
-        return [self.power * value for value, _, _ in self._shape(points, False)]
+        found = self._shape([self._point(theta) for theta in thetas], False)
+        return [self.power * value for value, _, _ in found]
 
     def weigh_rest(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
         """Return what means of bags and prior say at a point, and its gradient: no pass."""
-        w, log_sigma = self.split(theta)
         nothing = np.zeros(self.p + self.has_curve)
-        found = self._combine(w, log_sigma, self.curve(theta), 0.0, nothing, 0.0)
+        found = self._combine(*self._point(theta), 0.0, nothing, 0.0)
         return self.add_prior(theta, tilt, found)
+
+    def _point(self, theta: np.ndarray) -> Point:
+        """Return weights, log sigma and curve of coordinates."""
+        return *self.split(theta), self.curve(theta)
 
     def _order(self, gradient: np.ndarray, slope: float) -> np.ndarray:
         """Return slopes in (w, c) and in log sigma in the order of the coordinates."""
@@ -109,7 +112,7 @@ class BlockTarget(Target):
         asked = {i: next(step) for i, step in enumerate(steps)}
         while asked:
             places = list(asked)
-            points = [(*self.split(asked[i][0]), self.curve(asked[i][0])) for i in places]
+            points = [self._point(asked[i][0]) for i in places]
             found = self._shape(points, True)
             for i, point, shape in zip(places, points, found, strict=True):
                 theta, tilt = asked.pop(i)
@@ -161,16 +164,13 @@ class BlockTarget(Target):
         means = self._bag_predictions(w, self.curve(theta))
         return self.means.offset_shares(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
 
-    def bag_laws(
-        self, theta: np.ndarray, n_atoms: int
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag, and the nodes of its predictions with their shares.
 
         But for small bags that are held.
         """
-        w, log_sigma = self.split(theta)
-        curve = self.curve(theta)
-        grid = self._lay_out([(w, log_sigma, curve)]).only(np.arange(self.n_bags) >= self.n_held)
+        w, _, curve = point = self._point(theta)
+        grid = self._lay_out([point]).only(np.arange(self.n_bags) >= self.n_held)
         cells, bases, offsets = self._fill(grid, False), grid.bases[0], self.label_bins[3]
         fine, means = float(grid.per_cell[0]), self._bag_predictions(w, curve)
         for r in range(0 if self.held is None else self.held.n_small, self.n_bags):

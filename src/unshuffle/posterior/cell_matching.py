@@ -10,9 +10,9 @@ from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.core.threads import map_all
-from unshuffle.kernels.histograms import FINE_PER_SIGMA
 from unshuffle.posterior.held_bags import Matched
 from unshuffle.posterior.histogram_shapes import HistogramShapes
+from unshuffle.posterior.nodes import FINE_PER_SIGMA
 from unshuffle.posterior.point_grid import PointGrid
 
 # Points for each thread below which the bags of a point are matched apart: a task takes 20 μs to

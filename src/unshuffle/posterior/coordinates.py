@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import sqrt
+from math import exp, sqrt
 from threading import Lock
 from typing import Self
 
 import numpy as np
 
+from unshuffle.core.anchors import count_homes
 from unshuffle.core.products import predict_rows
 from unshuffle.posterior.bag_means import BagMeans
+from unshuffle.posterior.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes, Shapes
 
@@ -75,7 +77,7 @@ class Coordinates:
     @property
     def n_homes(self) -> int:
         """Number of bags as given."""
-        return self.n_bags if self.homes is None else int(self.homes.max()) + 1
+        return count_homes(self.homes, self.n_bags)
 
     @property
     def n_shuffled(self) -> float:
@@ -163,25 +165,21 @@ class Coordinates:
         straight = z - self.level(theta)
         return z + curve * (straight**2 - float(w @ self.covariance @ w))
 
-    def bag_laws(
-        self, theta: np.ndarray, n_atoms: int
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
 
-        Bags of more rows than so many atoms are told by as many quantiles.
+        The atoms are its rows, or in larger bags ascending nodes.
         """
-        z = self.predict(theta)
+        z, width = self.predict(theta), exp(self.split(theta)[1]) / FINE_PER_SIGMA
         offsets = self.label_items()[3]
-        middles = (np.arange(n_atoms) + 0.5) / n_atoms
         for r in range(self.n_bags):
             start, stop = self.offsets[r], self.offsets[r + 1]
+            labels = slice(offsets[r], offsets[r + 1])
             part, masses = z[start:stop], self.masses[start:stop]
-            if len(part) > n_atoms:
-                order = np.argsort(part, kind="stable")
-                places = np.cumsum(masses[order]) - 0.5 * masses[order]
-                part = np.interp(middles, places / masses.sum(), part[order])
-                masses = np.ones(n_atoms)
-            yield slice(offsets[r], offsets[r + 1]), part, masses / masses.sum()
+            if len(part) > SMALL_ROWS:
+                yield labels, *share_nodes(part, width, masses)
+            else:
+                yield labels, part, masses / masses.sum()
 
     def prediction_spread(self, theta: np.ndarray) -> float:
         """Return the sd of all predictions."""

@@ -16,6 +16,7 @@ from unshuffle import kernels
 from unshuffle.core.threads import map_all
 from unshuffle.kernels.coupling import PRECISE
 from unshuffle.kernels.lanes import LANES
+from unshuffle.posterior.nodes import SMALL_ROWS
 
 # Bags of up to so many rows are held: 5000 rows take 130 μs a point, as their cells do, and their
 # values are smooth. (In cells all steps of a climb were taken at 50 000 rows: at full power a
@@ -30,9 +31,6 @@ LANE_ROWS = 40
 _ROUGH = 0.05
 # Groups of bags in a piece of work, and rows of larger bags: about a millisecond.
 _PIECE_GROUPS, _PIECE_ROWS = 32, 4000
-# Bags of up to so many rows are looked at in full where labels are placed in their law; larger
-# ones on nodes of a sixth of σ.
-SMALL_ROWS = 256
 # Points for each thread above which a point is one piece of work.
 _PIECES = 2
 
@@ -174,19 +172,3 @@ def hold_bags(rows: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> HeldBa
         own = np.ascontiguousarray(columns[:, at].transpose(1, 0, 2, 3))
         lanes.append(_Lanes(bags, own, np.ascontiguousarray(labels[at])))
     return HeldBags(columns, labels, offsets, tuple(lanes), n_lanes)
-
-
-def share_nodes(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes of cells of a width that values lie between, and their shares.
-
-    >>> [each.tolist() for each in share_nodes(np.array([0.0, 0.25]), 1.0)]
-    [[0.0, 1.0], [0.875, 0.125]]
-    """
-    low = np.floor(values.min() / width)
-    places = values / width - low
-    cells = places.astype(np.int64)
-    right = places - cells
-    masses = np.bincount(cells, 1.0 - right, cells.max() + 2)
-    masses += np.bincount(cells + 1, right, cells.max() + 2)
-    keep = np.flatnonzero(masses > 0.0)
-    return (low + keep) * width, masses[keep] / len(values)

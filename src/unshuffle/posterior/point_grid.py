@@ -10,8 +10,8 @@ import numpy as np
 
 from unshuffle.core.products import multiply
 from unshuffle.kernels.filling import TAIL
-from unshuffle.kernels.histograms import FINE_PER_SIGMA
 from unshuffle.posterior.histogram_shapes import HistogramShapes
+from unshuffle.posterior.nodes import FINE_PER_SIGMA
 
 # The even cells of a bag's predictions reach so many of their sds to either side; further out they
 # widen. At 10 no normal and no exponential column leaves them.

@@ -34,7 +34,7 @@ _MOST_BINS, _MOST_BINS_APART = 100, 50
 # where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that separate
 # samples cannot tell apart cover 0.74, 0.95 and 1.00 (300 rows and 200 labels in four bags), and
 # 0.66, 0.82 and 0.98 with 10⁵ labels (32 to 39 simulations each).
-_SAMPLED = 0.15
+SAMPLED = 0.15
 # Tables of a noise density: places of a 32nd of its sd, out to 40 sds, where heavy tails still have
 # a part in ten thousand and straight lines of the log density go on.
 _PER_SD, _REACH = 32, 40
@@ -130,10 +130,10 @@ class PairedShapes(Shapes):
         """How much each bag's likelihood counts: against a sample of rows, as two samples do.
 
         The law of a bag's labels is known only as well as its n rows tell it, so that m labels
-        compared with it are worth nm/(n + m), and less: see `_SAMPLED`.
+        compared with it are worth nm/(n + m), and less: see `SAMPLED`.
         """
         n, m = self.row_totals, self.label_totals
-        return _SAMPLED * n / (n + m) if self.pairing == DRAWS else np.ones(len(n))
+        return SAMPLED * n / (n + m) if self.pairing == DRAWS else np.ones(len(n))
 
     @cached_property
     def worth(self) -> np.ndarray:  # type: ignore[override]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.core.products import multiply, solve_rows
-from unshuffle.posterior.block_peaks import Lessons
+from unshuffle.posterior.block_peaks import Lessons, take_lessons
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.model import Laws
 from unshuffle.posterior.proposals import Mixture, flatten, follow, normalise
@@ -196,12 +196,12 @@ def teach(target: BlockTarget, mixture: Mixture, rng: np.random.Generator) -> Mi
             x = _walk(proposal.surrogate, proposal.starts, rng)
         else:
             x = replace(mixture, dof=_NORMAL, shares=_without_shell(mixture)).draw(n_points, rng)
-        lessons = mixture.lessons
-        assert lessons is not None
-        values, slopes = target.weigh_shapes(x)
-        mixture = replace(mixture, lessons=lessons.with_more(Lessons(x, values, slopes)))
+        assert mixture.lessons is not None
+        more = take_lessons(target, x)
+        mixture = replace(mixture, lessons=mixture.lessons.with_more(more))
         if isinstance(proposal, Followed):
-            error = target.power * values - proposal.surrogate.shapes(x, target.read_points(x))
+            expected = proposal.surrogate.shapes(x, target.read_points(x))
+            error = target.power * more.values - expected
             if float(np.abs(error - np.median(error)).mean()) < _RIGHT:
                 break
     return mixture
@@ -247,16 +247,11 @@ def _fit_pieces(
     target: BlockTarget, mixture: Mixture, drawn: tuple[np.ndarray, np.ndarray]
 ) -> dict[int, _Piece]:
     """Return the quadratics of those of the mixture's tops near which enough was seen."""
-    lessons = mixture.lessons
-    assert lessons is not None
-    x = np.vstack([lessons.x, drawn[0]])
-    seen = Lessons(
-        x,
-        target.power * np.append(lessons.values, drawn[1]),
-        target.power * np.vstack([lessons.slopes, np.full(drawn[0].shape, np.nan)]),
-    )
-    law = target.read_points(x)
-    values = seen.values + _weigh_rest(target, mixture.tilt, x, law)
+    assert mixture.lessons is not None
+    without_slopes = Lessons(*drawn, np.full(drawn[0].shape, np.nan))
+    seen = mixture.lessons.with_more(without_slopes).at_power(target.power)
+    law = target.read_points(seen.x)
+    values = seen.values + _weigh_rest(target, mixture.tilt, seen.x, law)
     bent = bend_coordinates(target, law)
     pieces: dict[int, _Piece] = {}
     for k in range(mixture.n_modes):
