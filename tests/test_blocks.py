@@ -12,11 +12,11 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.label_cells import RANK, count_labels
 from unshuffle.core.row_sample import SAMPLE_ROWS
-from unshuffle.core.scaling import standardise
+from unshuffle.core.scaling import standardise, standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.posterior import block_target, held_bags
-from unshuffle.posterior.block_posing import pose_blocks, pose_sample, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.modes import first_metric
 from unshuffle.posterior.posing import pose
