@@ -32,7 +32,7 @@ _PLACES = {
     "small_bags": "match_held_bags match_small_bags",
     "sorted_cells": "curve_sorted_cells fill_sorted_cells find_place match_sorted_cells",
     "sorted_losses": "ABSOLUTE KOLMOGOROV_SMIRNOV SMALL_D SQUARED compare_sorted evaluate_sorted "
-    "largest_step_gap",
+    "largest_step_gap screen_squares",
     "sorting": "sort_rows",
     "swapping": "swap_counts",
     "tempering": "advance_replicas",
