@@ -7,14 +7,15 @@ doubles is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from math import ceil, log2
 
 import numpy as np
 
 from unshuffle import kernels
 from unshuffle.core.histogram_source import ScanningSource
-from unshuffle.core.label_cells import LabelCells, count_labels
+from unshuffle.core.label_cells import LabelCells, find_cells, join_cells, locate_bags
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.row_sample import (
     RowSample,
@@ -32,7 +33,7 @@ from unshuffle.errors import InputError
 # The smallest normal number: 1/size of anything less overflows, or has lost its digits.
 _LEAST_REACH = float(np.finfo(float).tiny)
 # Rows that are hashed at a time: what is made of them stays small.
-_HASHED_ROWS = 1 << 15
+_HASHED_ROWS = 1 << 13
 # So many times as many rows as are wanted may wait: more than lie below the limit tried first.
 _MOST_WAITING = 1.5
 # Third moments of more columns cost more than the rest of the pass; the sample serves then.
@@ -98,6 +99,12 @@ class FirstPass:
         middle = (self.label_mean - self.label_base) / reach
         return reach * float(np.sqrt(max(self.label_square + 2.0 * gap * middle + gap**2, 0.0)))
 
+    def without_labels(self) -> FirstPass:
+        """Return what is known of the rows alone: the cells of labels take a third of the data."""
+        nothing = np.empty(0)
+        offsets = np.zeros(len(self.sizes) + 1, np.int64)
+        return replace(self, cells=LabelCells(offsets, *[nothing] * 6))
+
     @property
     def label_reach(self) -> float:
         """How far labels lie from their base."""
@@ -156,8 +163,8 @@ def look_at(
     label_square = sums.label_squares[0] / unit / source.n
     label_reach = float(np.abs(ends.labels - label_base).max())
     spread = label_reach * float(np.sqrt(label_square)) or 1.0
-    cells = count_labels(source, ends.labels, ends.counts, spread, report)
-    order = _order_bags(ends.counts, sums, cells)
+    pieces = find_cells(source, ends.labels, ends.counts, spread, report)
+    order = _order_bags(ends.counts, sums, pieces)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.arange(len(order))
     per = ends.counts[order].astype(float) * unit
@@ -173,7 +180,7 @@ def look_at(
         second=second,
         third=_mirror(sums.third / (unit * source.n)),
         label_ends=ends.labels[order],
-        cells=cells.reordered(order),
+        cells=join_cells(pieces, order),
         label_base=label_base,
         label_square=label_square,
         sample=renumber(sample, numbers),
@@ -333,19 +340,16 @@ def _mirror(third: np.ndarray) -> np.ndarray:
     return third[tuple(places)]
 
 
-def _order_bags(counts: np.ndarray, sums: _Sums, cells: LabelCells) -> np.ndarray:
+def _order_bags(counts: np.ndarray, sums: _Sums, pieces: list[LabelCells]) -> np.ndarray:
     """Order bags by size and content, never by name."""
+    places = locate_bags(pieces)
 
-    values = cells.values
-
-    def content(r: int) -> tuple[int, bytes, bytes, bytes, bytes]:
-        part = slice(cells.offsets[r], cells.offsets[r + 1])
-        return (
-            int(counts[r]),
-            sums.first[r].tobytes(),
-            sums.second[r].tobytes(),
-            values[part].tobytes(),
-            cells.counts[part].tobytes(),
-        )
+    def content(r: int) -> tuple[int, bytes, bytes, bytes]:
+        k, part = places[r]
+        cells = pieces[k]
+        values = cells.edges[part] + cells.widths[part] * cells.places[part]
+        # A digest of the labels, which take megabytes.
+        labels = sha256(values.tobytes() + cells.counts[part].tobytes()).digest()
+        return int(counts[r]), sums.first[r].tobytes(), sums.second[r].tobytes(), labels
 
     return np.array(sorted(range(len(counts)), key=content), dtype=int)
