@@ -55,9 +55,9 @@ BRIEF = Care()
 # For answers that stay. Steps of 30 and 8 find other basins, and the last ones the lowest dent:
 # ends of one basin differ by less than the tolerance. At n = 1000, d = 5, 50 starts (40 seeds from
 # 1000, five searches of each; exponential, uniform and normal columns) the peer of
-# benchmarks/speed.py then has a lower best value in 7, 7 and 8 of 200, with 20 points for each
+# benchmarks/speed.py then has a lower best value in 8, 8 and 8 of 200, with 20 points for each
 # start in 12, 7 and 16, and beside the brief search every fifth time. It takes 1.4 times as long.
-THOROUGH = Care(40, 3, (30.0, 8.0), 4, 2.0, (2.0, 1.0, 0.5, 0.25), 6)
+THOROUGH = Care(40, 3, (30.0, 8.0), 4, 2.0, (2.0, 1.0, 0.5), 6)
 
 
 @dataclass(frozen=True, eq=False)
