@@ -26,13 +26,14 @@ from unshuffle import ShuffledLinearRegression
 from unshuffle.answers.fit import fit_source
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.options import FitOptions
+from unshuffle.core.scaling import standardise_pass
 from unshuffle.core.sources import BLOCK_ROWS, Block, Pass, Source, reduce_in_threads
 from unshuffle.gpu.devices import Device, find_device
 from unshuffle.gpu.filling import start_filling
 from unshuffle.gpu.rows import DeviceRows
 from unshuffle.gpu.source import HeldSource
 from unshuffle.methods import find_block_settings
-from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks
 from unshuffle.posterior.likelihood import Likelihood
 
 D, N_BAGS, N_POINTS, SEED = 5, 20, 64, 7

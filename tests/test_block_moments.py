@@ -12,10 +12,9 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.block_moments import take_moments
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.scaling import standardise
+from unshuffle.core.scaling import standardise, standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.methods import find_block_settings
-from unshuffle.posterior.block_posing import standardise_pass
 
 N = 50_400
 

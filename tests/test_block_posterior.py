@@ -12,6 +12,7 @@ from oracles import central_differences
 from tables import needs_files
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.core.first_pass import look_at
+from unshuffle.core.scaling import standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.reading import read_table
 from unshuffle.posterior.block_peaks import (
@@ -24,7 +25,7 @@ from unshuffle.posterior.block_peaks import (
     look_around,
     settle,
 )
-from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks
 from unshuffle.posterior.blocks import _ascend, _exchange, _weaken
 from unshuffle.posterior.importance import _judge_some, reweigh, sample_posterior
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven

@@ -17,10 +17,9 @@ from unshuffle.core.losses import Absolute, Squared
 from unshuffle.core.options import FitOptions, make_rng
 from unshuffle.core.penalties import Penalty, no_penalty
 from unshuffle.core.problem import Problem
-from unshuffle.core.scaling import standardise
+from unshuffle.core.scaling import standardise, standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.methods import BLOCKS_ABOVE, HELD_UP_TO, find_block_settings
-from unshuffle.posterior.block_posing import standardise_pass
 
 N = 12_000
 

@@ -12,11 +12,11 @@ from unshuffle.core.bags import make_bags
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.label_cells import RANK, count_labels
 from unshuffle.core.row_sample import SAMPLE_ROWS
-from unshuffle.core.scaling import standardise
+from unshuffle.core.scaling import standardise, standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.posterior import block_target, held_bags
-from unshuffle.posterior.block_posing import pose_blocks, pose_sample, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.modes import first_metric
 from unshuffle.posterior.posing import pose
@@ -194,6 +194,26 @@ def test_the_sample_holds_distinct_rows_with_their_multiplicity():
     # Fewer distinct rows than a sample holds: all are there.
     assert len(found) == len(sample.counts) < SAMPLE_ROWS
     assert sorted(counts) == sorted(sample.counts)
+
+
+@pytest.mark.parametrize("n_levels", [10, 65, 170, 10**9])
+@pytest.mark.parametrize(("rows", "n_jobs"), [(7000, 1), (4096, 3)])
+def test_the_sample_is_of_the_lowest_hashes_however_often_rows_repeat(n_levels, rows, n_jobs):
+    """Of all rows, of those that are tried first, and where these turn out to be too few."""
+    rng = np.random.default_rng(n_levels)
+    X = rng.integers(0, n_levels, (60_000, 2)).astype(float)
+    codes = rng.integers(0, 10, 60_000)
+    first = look_at(ArraySource(X, X[:, 0], codes, 10, n_jobs, block_rows=rows), 5)
+    hashes = np.empty(len(X), np.uint64)
+    kernels.hash_rows(X.view(np.uint64), np.uint64(5), hashes)
+    keys = np.column_stack([hashes, codes.astype(np.uint64)])
+    distinct, counts = np.unique(keys, axis=0, return_counts=True)
+    limit = np.sort(distinct[:, 0])[min(SAMPLE_ROWS, len(distinct)) - 1]
+    kept = distinct[:, 0] <= limit
+    order = np.argsort(first.sample.hashes, kind="stable")
+    assert np.array_equal(first.sample.hashes[order], distinct[kept, 0])
+    assert first.sample.counts.sum() == counts[kept].sum()
+    assert sorted(first.sample.counts) == sorted(counts[kept])
 
 
 N_LABELS = 30_000

@@ -15,13 +15,14 @@ from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffl
 from unshuffle.core import label_cells
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.row_sample import SAMPLE_ROWS
+from unshuffle.core.scaling import standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.files.parquet_source import open_parquet
 from unshuffle.gpu.rows import DeviceRows, cut_rows
 from unshuffle.gpu.source import HeldSource, StreamedSource, place_source
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 

@@ -10,7 +10,7 @@ from oracles import central_differences, log_permanent, place_in_law, score_in_l
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
 from unshuffle.core.first_pass import look_at
-from unshuffle.core.scaling import standardise
+from unshuffle.core.scaling import standardise, standardise_pass
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.files.parquet_source import open_parquet
 from unshuffle.files.paths import expand_paths
@@ -18,7 +18,7 @@ from unshuffle.gpu.source import place_source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.lanes import LANES
 from unshuffle.posterior import held_bags
-from unshuffle.posterior.block_posing import pose_blocks, standardise_pass
+from unshuffle.posterior.block_posing import pose_blocks
 from unshuffle.posterior.held_bags import LANE_ROWS, SMALL_ROWS, count_held, hold_bags
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.posing import pose

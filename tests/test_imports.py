@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -46,10 +47,10 @@ ORDER = [
     "__main__",
 ]
 INSIDE = {
-    "kernels": "compiling sorting projection descent sorted_losses sorted_cells weighted_losses "
-    "moment_losses coupling correction splines grid permanent likelihood filling diagonals lattice "
-    "histograms lanes lane_slopes small_bags label_places scanning mixture densities dual pairings "
-    "swapping tempering cones designing",
+    "kernels": "compiling loading sorting projection descent sorted_losses sorted_cells "
+    "weighted_losses moment_losses coupling correction splines grid permanent likelihood "
+    "filling diagonals lattice histograms lanes lane_slopes small_bags label_places scanning "
+    "mixture densities dual pairings swapping tempering cones designing",
     "core": "progress options threads products uncertainty noise labels pairing rows statistics "
     "anchors bag bags sources histogram_source held_rows label_cells row_sample first_pass scaling "
     "checks penalties losses moments problem block_moments block_sorted solution strategy",
@@ -171,6 +172,31 @@ def test_importing_loads_nothing_heavy():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[] []"
+
+
+def test_a_later_fit_by_ls_loads_neither_the_posterior_nor_what_compiling_needs(tmp_path):
+    """The first process compiles, for which numba imports a library of its own, and SciPy's."""
+    code = (
+        "import sys, numpy as np\n"
+        "from unshuffle.answers.fit import fit_table\n"
+        "from unshuffle.core.options import FitOptions\n"
+        "rng = np.random.default_rng(0)\n"
+        "X, y = rng.normal(size=(40, 2)), rng.normal(size=40)\n"
+        "found = fit_table(X, y, None, FitOptions(method='ls'), rng)\n"
+        "heavy = {'numba.np.linalg', 'scipy.linalg', 'scipy.special', 'sklearn'}\n"
+        "print(found.weights.tobytes().hex(), sorted(heavy & set(sys.modules)),\n"
+        "      [m for m in sys.modules if m.startswith('unshuffle.posterior')])"
+    )
+    settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, later = (
+        subprocess.run(
+            [sys.executable, "-c", code], env=settings, capture_output=True, text=True, check=True
+        ).stdout.split(maxsplit=1)
+        for _ in range(2)
+    )
+    assert "numba.np.linalg" in first[1]
+    assert later[1].strip() == "[] []"
+    assert first[0] == later[0]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Laws of the kernels: each equals its plain twin."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -239,6 +239,27 @@ def test_descent_reaches_the_minimum_of_a_quadratic_with_kinks(l1):
     np.testing.assert_array_equal(ends.weights == 0, np.tile(expected == 0, (7, 1)))
     assert ends.is_converged.all()
     assert (expected == 0).any() == (l1 == 1.5)  # the case with kinks does rest on one
+
+
+@pytest.mark.parametrize("sizes", [[1], [300], [2, 1, 500, 40]])
+def test_screening_counts_ranks_in_cells_and_is_hardly_above_the_value(sizes):
+    rng, ends = np.random.default_rng(sum(sizes)), np.cumsum([0, *sizes])
+    columns, weights = rng.exponential(size=(3, ends[-1])), rng.normal(size=(4, 3))
+    weights[3] = 0.0  # all predictions are one
+    y = np.concatenate([np.sort(rng.normal(size=m)) for m in sizes])
+    rough, values = np.empty(4), np.empty(4)
+    kernels.screen_squares(weights, columns, y, ends, rough)
+    exact = (np.zeros(1), kernels.SQUARED, 1, values, np.empty((4, 3)))
+    kernels.evaluate_sorted(weights, columns, y, ends, *exact)
+    for s in range(4):
+        total, limit = 0.0, 1e-12
+        for start, stop in pairwise(ends):
+            z, part = weights[s] @ columns[:, start:stop], y[start:stop]
+            total += (stop - start) * oracles.screened_squares(z, part) / ends[-1]
+            # Inside a cell predictions and labels may go together: their covariance is missing.
+            limit = max(limit, np.ptp(z) / 256 * np.ptp(part) / 2)
+        assert rough[s] == pytest.approx(total, rel=1e-12, abs=1e-12)
+        assert values[s] - 1e-12 <= rough[s] <= values[s] + limit
 
 
 # Around the blocks of 512 rows, and fewer rows than one vector holds.

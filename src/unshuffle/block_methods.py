@@ -30,15 +30,11 @@ from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import IN_BLOCKS, Report, say_nothing
-from unshuffle.core.scaling import Scaling
+from unshuffle.core.scaling import Scaling, standardise_pass
 from unshuffle.core.solution import Candidate, Solution
 from unshuffle.core.sources import Source
 from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.gpu.source import move_source
 from unshuffle.methods import check_kernels, make_effort
-from unshuffle.posterior.block_posing import standardise_pass
-from unshuffle.posterior.blocks import solve_blocks
-from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
@@ -62,10 +58,13 @@ def solve_source(
     noise = as_noise(options.noise)
     settings.check_penalties(options)
     check_kernels(settings, options)
-    if isinstance(settings, Likelihood):
+    if settings.has_passes:
         report(IN_BLOCKS, 0.0)
-    source = move_source(source, options.device, report)
-    first = look_at(source, int(rng.integers(2**63)), report)
+    if options.device is not None:
+        from unshuffle.gpu.source import move_source  # only where a card may be asked for
+
+        source = move_source(source, options.device, report)
+    first = look_at(source, int(rng.integers(2**63)), report, has_cubes=settings.has_passes)
     settings.check_offsets(len(first.sizes), options)
     check_sizes(
         np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
@@ -78,10 +77,21 @@ def solve_source(
     remarks = _describe_pass(first, scaling, names, settings.has_posterior)
     known = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
     effort = make_effort(options, report)
-    if isinstance(settings, Likelihood):
+    if settings.has_passes:
         if noise is not None:
             check_noise(noise, 2)
-        solution = solve_blocks(first, scaling, noise, settings, rng, effort, known)
+        # Heavy, and no other method needs it.
+        from unshuffle.posterior.blocks import answer_flat, pose_all, solve_blocks
+        from unshuffle.posterior.likelihood import Likelihood
+
+        assert isinstance(settings, Likelihood)
+        posed = pose_all(first, scaling, noise, settings, effort)
+        if posed is None:
+            solution = answer_flat(first, scaling, noise)
+        else:
+            # A third of what a fit takes beside the data, and no longer needed.
+            first = first.without_labels()
+            solution = solve_blocks(posed, first, rng, effort, known)
     else:
         solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())

@@ -31,7 +31,6 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.errors import InputError, suggest
 from unshuffle.gpu.devices import find_device, read_number
-from unshuffle.posterior.likelihood import Likelihood
 from unshuffle.registry import METHODS
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
@@ -260,7 +259,7 @@ def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[
 
 def check_kernels(strategy: Strategy, options: FitOptions) -> None:
     """Refuse a method that has no kernels for a GPU, where one is asked for."""
-    if read_number(options.device) is not None and not isinstance(strategy, Likelihood):
+    if read_number(options.device) is not None and not strategy.has_passes:
         raise InputError(
             f"device={options.device!r}: method '{strategy.name}' runs on the processor only: "
             "leave device out, or use method 'likelihood'"
@@ -281,7 +280,9 @@ def find_block_settings(options: FitOptions, n: int) -> Strategy | None:
     if isinstance(method, str):
         method = METHODS[method].strategy if method in METHODS else None
     strategy = as_strategy(method)
-    if isinstance(strategy, Likelihood | SelfMoments | Means):
+    if strategy is None:
+        return None
+    if strategy.has_passes or isinstance(strategy, SelfMoments | Means):
         return strategy
     if options.noise is not None:  # it spreads every prediction
         return None

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from unshuffle.answers.known import doubtful_weights, judge_weights
-from unshuffle.answers.linked_matching import match_links
 from unshuffle.answers.matching import Match, fingerprint, match_labels
 from unshuffle.answers.prediction import predict_ends, predict_sds
 from unshuffle.answers.summary import Summary, summarise
@@ -198,6 +197,8 @@ class Fit:
             tables = None  # runs that disagree are no exact answer; the wider draws are kept
         wrong, unsure = self.stats.get("mislinked"), self.solution.uncertainty
         if wrong is not None and unsure is not None and self.method != "likelihood":
+            from unshuffle.answers.linked_matching import match_links  # heavy, seldom needed
+
             return match_links(bags, self.coef, self.intercept, unsure, wrong, tables=tables)
         return match_labels(
             bags, self.coef, self.intercept, posterior, tables=tables, method=self.method

@@ -116,7 +116,7 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.files.writing import check_writable
 
         check_writable(options["save"])
-    import_ahead()
+    import_ahead(options["method"])
     stream = load_stream(options)
     if stream is not None:
         return _fit_stream(stream, options)

@@ -11,6 +11,9 @@ import numpy as np
 from unshuffle.core.labels import Histogram, as_numbers, check_counts
 from unshuffle.errors import InputError
 
+# Names that are numbered at a time.
+_NUMBERED = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Bag:
@@ -98,15 +101,36 @@ def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
     return found
 
 
+def choose_kind(n_bags: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest kind of numbers that so many bags can have."""
+    return np.int8 if n_bags <= 127 else np.int16 if n_bags <= 32767 else np.int32
+
+
+def _number_whole(groups: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Number names that are whole numbers between two ends, in small numbers, some at a time."""
+    parts = [slice(at, at + _NUMBERED) for at in range(0, len(groups), _NUMBERED)]
+    is_there = np.zeros(high - low + 1, bool)
+    for part in parts:
+        is_there[groups[part].astype(np.int64) - low] = True
+    numbers = np.cumsum(is_there) - 1
+    numbers = numbers.astype(choose_kind(int(numbers[-1]) + 1))
+    codes = np.empty(len(groups), numbers.dtype)
+    for part in parts:
+        codes[part] = numbers[groups[part].astype(np.int64) - low]
+    return codes
+
+
 def number_names(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """Number the bag names; any hashable names will do, also of mixed types."""
+    return number_tightly(groups).astype(np.int64, copy=False)
+
+
+def number_tightly(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+    """Number the bag names in integers of any kind: whole numbers in as small ones as will do."""
     if isinstance(groups, np.ndarray) and groups.dtype.kind == "i" and len(groups):
         low, high = int(groups.min()), int(groups.max())
         if high - low < len(groups):  # sorting them would take several times their memory
-            is_there, places = np.zeros(high - low + 1, bool), groups.astype(np.int64)
-            places -= low
-            is_there[places] = True
-            return (np.cumsum(is_there) - 1)[places]
+            return _number_whole(groups, low, high)
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
         return np.unique(groups, return_inverse=True)[1].ravel()
     # One by one: an array made of a list would turn 1 and "1" into the same name.

@@ -67,6 +67,9 @@ class MomentBags:
 class MomentProblem(Problem):
     """A problem of moments whose rows were never held."""
 
+    def screen(self, weights: np.ndarray) -> np.ndarray:
+        return self.smooth(weights)[0]
+
     @property
     def _moments(self) -> MomentBags:
         return cast(MomentBags, cast(Any, self.bags))

@@ -7,18 +7,21 @@ doubles is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from math import ceil, log2
 
 import numpy as np
 
 from unshuffle import kernels
 from unshuffle.core.histogram_source import ScanningSource
-from unshuffle.core.label_cells import LabelCells, count_labels
+from unshuffle.core.label_cells import LabelCells, find_cells, join_cells, locate_bags
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.row_sample import (
     RowSample,
     count_sampled,
+    guess_limit,
+    is_whole,
     keep_lowest,
     renumber,
     sample_at_once,
@@ -30,7 +33,9 @@ from unshuffle.errors import InputError
 # The smallest normal number: 1/size of anything less overflows, or has lost its digits.
 _LEAST_REACH = float(np.finfo(float).tiny)
 # Rows that are hashed at a time: what is made of them stays small.
-_HASHED_ROWS = 1 << 15
+_HASHED_ROWS = 1 << 13
+# So many times as many rows as are wanted may wait: more than lie below the limit tried first.
+_MOST_WAITING = 1.5
 # Third moments of more columns cost more than the rest of the pass; the sample serves then.
 _THIRD_COLUMNS = 12
 
@@ -94,6 +99,12 @@ class FirstPass:
         middle = (self.label_mean - self.label_base) / reach
         return reach * float(np.sqrt(max(self.label_square + 2.0 * gap * middle + gap**2, 0.0)))
 
+    def without_labels(self) -> FirstPass:
+        """Return what is known of the rows alone: the cells of labels take a third of the data."""
+        nothing = np.empty(0)
+        offsets = np.zeros(len(self.sizes) + 1, np.int64)
+        return replace(self, cells=LabelCells(offsets, *[nothing] * 6))
+
     @property
     def label_reach(self) -> float:
         """How far labels lie from their base."""
@@ -133,8 +144,13 @@ class FirstPass:
         return np.einsum("r,r...->...", shares, means)
 
 
-def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPass:
-    """Take the first pass: two looks at all rows, and a few at the labels."""
+def look_at(
+    source: Source, seed: int, report: Report = say_nothing, has_cubes: bool = True
+) -> FirstPass:
+    """Take the first pass: two looks at all rows, and a few at the labels.
+
+    Without cubes there are no third moments, which take most of the second look.
+    """
     ends = _find_ends(source, seed, report)
     sample = ends.sample
     base = np.median(sample.rows, axis=0)
@@ -142,12 +158,13 @@ def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPas
     label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
     _check_reach(reach, float(np.abs(ends.labels - label_base).max()))
     unit = float(2 ** (62 - ceil(log2(source.n + 1))))
-    sums = _add_up(source, base, reach, label_base, ends.labels, unit, report)
+    has_cubes = has_cubes and source.d <= _THIRD_COLUMNS
+    sums = _add_up(source, base, reach, label_base, ends.labels, unit, has_cubes, report)
     label_square = sums.label_squares[0] / unit / source.n
     label_reach = float(np.abs(ends.labels - label_base).max())
     spread = label_reach * float(np.sqrt(label_square)) or 1.0
-    cells = count_labels(source, ends.labels, ends.counts, spread, report)
-    order = _order_bags(ends.counts, sums, cells)
+    pieces = find_cells(source, ends.labels, ends.counts, spread, report)
+    order = _order_bags(ends.counts, sums, pieces)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.arange(len(order))
     per = ends.counts[order].astype(float) * unit
@@ -163,7 +180,7 @@ def look_at(source: Source, seed: int, report: Report = say_nothing) -> FirstPas
         second=second,
         third=_mirror(sums.third / (unit * source.n)),
         label_ends=ends.labels[order],
-        cells=cells.reordered(order),
+        cells=join_cells(pieces, order),
         label_base=label_base,
         label_square=label_square,
         sample=renumber(sample, numbers),
@@ -180,17 +197,33 @@ class _Ends:
     sample: RowSample
     waiting: list[RowSample] = field(default_factory=list)
 
+    def let_in(self, wanted: int) -> None:
+        """Let the rows that wait into the sample, once they are more than a sample needs."""
+        if sum(len(each.hashes) for each in self.waiting) > _MOST_WAITING * wanted:
+            self.gather(wanted)
+
     def gather(self, wanted: int) -> None:
         """Let the rows that wait into the sample."""
         self.sample, self.waiting = keep_lowest([self.sample, *self.waiting], wanted), []
 
 
 def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
-    n_bags, d, wanted = source.n_bags, source.d, count_sampled(source.n_bags)
+    wanted = count_sampled(source.n_bags)
     if isinstance(source, ScanningSource):
         sample = sample_at_once(source, seed, wanted)
         if sample is not None:
             return _Ends(*source.find_ends(), sample)
+    limit = guess_limit(source.n, wanted)
+    ends = _take_ends(source, seed, wanted, limit, report)
+    if is_whole(ends.sample, wanted, limit):
+        return ends
+    # Rows repeat, so that too few of them lie below the limit: one look more, without one.
+    return _take_ends(source, seed, wanted, 2**64 - 1, report)
+
+
+def _take_ends(source: Source, seed: int, wanted: int, limit: int, report: Report) -> _Ends:
+    """Return numbers, extremes and the sample of rows whose hashes are no higher than a limit."""
+    n_bags, d = source.n_bags, source.d
 
     def start() -> _Ends:
         nothing = RowSample(
@@ -212,9 +245,8 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
             rows, codes = block.X[part] + 0.0, block.codes[part]
             hashes = np.empty(len(rows), np.uint64)
             kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
-            total.waiting.append(thin_rows(total.sample, hashes, codes, rows, wanted))
-            if sum(len(each.hashes) for each in total.waiting) > wanted // 2:
-                total.gather(wanted)
+            total.waiting.append(thin_rows(total.sample, hashes, codes, rows, wanted, limit))
+            total.let_in(wanted)
 
     def merge(total: _Ends, other: _Ends) -> _Ends:
         total.counts += other.counts
@@ -222,7 +254,7 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
             np.minimum(mine[:, 0], theirs[:, 0], out=mine[:, 0])
             np.maximum(mine[:, 1], theirs[:, 1], out=mine[:, 1])
         total.waiting += [*other.waiting, other.sample]
-        total.gather(wanted)
+        total.let_in(wanted)
         return total
 
     found = source.map_reduce(start, add, merge, report=report, stage="reading")
@@ -247,15 +279,16 @@ def _add_up(
     label_base: float,
     label_ends: np.ndarray,
     unit: float,
+    has_cubes: bool,
     report: Report,
 ) -> _Sums:
     n_bags, d = source.n_bags, source.d
     factor = _invert(reach)
     label_factor = float(_invert(np.abs(label_ends - label_base).max()))
-    cubes = (d, d, d) if d <= _THIRD_COLUMNS else (0, 0, 0)
+    cubes = (d, d, d) if has_cubes else (0, 0, 0)
     if isinstance(source, ScanningSource):
         squares = source.add_label_squares(label_base, label_factor, unit)
-        moments = source.add_moments(base, factor, unit, d <= _THIRD_COLUMNS)
+        moments = source.add_moments(base, factor, unit, has_cubes)
         return _Sums(*moments, np.array([squares]))
 
     def start() -> _Sums:
@@ -307,19 +340,16 @@ def _mirror(third: np.ndarray) -> np.ndarray:
     return third[tuple(places)]
 
 
-def _order_bags(counts: np.ndarray, sums: _Sums, cells: LabelCells) -> np.ndarray:
+def _order_bags(counts: np.ndarray, sums: _Sums, pieces: list[LabelCells]) -> np.ndarray:
     """Order bags by size and content, never by name."""
+    places = locate_bags(pieces)
 
-    values = cells.values
-
-    def content(r: int) -> tuple[int, bytes, bytes, bytes, bytes]:
-        part = slice(cells.offsets[r], cells.offsets[r + 1])
-        return (
-            int(counts[r]),
-            sums.first[r].tobytes(),
-            sums.second[r].tobytes(),
-            values[part].tobytes(),
-            cells.counts[part].tobytes(),
-        )
+    def content(r: int) -> tuple[int, bytes, bytes, bytes]:
+        k, part = places[r]
+        cells = pieces[k]
+        values = cells.edges[part] + cells.widths[part] * cells.places[part]
+        # A digest of the labels, which take megabytes.
+        labels = sha256(values.tobytes() + cells.counts[part].tobytes()).digest()
+        return int(counts[r]), sums.first[r].tobytes(), sums.second[r].tobytes(), labels
 
     return np.array(sorted(range(len(counts)), key=content), dtype=int)

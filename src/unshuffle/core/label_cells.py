@@ -25,8 +25,8 @@ RANK = 1e-4
 # ... unless there are more bags than so many cells are enough for: 13 MB for a thread.
 _MOST_CELLS = 400_000
 # Bags whose cells are more than this together are looked at one after another: threads have a total
-# each, and all cells of 20 bags took 70 MB beside a million rows of 40.
-_ROOM = 150_000
+# each, and all cells of 20 bags took 70 MB beside a million rows of 40. Half as many take as long.
+_ROOM = 75_000
 # Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
 # spread of the labels: what is kept of them is half as much.
 _MERGES, _MERGED = 2, 512.0
@@ -75,14 +75,16 @@ class LabelCells:
         """The bag of every cell."""
         return _bag_of(self.offsets)
 
-    def reordered(self, bags: np.ndarray) -> LabelCells:
-        """Return the cells of these bags, one after another."""
-        parts = [np.arange(self.offsets[r], self.offsets[r + 1]) for r in bags]
-        take = np.concatenate(parts)
-        return LabelCells(
-            _as_offsets(np.array([len(part) for part in parts])),
-            *(getattr(self, name)[take] for name in _PARTS),
-        )
+    def divide(self, most: int = _ROOM) -> Iterator[LabelCells]:
+        """Yield some bags at a time, whose cells are no more than this unless one bag has more."""
+        start, n_bags = 0, len(self.offsets) - 1
+        while start < n_bags:
+            fits = np.searchsorted(self.offsets, self.offsets[start] + most, side="right")
+            stop = max(start + 1, int(fits) - 1)
+            own = slice(self.offsets[start], self.offsets[stop])
+            offsets = self.offsets[start : stop + 1] - own.start
+            yield LabelCells(offsets, *(getattr(self, name)[own] for name in _PARTS))
+            start = stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,13 @@ def count_labels(
     source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
 ) -> LabelCells:
     """Look at the labels until every cell is fine; `ends` (R, 2) are the bags' extremes."""
+    return join_cells(find_cells(source, ends, sizes, spread, report), np.arange(len(sizes)))
+
+
+def find_cells(
+    source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
+) -> list[LabelCells]:
+    """Return the cells of all labels in pieces, each with all cells of some bags."""
     rank = max(RANK, len(sizes) / _MOST_CELLS)
     unit = float(2 ** (62 - ceil(log2(sizes.max() + 1))))
     found = []
@@ -107,13 +116,33 @@ def count_labels(
             for _ in range(_MERGES):
                 cells = _merge_pairs(cells, rank * sizes, spread / _MERGED)
             found.append(cells)
-    bag = np.concatenate([cells.bag_of_cell for cells in found])
-    order = np.argsort(bag, kind="stable")
-    lists = {name: [getattr(cells, name) for cells in found] for name in _PARTS}
-    del found, cells
-    # What was put in order goes: all cells twice would be the most that a first pass takes.
-    parts = [np.concatenate(lists.pop(name))[order] for name in _PARTS]
-    return LabelCells(_as_offsets(np.bincount(bag, minlength=len(sizes))), *parts)
+    return found
+
+
+def join_cells(pieces: list[LabelCells], bags: np.ndarray) -> LabelCells:
+    """Put the cells of these bags one after another. The list of pieces is used up.
+
+    What was put in order goes: all cells twice would be the most that a first pass takes.
+    """
+    found = locate_bags(pieces)
+    places = [found[r] for r in bags.tolist()]
+    lists = {name: [getattr(piece, name) for piece in pieces] for name in _PARTS}
+    pieces.clear()
+    parts = []
+    for name in _PARTS:
+        arrays = lists.pop(name)
+        parts.append(np.concatenate([arrays[k][own] for k, own in places]))
+    lengths = np.array([own.stop - own.start for _, own in places])
+    return LabelCells(_as_offsets(lengths), *parts)
+
+
+def locate_bags(pieces: list[LabelCells]) -> dict[int, tuple[int, slice]]:
+    """Return of every bag the piece that has its cells, and where they lie in it."""
+    return {
+        int(r): (k, slice(piece.offsets[r], piece.offsets[r + 1]))
+        for k, piece in enumerate(pieces)
+        for r in np.flatnonzero(np.diff(piece.offsets))
+    }
 
 
 def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:

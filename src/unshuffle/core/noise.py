@@ -14,7 +14,6 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, ndtri, stdtrit
 
 from unshuffle.errors import InputError, quote, shorten
 
@@ -102,6 +101,8 @@ class GaussianNoise(Noise):
     def atoms(self, n_atoms: int = N_ATOMS) -> np.ndarray:
         if self.scale == 0:
             return np.zeros(1)
+        from scipy.special import ndtri  # slow to import, and seldom needed
+
         raw = ndtri((np.arange(n_atoms) + 0.5) / n_atoms)
         return self.scale * raw / np.sqrt(np.mean(raw**2))
 
@@ -170,6 +171,8 @@ class SampleNoise(Noise):
 
         The width is Silverman's, 1.06 sd n^(-1/5).
         """
+        from scipy.special import logsumexp  # slow to import, and seldom needed
+
         n, sd = len(self.errors), _check_spread(float(np.std(self.errors)))
         width = 1.06 * sd * n**-0.2
         mean = self.errors.mean()
@@ -246,6 +249,8 @@ class StudentNoise(Noise):
         return found
 
     def atoms(self, n_atoms: int = N_ATOMS) -> np.ndarray:
+        from scipy.special import stdtrit  # slow to import, and seldom needed
+
         raw = stdtrit(self.dof, (np.arange(n_atoms) + 0.5) / n_atoms)
         return np.asarray(self.scale * raw / np.sqrt(np.mean(raw**2)))
 

@@ -15,10 +15,13 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.core import moments
 from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Loss, Moments
+from unshuffle.core.losses import Loss, Moments, Squared
 from unshuffle.core.noise import Noise
 from unshuffle.core.options import BagOffsets
 from unshuffle.core.penalties import Penalty
+
+# Rows of a bag from which on counting ranks in cells is quicker than sorting.
+_SCREENED_ROWS = 200
 
 # weights (S, d) → values (S,), gradients (S, d)
 Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -72,6 +75,19 @@ class Problem:
             return values, gradients
         extra, slope = self.penalty.smooth(weights)
         return values + extra, gradients + slope
+
+    def screen(self, weights: np.ndarray) -> np.ndarray:
+        """Return values (S,) to choose starts by: roughly those of `smooth`, where that is quicker.
+
+        Least squares of plain bags needs neither slopes nor an exact order for it.
+        """
+        bags = self.bags
+        is_plain = bags.is_plain and self.noise is None and isinstance(self.loss, Squared)
+        if not is_plain or bags.n < _SCREENED_ROWS * bags.n_bags:
+            return self.smooth(weights)[0]
+        values = np.empty(len(weights))
+        kernels.screen_squares(weights, bags.columns, bags.y, bags.offsets, values)
+        return values + self.penalty.smooth(weights)[0]
 
     def with_loss(self, loss: Loss) -> Problem:
         """Return the same problem with another loss."""

@@ -16,8 +16,10 @@ SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
 # Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
 # the parts of a row that masses are counted in.
 _FAR_ROWS, _PARTS = 1 << 15, 16
-# Where rows of low hashes are listed at once: how many more than wanted at first, and the most.
+# How many more rows than wanted have hashes below the limit that is tried first; and the most that
+# a source lists at once.
 _AMPLE, _MOST_LISTED = 1.25, 1 << 19
+_HIGHEST = 2**64 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +41,30 @@ def count_sampled(n_bags: int) -> int:
     return SAMPLE_ROWS_OF_FEW if n_bags < FEW_BAGS else SAMPLE_ROWS
 
 
+def guess_limit(n: int, wanted: int) -> int:
+    """Return a hash that a few more rows than wanted lie below, unless rows repeat."""
+    return min(int(_AMPLE * wanted / n * 2.0**64), _HIGHEST)
+
+
+def is_whole(sample: RowSample, wanted: int, limit: int) -> bool:
+    """Whether a sample of rows below a limit is that of all rows."""
+    return len(sample.hashes) >= wanted or limit == _HIGHEST
+
+
 def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample | None:
     """Return the sample of a source that lists rows of low hashes; None where too many are equal.
 
     Whatever the limit, the lowest hashes are the same.
     """
-    share = _AMPLE * wanted / source.n
+    limit = guess_limit(source.n, wanted)
     while True:
-        limit = min(int(share * 2.0**64), 2**64 - 1)
         found = source.find_rows(seed, limit, _MOST_LISTED)
         if found is None:
             return None
         sample = keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))], wanted)
-        if len(sample.hashes) >= wanted or limit == 2**64 - 1:
+        if is_whole(sample, wanted, limit):
             return sample
-        share *= 4.0
+        limit = min(4 * limit, _HIGHEST)
 
 
 def add_far(sample: RowSample, source: Source, centre: np.ndarray, factor: np.ndarray) -> RowSample:
@@ -110,20 +121,25 @@ def _find_far(
 
 
 def thin_rows(
-    sample: RowSample, hashes: np.ndarray, codes: np.ndarray, rows: np.ndarray, wanted: int
+    sample: RowSample,
+    hashes: np.ndarray,
+    codes: np.ndarray,
+    rows: np.ndarray,
+    wanted: int,
+    limit: int,
 ) -> RowSample:
-    """Return the rows of a block that may belong to the sample."""
-    limit = np.uint64(2**64 - 1)
+    """Return the rows of a block that may belong to the sample, whose hashes are below a limit."""
+    highest = np.uint64(limit)
     if len(sample.hashes) >= wanted:
-        limit = sample.hashes[-1]
-    else:
+        highest = min(highest, sample.hashes[-1])
+    elif limit == _HIGHEST:
         # Twice as many as wanted are enough unless rows repeat; then all are looked at.
         few = 2 * wanted
         if len(hashes) > few:
             lowest = np.partition(hashes, few)[:few]
             if len(np.unique(lowest)) >= wanted:
-                limit = lowest.max()
-    keep = np.flatnonzero(hashes <= limit)
+                highest = lowest.max()
+    keep = np.flatnonzero(hashes <= highest)
     return RowSample(hashes[keep], codes[keep], rows[keep], np.ones(len(keep), np.int64))
 
 

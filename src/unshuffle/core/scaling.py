@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unshuffle.core.bags import Bags
+from unshuffle.core.first_pass import FirstPass
 from unshuffle.core.products import multiply
 
 
@@ -121,3 +122,18 @@ def _spread(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     squares = (values / largest) ** 2
     mean = np.mean(squares) if weights is None else (weights * squares).sum()
     return largest * float(np.sqrt(mean))
+
+
+def standardise_pass(
+    first: FirstPass, has_intercept: bool, centre_labels: bool | None = None
+) -> Scaling:
+    """Return the standard units of data in blocks."""
+    centre = first.mean if has_intercept else np.zeros(len(first.base))
+    scale = first.spreads(centre)
+    scale[(scale <= 1e-14 * np.abs(centre)) | (first.reach == 0.0) & has_intercept] = 0.0
+    is_centred = has_intercept if centre_labels is None else centre_labels
+    label_centre = first.label_mean if is_centred else 0.0
+    label_scale = first.label_spread(label_centre)
+    if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
+        label_scale = abs(label_centre) or 1.0
+    return Scaling(centre, scale, label_centre, label_scale, has_intercept)

@@ -253,22 +253,19 @@ def merge_starts(
     below `distance` (in units of the labels' spread). `n_starts` says how many starts each end
     point already stands for; without it, one.
     """
-    arrivals = [1] * len(values) if n_starts is None else n_starts
-    order = [s for s in np.argsort(values, kind="stable") if np.isfinite(values[s])]
-    centres: list[int] = []
-    counts: list[int] = []
+    arrivals = np.ones(len(values), np.int64) if n_starts is None else np.asarray(n_starts)
+    order = np.argsort(values, kind="stable")
+    left = order[np.isfinite(values[order])]
+    candidates = []
     # In coordinates where the curvature is the identity, distances are plain.
     values_of_axes, axes = np.linalg.eigh(curvature)
     flat = np.einsum("ij,jk->ik", weights, axes * np.sqrt(np.maximum(values_of_axes, 0.0)))
-    for s in order:
-        if centres:
-            close = ((flat[centres] - flat[s]) ** 2).sum(axis=1) < distance**2
-            if close.any():
-                counts[int(np.argmax(close))] += arrivals[s]
-                continue
-        centres.append(s)
-        counts.append(arrivals[s])
-    return tuple(
-        Candidate(weights[s].copy(), float(values[s]), n)
-        for s, n in zip(centres, counts, strict=True)
-    )
+    while len(left):
+        # The best that is left takes all that are close to it.
+        s = left[0]
+        is_own = ((flat[left] - flat[s]) ** 2).sum(axis=1) < distance**2
+        is_own[0] = True
+        n_own = int(arrivals[left[is_own]].sum())
+        candidates.append(Candidate(weights[s].copy(), float(values[s]), n_own))
+        left = left[~is_own]
+    return tuple(candidates)

@@ -47,6 +47,8 @@ class Strategy(ABC):
     needs_rows: ClassVar[bool] = True
     # Why each row must have one label of its own; None where any pairing, masses and bins will do.
     why_plain: ClassVar[str | None] = None
+    # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
+    has_passes: ClassVar[bool] = False
     # Beyond so many rows a comparison leaves it out unless it is named (None: never).
     compared_rows: ClassVar[int | None] = None
 

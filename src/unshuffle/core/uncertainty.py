@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
 
 from unshuffle.core.products import dot, multiply
 from unshuffle.errors import InputError
@@ -146,6 +145,8 @@ class Posterior(Uncertainty):
         Newton's steps kept between two ends that halve where a step would leave them. Every row
         goes its own way, so that it does not matter which rows come along.
         """
+        from scipy.special import ndtr, ndtri  # slow to import, and for posteriors only
+
         # Without noise a normal is a point; in place of zero something far below any spread.
         size = np.maximum(np.abs(z).max(axis=1), np.finfo(float).tiny)
         reach = z + ndtri(probability) * self.sigma
@@ -240,7 +241,7 @@ class StudentT(Uncertainty):
 
     def interval(self, level: float) -> np.ndarray:
         self._check()
-        reach = stdtrit(self.dof, 0.5 + level / 2) * root_sum_square(self.spreads)
+        reach = self._quantile(level) * root_sum_square(self.spreads)
         return np.stack([self.centre - reach, self.centre + reach], axis=1)
 
     def sd_at(self, rows: np.ndarray) -> np.ndarray:
@@ -250,9 +251,15 @@ class StudentT(Uncertainty):
 
     def interval_at(self, rows: np.ndarray, level: float, new_label: bool) -> np.ndarray:
         self._check()
-        reach = stdtrit(self.dof, 0.5 + level / 2) * self._errors_at(rows, new_label)
+        reach = self._quantile(level) * self._errors_at(rows, new_label)
         z = multiply(rows, self.centre)
         return np.stack([z - reach, z + reach], axis=1)
+
+    def _quantile(self, level: float) -> float:
+        """Return how many standard errors an interval reaches to either side."""
+        from scipy.special import stdtrit  # slow to import, and for intervals only
+
+        return float(stdtrit(self.dof, 0.5 + level / 2))
 
     def _check(self) -> None:
         if not self.has_interval:

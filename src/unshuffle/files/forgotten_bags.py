@@ -27,10 +27,11 @@ def find_forgotten_bag(table: Table, taken: Collection[str]) -> tuple[str, int] 
     """
     found = []
     for place, name in enumerate(table.names):
-        if name in taken:
+        rank = None if name in taken else _rank(name)
+        if rank is None:  # most columns: their levels need not be counted
             continue
-        rank, n_levels = _rank(name), _count_levels(table.columns[name])
-        if rank is not None and n_levels is not None:
+        n_levels = _count_levels(table.columns[name])
+        if n_levels is not None:
             found.append((rank, place, name, n_levels))
     if not found:
         return None

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, import_extra, shorten
-from unshuffle.kernels.filling import PLACES, TAIL
 
 # Threads of a block: three or four of them keep a processor of the card busy with 50 registers a
 # thread.
@@ -62,6 +61,9 @@ def read_source() -> str:
 
 def list_constants(d: int) -> dict[str, str]:
     """Return the constants that the kernels are compiled with."""
+    # Only where a card is asked for: to declare kernels takes a while.
+    from unshuffle.kernels.filling import PLACES, TAIL
+
     inner = float(PLACES - 2)
     return {"D": str(d), "TAIL": repr(TAIL), "INNER": repr(inner), "LINES": str(LINES)}
 

@@ -20,21 +20,26 @@ def longest_bag(offsets):
 
 @njit(**INNER_SUMS)
 def project(columns, w, start, stop, z):
-    """Write the predictions of rows start … stop into `z`, two columns a pass."""
+    """Write the predictions of rows start … stop into `z`, two columns a pass.
+
+    Of parts of columns, whose places are counted from zero: of others the compiled code would ask
+    in every row whether they count from the end.
+    """
     m = stop - start
     d = w.size
     first = d % 2
     if first == 1:
-        weight = w[0]
+        weight, column = w[0], columns[0, start:stop]
         for i in range(m):
-            z[i] = weight * columns[0, start + i]
+            z[i] = weight * column[i]
     else:
         for i in range(m):
             z[i] = 0.0
     for j in range(first, d, 2):
         one, two = w[j], w[j + 1]
+        left, right = columns[j, start:stop], columns[j + 1, start:stop]
         for i in range(m):
-            z[i] += one * columns[j, start + i] + two * columns[j + 1, start + i]
+            z[i] += one * left[i] + two * right[i]
 
 
 @njit(**INNER_SUMS)

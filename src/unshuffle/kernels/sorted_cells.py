@@ -44,7 +44,7 @@ def _take_shares(X, start, m, centre, factor, unit, t, shares):
 
 
 @njit(**OPTIONS)
-def _find_cells(z, slots, means, inverse_sds, n_cells, depth, places, shares, d):
+def _find_cells(z, slots, means, inverse_sds, n_cells, depth, cells, insides, places, shares, d):
     """Find the cells of predictions, and write places inside them beside the shares."""
     if means.size == 1:
         for i in range(z.size):
@@ -55,10 +55,15 @@ def _find_cells(z, slots, means, inverse_sds, n_cells, depth, places, shares, d)
             z[i] = (z[i] - means[slots[i]]) * inverse_sds[slots[i]]
         for i in range(z.size):
             z[i] = find_place(z[i], n_cells)
+    last = np.int32(n_cells - 1)
     for i in range(z.size):
-        cell = min(max(int(z[i]), 0), n_cells - 1)
-        inside = int((z[i] - cell) * depth)
-        places[i] = slots[i] * n_cells + cell
+        # Numbers of 32 bits are made of several predictions at once, and are large enough.
+        cell = min(max(np.int32(z[i]), np.int32(0)), last)
+        cells[i] = cell
+        insides[i] = np.int32((z[i] - cell) * depth)
+    for i in range(z.size):
+        inside = np.int64(insides[i])
+        places[i] = slots[i] * n_cells + cells[i]
         shares[i, d + 1] = inside
         shares[i, d + 2] = inside * inside
 
@@ -100,6 +105,7 @@ def fill_sorted_cells(
     flat = totals.reshape(n_points, n_bags * n_cells, width)
     t, shares = np.empty((d, _TILE)), np.zeros((_TILE, width), np.int64)
     z, places = np.empty(_TILE), np.empty(_TILE, np.int64)
+    cells, insides = np.empty(_TILE, np.int32), np.empty(_TILE, np.int32)
     for start in range(0, X.shape[0], _TILE):
         m = min(_TILE, X.shape[0] - start)
         _take_shares(X, start, m, centre, factor, unit, t, shares)
@@ -109,7 +115,19 @@ def fill_sorted_cells(
             for j in range(d):
                 for i in range(m):
                     z[i] += weights[s, j] * t[j, i]
-            _find_cells(z[:m], own, means[s], inverse_sds[s], n_cells, depth, places, shares, d)
+            _find_cells(
+                z[:m],
+                own,
+                means[s],
+                inverse_sds[s],
+                n_cells,
+                depth,
+                cells,
+                insides,
+                places,
+                shares,
+                d,
+            )
             _add_shares(flat[s], places, shares, m)
 
 

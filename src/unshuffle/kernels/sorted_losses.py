@@ -5,10 +5,13 @@ from numba import njit
 
 from unshuffle.kernels.compiling import INNER, INNER_SUMS, OPTIONS
 from unshuffle.kernels.projection import add_chain, longest_bag, project
-from unshuffle.kernels.sorting import ROW, sort_rows
+from unshuffle.kernels.sorting import ROW, find_range, sort_rows
 
 # Codes of the losses that have a compiled form; `core.losses` gives each its code.
 SQUARED, ABSOLUTE, SMALL_D, KOLMOGOROV_SMIRNOV = 0, 1, 2, 3
+
+# Cells of the predictions of a bag in which starts are screened: a power of two.
+_CELLS = 256
 
 
 @njit(**OPTIONS)
@@ -84,6 +87,67 @@ def _collect(sorted_slope, pairs, n_atoms, slope):
         slope[i] = 0.0
     for k in range(sorted_slope.size):
         slope[(pairs[k] & ROW) // np.uint64(n_atoms)] += sorted_slope[k]
+
+
+@njit(**INNER_SUMS)
+def _sum_squares(z, m):
+    """Return the sum of the squares of the first m values."""
+    total = 0.0
+    for i in range(m):
+        total += z[i] * z[i]
+    return total
+
+
+@njit(**INNER)
+def _count_cells(z, m, low, scale, counts, sums):
+    """Fill how many of the first m values lie in each even cell from `low` on, and their sums."""
+    for k in range(_CELLS):
+        counts[k] = 0
+        sums[k] = 0.0
+    for i in range(m):
+        # NaN and what rounding carries over the top lie in some cell: places are masked.
+        k = np.int32((z[i] - low) * scale) & np.int32(_CELLS - 1)
+        counts[k] += 1
+        sums[k] += z[i]
+
+
+@njit(**OPTIONS)
+def screen_squares(weights, columns, y, offsets, values):
+    """Fill roughly the value of LS for every start: ranks are counted in cells, nothing is sorted.
+
+    Labels, sorted inside their bags, meet the mean of the cell of their rank. That is too high by
+    less than the square of a cell, a 256th of the range of predictions, for half the time.
+    """
+    n = columns.shape[1]
+    z = np.empty(longest_bag(offsets))
+    counts, sums = np.empty(_CELLS, np.int64), np.empty(_CELLS)
+    below = np.empty(n + offsets.size)  # sums of the labels before each of a bag, and of all
+    square = 0.0
+    for r in range(offsets.size - 1):
+        start, stop = offsets[r], offsets[r + 1]
+        below[start + r] = 0.0
+        for i in range(start, stop):
+            below[i + r + 1] = below[i + r] + y[i]
+            square += y[i] * y[i]
+    for s in range(weights.shape[0]):
+        total = square
+        for r in range(offsets.size - 1):
+            start, stop = offsets[r], offsets[r + 1]
+            m = stop - start
+            project(columns, weights[s], start, stop, z)
+            low, high = find_range(z[:m])
+            spread = high - low
+            scale = _CELLS * (1 - 1e-12) / spread if spread > 0.0 else 0.0
+            _count_cells(z, m, low, scale, counts, sums)
+            total += _sum_squares(z, m)
+            own = below[start + r : stop + r + 1]
+            at = 0
+            for k in range(_CELLS):
+                if counts[k] > 0:
+                    rank = at + counts[k]
+                    total -= 2.0 * sums[k] / counts[k] * (own[rank] - own[at])
+                    at = rank
+        values[s] = total / n
 
 
 @njit(**OPTIONS)

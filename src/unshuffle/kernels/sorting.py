@@ -65,7 +65,7 @@ def _radix_pass(n, source, target, counts, k, shift, mask):
 
 
 @njit(**INNER, fastmath={"nnan", "nsz"})
-def _range(z):
+def find_range(z):
     """Return the least and the largest value (unspecified when there is a NaN)."""
     low, high = z[0], z[0]
     for i in range(z.size):
@@ -141,7 +141,7 @@ def sort_rows(z, ordered, pairs, spare, counts):
             pairs[i] = np.uint64(i)
         _insertion_finish(z, pairs, ordered, n * n)
         return pairs
-    low, high = _range(z)
+    low, high = find_range(z)
     spread = high - low
     if spread > 0.0 and spread < np.inf:
         for n_passes in (2, 3):

@@ -30,21 +30,6 @@ _BIN = 1.0 / 128.0
 _LEAST_SAMPLED = 20
 
 
-def standardise_pass(
-    first: FirstPass, has_intercept: bool, centre_labels: bool | None = None
-) -> Scaling:
-    """Return the standard units of data in blocks: see `core.scaling`."""
-    centre = first.mean if has_intercept else np.zeros(len(first.base))
-    scale = first.spreads(centre)
-    scale[(scale <= 1e-14 * np.abs(centre)) | (first.reach == 0.0) & has_intercept] = 0.0
-    is_centred = has_intercept if centre_labels is None else centre_labels
-    label_centre = first.label_mean if is_centred else 0.0
-    label_scale = first.label_spread(label_centre)
-    if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
-        label_scale = abs(label_centre) or 1.0
-    return Scaling(centre, scale, label_centre, label_scale, has_intercept)
-
-
 def pose_blocks(
     first: FirstPass,
     scaling: Scaling,
@@ -171,24 +156,35 @@ def _merge_near(
     cells: LabelCells, scaling: Scaling, width: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return standardised labels with masses, those closer than a width as one, and offsets."""
-    values = cells.moved(scaling.label_centre, scaling.label_scale)
-    firsts, offsets = _group(cells, np.floor(values / width))
-    masses = np.add.reduceat(cells.counts, firsts).astype(float)
-    return np.add.reduceat(values * cells.counts, firsts) / masses, masses, offsets
+    means, counts, lengths = [], [], [np.zeros(1, np.int64)]
+    for some in cells.divide():
+        values = some.moved(scaling.label_centre, scaling.label_scale)
+        firsts, offsets = _group(some, np.floor(values / width))
+        masses = np.add.reduceat(some.counts, firsts).astype(float)
+        means.append(np.add.reduceat(values * some.counts, firsts) / masses)
+        counts.append(masses)
+        lengths.append(np.diff(offsets))
+    return np.concatenate(means), np.concatenate(counts), np.cumsum(np.concatenate(lengths))
 
 
 def _bin_labels(
     cells: LabelCells, scaling: Scaling
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return ends and counts of standardised labels, in bins a 128th of a spread wide."""
-    values = cells.moved(scaling.label_centre, scaling.label_scale)
-    firsts, offsets = _group(cells, np.floor(values / _BIN))
-    lasts = np.append(firsts[1:], len(values)) - 1
+    lows, highs, counts, lengths = [], [], [], [np.zeros(1, np.int64)]
+    for some in cells.divide():
+        values = some.moved(scaling.label_centre, scaling.label_scale)
+        firsts, offsets = _group(some, np.floor(values / _BIN))
+        lasts = np.append(firsts[1:], len(values)) - 1
+        lows.append(some.lows[firsts])
+        highs.append(some.highs[lasts])
+        counts.append(np.add.reduceat(some.counts, firsts).astype(float))
+        lengths.append(np.diff(offsets))
     low, high = (
-        (ends - scaling.label_centre) / scaling.label_scale
-        for ends in (cells.lows[firsts], cells.highs[lasts])
+        (np.concatenate(ends) - scaling.label_centre) / scaling.label_scale
+        for ends in (lows, highs)
     )
-    return low, high, np.add.reduceat(cells.counts, firsts).astype(float), offsets
+    return low, high, np.concatenate(counts), np.cumsum(np.concatenate(lengths))
 
 
 def _group(cells: LabelCells, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

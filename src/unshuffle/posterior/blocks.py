@@ -31,7 +31,7 @@ from unshuffle.core.strategy import Effort
 from unshuffle.posterior.block_peaks import MAX_STEPS, Peak, follow, look_around, reorder, settle
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.columns import Plain, answer_nothing
+from unshuffle.posterior.columns import Columns, Plain, answer_nothing
 from unshuffle.posterior.likelihood import answer
 from unshuffle.posterior.modes import (
     ANNEALING,
@@ -83,26 +83,31 @@ _FALLEN_BEHIND = 50.0
 _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 
+def pose_all(
+    first: FirstPass, scaling: Scaling, noise: Noise | None, options: Settings, effort: Effort
+) -> tuple[BlockTarget, Columns] | None:
+    """Return the posterior of all rows, which has all that is to be known of the labels.
+
+    None where no column or label varies.
+    """
+    if effort.n_starts is not None:
+        options = replace(options, n_starts=effort.n_starts)
+    return pose_blocks(first, scaling, noise, options, effort.n_jobs)
+
+
 def solve_blocks(
+    posed: tuple[BlockTarget, Columns],
     first: FirstPass,
-    scaling: Scaling,
-    noise: Noise | None,
-    options: Settings,
     rng: np.random.Generator,
     effort: Effort,
     known: BagOffsets,
 ) -> Solution:
     """Sample the posterior of data in blocks, in standard units.
 
-    `known` is what is known of offsets between bags.
+    `known` is what is known of offsets between bags; the labels of the first pass are not needed.
     """
-    if effort.n_starts is not None:
-        options = replace(options, n_starts=effort.n_starts)
-    posed = pose_blocks(first, scaling, noise, options, effort.n_jobs)
-    if posed is None:
-        return _answer_nothing(first, scaling, noise)
     target, columns = posed
-    target = declare_offsets(target, known)
+    target, options = declare_offsets(target, known), target.options
     effort.report("looking for modes", 0.0)
     # Few bags leave the search to the shapes, of which too few rows show too little.
     has_few = target.n_bags < FEW_BAGS
@@ -130,7 +135,7 @@ def solve_blocks(
     return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
 
 
-def _answer_nothing(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
     """Answer where no column or no label varies."""
     has_intercept = scaling.has_intercept
     mean = (first.label_mean - scaling.label_centre) / scaling.label_scale

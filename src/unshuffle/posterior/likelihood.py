@@ -123,6 +123,7 @@ class Likelihood(Settings, Strategy):
     has_posterior: ClassVar[bool] = True
     takes_offsets: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
+    has_passes: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
