@@ -165,3 +165,12 @@ def test_one_large_bag_of_columns_of_one_law_is_covered_and_not_called_identifie
     low, high = model.conf_int().T
     assert ((low < w) & (w < high)).all()
     assert not model.identified_ or np.linalg.norm(model.coef_ - w) < 0.2
+
+
+def test_one_column_has_no_other_order_and_is_told():
+    rng = np.random.default_rng(8)
+    X = np.exp(0.5 * rng.standard_normal((50_000, 1)))
+    y = rng.permutation(2.0 * X[:, 0] + 0.1 * rng.standard_normal(50_000))
+    model = ShuffledLinearRegression(random_state=0).fit(X, y)
+    low, high = model.conf_int()[0]
+    assert low < 2.0 < high and abs(model.coef_[0] - 2.0) < 0.05

@@ -298,7 +298,7 @@ def _ascend(
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in tops)]
             followed += settle(stronger, new, 1.0, n_steps)[0] if new else []
         peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
-        if target.n_bags < FEW_BAGS:
+        if target.n_bags < FEW_BAGS and target.p > 1:
             peaks = _reorder_tops(stronger, peaks, n_steps, rng)
     thetas = [peak.theta for peak in peaks]
     tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))

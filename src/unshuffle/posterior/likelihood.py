@@ -14,6 +14,7 @@ intervals and evidence at once.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import exp, log
 from typing import ClassVar
 
@@ -77,10 +78,10 @@ _MUCH_SHARPER = 1.6
 # Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
 # so many draws of that.
 _WEAKER, _N_WEIGHED = 0.6, 600
-# More modes than these are not sampled around one by one. The estimate bets on the best of the
-# first few where the intervals' draws are worth fewer than this at its power: the ridges of very
-# many labels are thin and bent, and draws about a mode miss them.
-_MANY_MODES, _N_BOLD, _LEAST_BOLD = 6, 2, 20.0
+# More modes than these are not sampled around one by one in intervals. The estimate is sampled
+# around the first few unless it counts more labels than this, or draws are worth less than that:
+# then it is the best of fewer still.
+_MANY_MODES, _N_BOLD, _THIN_RIDGES, _LEAST_BOLD, _N_ALONE = 6, 6, 1e5, 20.0, 2
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
@@ -182,7 +183,7 @@ def answer(
     if isinstance(plain, BlockTarget) and thinner is not None and len(modes) > _MANY_MODES:
         drawn = sample = _sample_rising(plain, thinner, modes, rng)
         effort.report("sampling the posterior", 0.5)
-        sharp = _bet_on_top(sharper, sample, modes)
+        sharp = _bet(sharper, modes, sample.first, rng)
     else:
         drawn, sample = _sample_plain(plain, modes, rng)
         effort.report("sampling the posterior", 0.5)
@@ -237,23 +238,20 @@ def _sample_rising(
     return _as_sample(target, x, parts, logs, mixture, worth)
 
 
-def _bet_on_top(target: Target, sample: Sample, modes: list[Mode]) -> Sample:
-    """Return the draws of many modes at the estimate's power, or the best mode where few are left.
+def _bet(target: Target, modes: list[Mode], first: Mixture, rng: np.random.Generator) -> Sample:
+    """Return the sample that the estimate of many modes comes from, or the best mode alone.
 
-    Modes of all labels come first.
+    The ridges of very many labels are thin and bent, and draws about a mode miss them.
     """
-    logs = target.mix(sample.parts[:, 0], sample.parts[:, 1])
-    logs = (
-        sample.log_plain
-        + logs
-        - replace(target, power=sample.power).mix(sample.parts[:, 0], sample.parts[:, 1])
-    )
-    worth = normalise(logs)[1]
-    if worth >= _LEAST_BOLD:
-        return _as_sample(target, sample.x, sample.parts, logs, sample.first, worth)
-    top = make_mixture(target, modes[:_N_BOLD], 1.0)
-    best = top.means[[int(np.argmax(top.shares[:-1]))]]
-    return _as_sample(target, best, target.parts(best), np.zeros(1), sample.first, 1.0)
+    is_thin = target.power * target.n > _THIN_RIDGES
+    mixture = make_mixture(target, modes[: _N_ALONE if is_thin else _N_BOLD], 1.0)
+    if not is_thin:
+        weigh = partial(lean, target=target)
+        drawn = sample_posterior(target, mixture, weigh, target.options.estimate_draws, rng)
+        if drawn.effective_draws >= _LEAST_BOLD:
+            return drawn
+    best = mixture.means[[int(np.argmax(mixture.shares[: mixture.n_modes]))]]
+    return _as_sample(target, best, target.parts(best), np.zeros(1), first, 1.0)
 
 
 def _as_sample(
@@ -291,9 +289,7 @@ def _sample_leaning(
     """
     o = target.options
 
-    def weigh(sample: Sample) -> np.ndarray:
-        return lean(sample, target)
-
+    weigh = partial(lean, target=target)
     sample = reweigh(target, earlier, weigh)
     if sample.effective_draws >= o.estimate_draws:
         return sample
