@@ -16,10 +16,17 @@ from command_line import assert_one_line, start
 from unshuffle import ShuffledLinearRegression, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
 from unshuffle.core.first_pass import look_at
+from unshuffle.core.row_sample import RowSample, add_far
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces
-from unshuffle.files.dask_source import DaskSource, _pack, _unpack, as_dask_source
+from unshuffle.files.dask_source import (
+    DaskSource,
+    _pack,
+    _unpack,
+    as_dask_source,
+    plan_moves,
+)
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
@@ -145,6 +152,17 @@ def test_partitions_of_a_frame_give_the_first_pass_of_arrays(first, name, schedu
         assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3))
 
 
+@pytest.mark.parametrize("name", CUTS)
+def test_far_rows_of_dask_are_those_of_arrays(first, name):
+    other = look_at(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3)
+    units = first.mean, 1.0 / first.spreads(first.mean)
+    few = RowSample(*(each[:5000] for each in vars(first.sample).values()))
+    mine, theirs = (add_far(few, each.source, *units) for each in (first, other))
+    assert len(mine.rows) > 30_000
+    for one, two in zip(vars(mine).values(), vars(theirs).values(), strict=True):
+        assert np.array_equal(one, two)
+
+
 def test_the_order_of_rows_and_labels_in_dask_changes_nothing(first):
     rng = np.random.default_rng(1)
     order = rng.permutation(len(DATA.y))
@@ -211,6 +229,48 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
         assert len(passes[0].groups) == 2
         assert len(passes) > 20 and killed[0] not in client.run(os.getpid).values()
     assert same_fit(in_memory, found)
+
+
+def test_pieces_are_shared_out_among_workers_by_their_rows(cluster, first, monkeypatch):
+    cut_in_six = columns_of(cut(as_frame(DATA), [8400] * 6))
+    with distributed.Client(cluster) as client:
+        addresses = sorted(client.nthreads())
+
+        def pile_up(places, sizes, n_threads):
+            assert sorted(n_threads) == addresses
+            return {k: addresses[0] for k in range(6)}
+
+        with monkeypatch.context() as patch:
+            patch.setattr("unshuffle.files.dask_source.plan_moves", pile_up)
+            piled = source_of(*cut_in_six)
+        shared = source_of(*cut_in_six)
+        assert [len(group) for group in piled.groups] == [6]
+        assert sorted(len(group) for group in shared.groups) == [3, 3]
+        assert same_pass(first, look_at(shared, 3))
+        # A piece that was moved is made again where its worker is lost.
+        os.kill(client.run(os.getpid)[addresses[0]], signal.SIGKILL)
+        assert same_pass(first, look_at(piled, 3))
+
+
+def test_moves_share_rows_out_by_threads_and_leave_what_is_even():
+    rng = np.random.default_rng(5)
+    n_threads = {"a": 1, "b": 2, "c": 4}
+    for _ in range(50):
+        sizes = rng.integers(1, 100, 30).tolist()
+        places = rng.choice(list(n_threads), 30).tolist()
+        moves = plan_moves(places, sizes, n_threads)
+        after = [moves.get(k, place) for k, place in enumerate(places)]
+
+        def fullest(where, sizes=sizes):
+            held = dict.fromkeys(n_threads, 0)
+            for place, size in zip(where, sizes, strict=True):
+                held[place] += size
+            return max(held[place] / n_threads[place] for place in held)
+
+        assert fullest(after) <= fullest(places)
+        # A worker is no fuller than even by more than a piece for its thread.
+        assert fullest(after) <= sum(sizes) / 7 + max(sizes)
+        assert all(places[k] != place for k, place in moves.items())
 
 
 def test_packed_totals_come_out_as_they_went_in():
