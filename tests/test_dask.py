@@ -19,7 +19,7 @@ from unshuffle.core.first_pass import look_at
 from unshuffle.core.row_sample import RowSample, add_far
 from unshuffle.core.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
-from unshuffle.files.dask_pieces import cut_into_pieces
+from unshuffle.files.dask_pieces import Piece, cut_into_pieces, sort_piece
 from unshuffle.files.dask_source import (
     DaskSource,
     _pack,
@@ -169,6 +169,23 @@ def test_the_order_of_rows_and_labels_in_dask_changes_nothing(first):
     y = shuffle_labels(DATA.y, DATA.groups, rng)
     moved = replace(DATA, X=DATA.X[order], y=y[order], groups=DATA.groups[order])
     assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(moved), CUTS["many"]))), 3))
+
+
+def test_pieces_are_held_with_the_rows_of_every_bag_together():
+    rng = np.random.default_rng(2)
+    for n in (0, 1, 400):
+        codes = rng.integers(0, 3, n).astype(np.int32)
+        piece = Piece(rng.random((n, 2)), rng.random(n), codes, ("a", "b", "c"))
+        found = sort_piece(piece)
+        order = np.argsort(codes, kind="stable")
+        for name in ("X", "y", "codes"):
+            assert np.array_equal(getattr(found, name), getattr(piece, name)[order])
+        assert found.keys == piece.keys and found.codes.dtype == np.int32
+        assert np.array_equal(piece.codes, codes)
+        assert sort_piece(found) is found
+    assert sort_piece("what is wrong") == "what is wrong"
+    held = source_of(*columns_of(cut(as_frame(DATA), CUTS["many"]))).pieces
+    assert all(np.count_nonzero(np.diff(piece.compute().codes)) <= 2 for piece in held)
 
 
 @pytest.mark.parametrize("chunks", [(50_400, 2), (7_000, 1)])

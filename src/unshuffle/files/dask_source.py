@@ -19,7 +19,7 @@ import numpy as np
 
 from unshuffle.core.sources import ArraySource, NumberedSource, Pass
 from unshuffle.errors import InputError, import_extra, shorten
-from unshuffle.files.dask_pieces import Piece, describe_piece, recode_piece
+from unshuffle.files.dask_pieces import Piece, describe_piece, recode_piece, sort_piece
 from unshuffle.files.parquet_source import ParquetSource, RowGroup
 
 Total = TypeVar("Total")
@@ -185,7 +185,7 @@ def _unpack(total: Any) -> Any:
 def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     """Persist delayed pieces where they are made, and number the bags that they name."""
     dask = import_extra("dask", "dask", _PURPOSE)
-    held = _run(dask.persist, *pieces)
+    held = _run(dask.persist, *(dask.delayed(sort_piece, pure=False)(piece) for piece in pieces))
     facts = _compute([dask.delayed(describe_piece, pure=False)(piece) for piece in held])
     for k, fact in enumerate(facts):
         if isinstance(fact, str):
