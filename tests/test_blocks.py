@@ -107,8 +107,8 @@ def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, cou
     target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0, 0.05), (RNG.standard_normal(2), -2.0, 0.0)]
     passes = []
-    fill = BlockTarget._fill
-    monkeypatch.setattr(BlockTarget, "_fill", lambda *args: passes.append(1) or fill(*args))
+    plan = BlockTarget._plan
+    monkeypatch.setattr(BlockTarget, "_plan", lambda *args: passes.append(1) or plan(*args))
     for wants_slopes in (True, False):
         one = target._shape(points, wants_slopes)
         with monkeypatch.context() as patch:
@@ -118,6 +118,21 @@ def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, cou
             assert left[0] == right[0] and left[2] == right[2]
             assert np.array_equal(left[1], right[1])
     assert len(passes) > 2 * (1 + 2 * 3)
+
+
+@pytest.mark.parametrize("room", [1.0, 700.0, 3000.0, 1e9])
+def test_every_bag_of_every_point_is_filled_once(room):
+    points = [(RNG.standard_normal(3), -1.0 - 0.3 * k, 0.0) for k in range(7)]
+    grid = TARGET._lay_out(points).only(np.array([False, True, True, True]))
+    times = np.zeros(grid.sizes.shape, int)
+    for places, bags in grid.divide(room, 3.0 * room):
+        times[places, bags] += 1
+        part = grid.part(places, bags)
+        assert part.lengths.sum() <= max(room, 3.0 * room * (len(part) == 1)) or (
+            len(part) == 1 and np.count_nonzero(part.sizes) == 1
+        )
+        assert np.array_equal(part.sizes[:, bags], grid.sizes[places, bags])
+    assert (times == 1).all()
 
 
 def test_bags_without_cells_are_left_out():

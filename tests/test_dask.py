@@ -2,10 +2,13 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,20 +16,19 @@ import numpy as np
 import pytest
 
 from command_line import assert_one_line, start
-from unshuffle import ShuffledLinearRegression, make_shuffled, shuffle_labels
+from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
 from unshuffle.core.first_pass import look_at
 from unshuffle.core.row_sample import RowSample, add_far
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.core.scaling import standardise_pass
+from unshuffle.core.sources import ArraySource, Pass, number_bags
 from unshuffle.errors import InputError
+from unshuffle.files import dask_passes
+from unshuffle.files.dask_passes import Parcel, pack, unpack
 from unshuffle.files.dask_pieces import Piece, cut_into_pieces, sort_piece
-from unshuffle.files.dask_source import (
-    DaskSource,
-    _pack,
-    _unpack,
-    as_dask_source,
-    plan_moves,
-)
+from unshuffle.files.dask_source import as_dask_source, plan_moves
+from unshuffle.posterior import block_target
+from unshuffle.posterior.block_posing import pose_blocks
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
@@ -230,22 +232,91 @@ def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
-    plain, passes, killed = DaskSource.map_reduce, [], []
+    plain, fetch, handed, fetched, killed = dask_passes.hand_over, dask_passes._finish, [], [], []
 
-    def kill_once(self, *args, **how):
-        passes.append(self)
-        if len(passes) == 20:
+    def kill_once(client, work, groups):
+        handed.append(groups)
+        # One pass is under way, and the next is handed over.
+        if len(handed) > 20 and len(handed) - len(fetched) > 1 and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
-        return plain(self, *args, **how)
+        return plain(client, work, groups)
 
-    monkeypatch.setattr(DaskSource, "map_reduce", kill_once)
+    monkeypatch.setattr(dask_passes, "hand_over", kill_once)
+    monkeypatch.setattr(dask_passes, "_finish", lambda *args: fetched.append(1) or fetch(*args))
+    # Few points at a time, so that there are next passes.
+    monkeypatch.setattr(block_target, "_MEMORY", 1e6)
     with distributed.Client(cluster) as client:
         found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
         # Both workers had their share of the partitions.
-        assert len(passes[0].groups) == 2
-        assert len(passes) > 20 and killed[0] not in client.run(os.getpid).values()
+        assert len(handed[0]) == 2
+        assert len(killed) == 1 and killed[0] not in client.run(os.getpid).values()
     assert same_fit(in_memory, found)
+
+
+def list_counts(n):
+    """Return passes that count the rows of every bag: once, twice, …, n times."""
+    return [
+        Pass(partial(np.zeros, (3, 2), np.int64), partial(count, k + 1), add_to) for k in range(n)
+    ]
+
+
+def count(times, total, block):
+    np.add.at(total[:, 0], block.codes, times)
+
+
+def add_to(total, other):
+    total += other
+    return total
+
+
+@pytest.mark.parametrize("where", ["cluster", "threads"])
+def test_totals_of_many_passes_come_in_order_and_only_workers_are_ahead(where, request):
+    names = columns_of(cut(as_frame(DATA), CUTS["many"]))
+    sizes = np.unique(DATA.groups, return_counts=True)[1]
+    with ExitStack() as stack:
+        if where == "cluster":
+            stack.enter_context(distributed.Client(request.getfixturevalue("cluster")))
+        source = source_of(*names)
+        for n in (0, 1, 2, 7):
+            asked = []
+            totals = source.add_up_all(
+                asked.append(k) or each for k, each in enumerate(list_counts(n))
+            )
+            ahead = dask_passes._AHEAD if where == "cluster" else 0
+            for k, total in enumerate(totals):
+                assert sorted(total[:, 0]) == sorted((k + 1) * sizes)
+                assert len(asked) == min(n, k + 1 + ahead)
+            assert len(asked) == n
+
+
+BAGS = {
+    "one": 1,
+    "fewer than workers": [50_000, 400],
+    "many": 40,
+    "small ones beside large": [1, 2, 7, 300, 20_090, 30_000],
+}
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_bags_are_matched_with_the_bits_of_memory(name, cluster, monkeypatch):
+    """Wherever their rows lie: three groups of pieces on two workers, few points a pass."""
+    monkeypatch.setattr(block_target, "_MEMORY", 1e6)
+    data = make_shuffled(50_400, 2, bags=BAGS[name], snr_db=15, rng=4)
+    codes, n_bags = number_bags(data.groups, len(data.y))
+    rng = np.random.default_rng(3)
+    points = [(rng.normal(0.0, 0.5, 2), rng.uniform(-2.0, -1.0), 0.02) for _ in range(9)]
+    found = []
+    with distributed.Client(cluster):
+        source = source_of(*columns_of(cut(as_frame(data), CUTS["many"])))
+        source = replace(source, groups=((0, 3, 6, 9), (1, 4, 7), (2, 5, 8)))
+        for each in (ArraySource(data.X, data.y, codes, n_bags), source):
+            first = look_at(each, 3)
+            target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+            found.append(target._shape(points, True) + target._shape(points, False))
+    for here, there in zip(*found, strict=True):
+        assert here[0] == there[0] and here[2] == there[2]
+        assert np.array_equal(here[1], there[1])
 
 
 def test_pieces_are_shared_out_among_workers_by_their_rows(cluster, first, monkeypatch):
@@ -290,13 +361,17 @@ def test_moves_share_rows_out_by_threads_and_leave_what_is_even():
         assert all(places[k] != place for k, place in moves.items())
 
 
-def test_packed_totals_come_out_as_they_went_in():
+def test_totals_are_packed_on_their_way_and_come_out_as_they_went_in():
     rng = np.random.default_rng(0)
     for share in (0.0, 0.1, 0.9):
         total = rng.integers(-9, 9, (300, 3)) * (rng.random((300, 1)) < share)
-        packed = _pack(total)
-        assert (packed is total) == (share > 0.5)
-        assert np.array_equal(_unpack(packed), total) and _unpack(packed).dtype == total.dtype
+        parcel = pack(total)
+        assert unpack(parcel) is total
+        moved = pickle.loads(pickle.dumps(parcel))
+        assert isinstance(moved, Parcel) == (share > 0.5)
+        assert np.array_equal(unpack(moved), total) and unpack(moved).dtype == total.dtype
+    for other in (np.ones(3), [1, 2], 5):
+        assert pack(other) is other and unpack(other) is other
 
 
 def test_many_groups_are_merged_in_a_tree(first):

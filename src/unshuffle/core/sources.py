@@ -8,7 +8,7 @@ methods, `add_up` and `renumbered`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
@@ -84,6 +84,14 @@ class Source(ABC):
     @abstractmethod
     def add_up(self, work: Pass[Total]) -> Total:
         """Return the total of all blocks."""
+
+    def add_up_all(self, works: Iterable[Pass[Total]]) -> Iterator[Total]:
+        """Yield the totals of some passes, in order.
+
+        Others may be at the next passes while something is made of a total here.
+        """
+        for work in works:
+            yield self.add_up(work)
 
     @abstractmethod
     def renumbered(self, codes: np.ndarray) -> Source:

@@ -8,7 +8,7 @@ the gradient is that of the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp
@@ -20,7 +20,7 @@ from joblib import effective_n_jobs
 from unshuffle import kernels
 from unshuffle.core.histogram_source import HistogramSource
 from unshuffle.core.products import multiply, predict_rows
-from unshuffle.core.sources import Block, Source
+from unshuffle.core.sources import Block, Pass, Source
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.posterior.cell_matching import match_all
 from unshuffle.posterior.held_bags import HeldBags, Matched, Point
@@ -291,37 +291,23 @@ class BlockTarget(Target):
         self, points: list[Point], is_counted: np.ndarray, wants_slopes: bool
     ) -> list[Matched]:
         """Return what bags say whose rows are counted in cells, some points at a time."""
-        grid, found = self._lay_out(points).only(is_counted), list[Matched]()
+        grid = self._lay_out(points).only(is_counted)
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
         if isinstance(self.source, HistogramSource):
             room = self.source.room / width
-        start = 0
-        while start < len(grid):
-            fits = int(np.searchsorted(np.cumsum(grid.lengths[start:]), room, side="right"))
-            part = grid.part(slice(start, start + max(fits, 1)))
-            found += self._count_some(part, _MOST_ROOM * room, wants_slopes)
-            start += len(part)
-        return found
-
-    def _count_some(self, grid: PointGrid, room: float, wants_slopes: bool) -> list[Matched]:
-        """Return what bags in cells say at points that are filled at once.
-
-        A point of very many bags is filled some bags at a time.
-        """
-        n_bags = self.n_bags
-        parts = grid.divide(room) if grid.lengths.max() > room else [slice(0, n_bags)]
-        found: list[list[Matched]] = [[] for _ in range(len(grid))]
-        for bags in parts:
-            is_chosen = np.zeros(n_bags, bool)
-            is_chosen[bags] = True
-            part = grid if len(parts) == 1 else grid.only(is_chosen)
-            cells = self._fill(part, wants_slopes)
+        fillings = grid.divide(room, _MOST_ROOM * room)
+        # Made when they are asked for: of very many bags each is large.
+        filled = self._fill_all((grid.part(*each) for each in fillings), wants_slopes)
+        found: list[list[Matched]] = [[] for _ in points]
+        for places, bags in fillings:
+            # Cells are let go before the next ones are filled.
             matched = match_all(
-                self.shapes, part, cells, bags, self.nodes_per_sigma, wants_slopes, self.n_jobs
-            )
-            for own, new in zip(found, matched, strict=True):
-                own += new
+                self.shapes, grid.part(places, bags), next(filled), bags, self.nodes_per_sigma,
+                wants_slopes, self.n_jobs,
+            )  # fmt: skip
+            for p, new in zip(range(places.start, places.stop), matched, strict=True):
+                found[p] += new
         return [tuple(np.concatenate(each) for each in zip(*own, strict=True)) for own in found]  # type: ignore[misc]
 
     def _find_moments(self, w: np.ndarray, curve: float) -> BagMoments:
@@ -360,8 +346,17 @@ class BlockTarget(Target):
 
     def _fill(self, grid: PointGrid, wants_slopes: bool) -> np.ndarray:
         """Take one pass over the rows; return the cells of all histograms."""
-        if isinstance(self.source, HistogramSource):
-            return self.source.fill(grid, self.centre, self.factor, wants_slopes)
+        return next(self._fill_all([grid], wants_slopes))
+
+    def _fill_all(self, grids: Iterable[PointGrid], wants_slopes: bool) -> Iterator[np.ndarray]:
+        """Take a pass for each of some grids; yield the cells of all its histograms."""
+        if not isinstance(self.source, HistogramSource):
+            return self.source.add_up_all(self._plan(grid, wants_slopes) for grid in grids)
+        units, fill = (self.centre, self.factor), self.source.fill
+        return (fill(grid, *units, wants_slopes) for grid in grids)
+
+    def _plan(self, grid: PointGrid, wants_slopes: bool) -> Pass[np.ndarray]:
+        """Return the pass that fills the cells of all histograms."""
         bases, n_bags = grid.bases, self.n_bags
         width = self.source.d + 3 if wants_slopes else 2
         # What adds up may travel to other processes: it holds nothing but what it needs (not the
@@ -383,4 +378,4 @@ class BlockTarget(Target):
             total += other
             return total
 
-        return self.source.map_reduce(start, add, merge, needs_labels=False)
+        return Pass(start, add, merge, needs_labels=False)

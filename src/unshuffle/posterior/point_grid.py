@@ -45,15 +45,36 @@ class PointGrid:
         """Cells of every point."""
         return np.asarray((self.sizes + 2 * self.tails).sum(axis=1))
 
-    def part(self, points: slice) -> PointGrid:
-        """Return some of the points."""
-        return PointGrid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
+    def part(self, points: slice, bags: slice | None = None) -> PointGrid:
+        """Return some of the points, with cells for some of the bags."""
+        part = PointGrid(*(getattr(self, name)[points] for name in self.__dataclass_fields__))
+        n_bags = self.sizes.shape[1]
+        if bags is None or (bags.start == 0 and bags.stop == n_bags):
+            return part
+        numbers = np.arange(n_bags)
+        return part.only((numbers >= bags.start) & (numbers < bags.stop))
 
     def only(self, is_chosen: np.ndarray) -> PointGrid:
         """Return the points with cells for some of the bags: the others' rows are left out."""
         return replace(self, sizes=self.sizes * is_chosen, tails=self.tails * is_chosen)
 
-    def divide(self, room: float) -> list[slice]:
+    def divide(self, room: float, most: float) -> list[tuple[slice, slice]]:
+        """Return which points are filled at once, and which of their bags.
+
+        As many points as have room; one that has more than `most` is filled some bags at a time.
+        """
+        fillings, start, lengths = list[tuple[slice, slice]](), 0, self.lengths
+        while start < len(self):
+            fits = int(np.searchsorted(np.cumsum(lengths[start:]), room, side="right"))
+            points = slice(start, min(start + max(fits, 1), len(self)))
+            parts = [slice(0, self.sizes.shape[1])]
+            if lengths[points].max() > most:
+                parts = self.part(points)._divide_bags(most)
+            fillings += [(points, bags) for bags in parts]
+            start = points.stop
+        return fillings
+
+    def _divide_bags(self, room: float) -> list[slice]:
         """Return bags that are filled one after another where the first point has no room."""
         starts, total = [0], 0
         for r, length in enumerate((self.sizes + 2 * self.tails)[0]):
