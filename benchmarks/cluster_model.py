@@ -5,7 +5,8 @@
     python benchmarks/cluster_model.py simulate [--seed S]   10^9 and 10^11 rows on N workers
 
 A fit is a few hundred passes. In each, every worker adds up its rows and the totals are merged in a
-tree; then the host alone works on histograms, whose size does not grow with the rows. So a pass
+tree; then the host matches histograms, whose size does not grow with the rows. Half of the passes
+are known before the last one's histograms are matched, and workers are at them meanwhile. A pass
 takes as long as its slowest worker. Workers differ for good (machines) and from pass to pass
 (neighbours), and some are lost: their rows are made again by the others, who keep them.
 `docs/scale.md` has the tables and says what is assumed.
@@ -21,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-# Totals that are merged at a time, as in files/dask_source.
+# Totals that are merged at a time, as in files/dask_passes.
 FAN_IN = 8
 
 
@@ -31,10 +32,13 @@ class Costs:
 
     # Of a row in all passes together: reading and adding up, label cells, histograms.
     row: float = 9.7e-6
-    # Of a row that is made or read again, and of the host beside the passes.
+    # Of a row that is made or read again, of the host alone, and matching histograms there.
     remake: float = 0.2e-6
-    host: float = 6.3
+    host: float = 2.6
+    matching: float = 3.7
+    # Passes, and how often the next one is not known before histograms are matched.
     n_passes: int = 178
+    n_waits: int = 91
     # Bytes of a total, and seconds to merge it into another. Empty cells are not sent: of a
     # million rows two thirds are empty, of more rows fewer.
     total_bytes: float = 7.8e6
@@ -84,8 +88,16 @@ def merge_seconds(costs: Costs, cluster: Cluster, n_workers: int) -> float:
 
 def expect_seconds(costs: Costs, cluster: Cluster, n: float) -> float:
     """Return the seconds of a fit where all workers are alike and none is lost."""
-    per_pass = merge_seconds(costs, cluster, cluster.n_workers)
-    return costs.host + costs.n_passes * per_pass + n * costs.row / cluster.n_workers
+    work = n * costs.row / cluster.n_workers / costs.n_passes
+    per_pass = work + merge_seconds(costs, cluster, cluster.n_workers)
+    matching = costs.matching / costs.n_passes
+    in_turn = costs.n_waits * (per_pass + matching)
+    return costs.host + in_turn + (costs.n_passes - costs.n_waits) * max(per_pass, matching)
+
+
+def waits(costs: Costs, k: int) -> bool:
+    """Whether the pass behind pass k waits until the histograms of pass k are matched."""
+    return (k + 1) * costs.n_waits // costs.n_passes > k * costs.n_waits // costs.n_passes
 
 
 def simulate(costs: Costs, cluster: Cluster, n: float, rng: np.random.Generator) -> Run:
@@ -94,7 +106,7 @@ def simulate(costs: Costs, cluster: Cluster, n: float, rng: np.random.Generator)
     speeds = np.exp(cluster.machine_spread * rng.standard_normal(cluster.n_workers))
     is_alive = np.ones(cluster.n_workers, dtype=bool)
     seconds, n_lost = costs.host, 0
-    for _ in range(costs.n_passes):
+    for k in range(costs.n_passes):
         slow = np.exp(cluster.pass_spread * rng.standard_normal(cluster.n_workers))
         stuck = np.where(
             rng.random(cluster.n_workers) < cluster.stuck_share, cluster.stuck_factor, 1
@@ -113,7 +125,9 @@ def simulate(costs: Costs, cluster: Cluster, n: float, rng: np.random.Generator)
             again = moved / n_left * (costs.remake + costs.row / costs.n_passes)
             longest += again / float(speeds[is_alive].min())
             n_lost += int(is_lost.sum())
-        seconds += longest + merge_seconds(costs, cluster, int(is_alive.sum()))
+        longest += merge_seconds(costs, cluster, int(is_alive.sum()))
+        matching = costs.matching / costs.n_passes
+        seconds += longest + matching if waits(costs, k) else max(longest, matching)
     return Run(seconds, n_lost, rows)
 
 
@@ -175,26 +189,36 @@ def show_costs(n: int) -> tuple[Table, str]:
             f"{1e9 * seconds / n / points:.2f}" if points else "", f"{size / 1e6 / n_passes:.1f}",
         )  # fmt: skip
     in_passes = sum(each[1] for each in found["stages"].values())
-    host = found["seconds"] - in_passes - found["making"] - found["watching"]
-    for name, seconds in (("the host", host), ("making rows: no part of it", found["making"])):
+    host = found["seconds"] - in_passes - found["making"] - found["watching"] - found["matching"]
+    others = {
+        "matching histograms": found["matching"],
+        "the host": host,
+        "making rows: no part of it": found["making"],
+    }
+    for name, seconds in others.items():
         table.add_row(name, "", "", f"{seconds:.2f}", "", "", "")
     filled = [found["stages"][stage] for stage in found["points"]]
     size = sum(each[2] for each in filled) / sum(each[0] for each in filled)
+    n_passes = sum(each[0] for each in found["stages"].values())
     costs = Costs(
-        row=in_passes / n, remake=Costs().remake, host=host,
-        n_passes=sum(each[0] for each in found["stages"].values()),
+        row=in_passes / n, remake=Costs().remake, host=host, matching=found["matching"],
+        n_passes=n_passes, n_waits=n_passes - found["ahead"],
         total_bytes=size, merge=size * found["merge"],
     )  # fmt: skip
     return table, f"as the model has it: {costs}"
 
 
 MEASURE = """
+import pickle
+from unshuffle.files.dask_passes import SentPass, _join, pack
+from unshuffle.posterior import block_target
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.files.dask_source import _Pass, _join
-stages, points, making, watching, merging, kind = {}, {}, [0.0], [0.0], [(0, 0.0)], [""]
+stages, points, making, watching, merging = {}, {}, [0.0], [0.0], [(0, 0.0)]
+matching, ahead, is_large, is_counting = [0.0], [0], [False], [False]
 n = int(sys.argv[1])
 warm_up()
-plain, plain_block, plain_fill = Lazy.map_reduce, make_block, BlockTarget._fill
+plain, plain_block, plain_plan = Lazy.add_up, make_block, BlockTarget._plan
+plain_count, plain_match = BlockTarget._count, block_target.match_all
 
 
 def make_block(*args):
@@ -204,45 +228,62 @@ def make_block(*args):
     return found
 
 
-def fill(self, grid, wants_slopes):
-    kind[0] = "histograms with slopes" if wants_slopes else "histograms"
-    if isinstance(self.source, Lazy):
-        points[kind[0]] = points.get(kind[0], 0) + len(grid.bases)
-    found = plain_fill(self, grid, wants_slopes)
-    kind[0] = ""
+def plan(self, grid, wants_slopes):
+    stage = "histograms with slopes" if wants_slopes else "histograms"
+    is_large[0] = isinstance(self.source, Lazy)
+    if is_large[0]:
+        points[stage] = points.get(stage, 0) + len(grid.bases)
+        ahead[0] += is_counting[0]
+    return replace(plain_plan(self, grid, wants_slopes), stage=stage)
+
+
+def count(self, *args):
+    ahead[0] -= isinstance(self.source, Lazy)
+    is_counting[0] = True
+    found = plain_count(self, *args)
+    is_counting[0] = False
     return found
 
 
-def watch(self, start, add, merge, *, report=lambda *_: None, stage="", **needs):
+def match(*args):
+    begin = time.process_time()
+    found = plain_match(*args)
+    matching[0] += is_large[0] * (time.process_time() - begin)
+    return found
+
+
+def watch(self, work):
     spent = [0.0]
 
     def add_and_time(total, block):
         begin = time.process_time()
-        add(total, block)
+        work.add(total, block)
         spent[0] += time.process_time() - begin
 
-    total = plain(self, start, add_and_time, merge, **needs)
-    entry = stages.setdefault(stage or kind[0] or "holding small bags", [0, 0.0, 0])
+    total = plain(self, replace(work, add=add_and_time, report=lambda *_: None))
+    entry = stages.setdefault(work.stage or "holding small bags", [0, 0.0, 0])
     entry[0] += 1
     entry[1] += spent[0]
     entry[2] += getattr(total, "nbytes", 0)
-    if kind[0] and total.nbytes > merging[0][0]:  # as a worker of Dask merges
+    if work.stage in points and total.nbytes > merging[0][0]:  # as a worker of Dask merges
         begin = time.process_time()
-        work = _Pass(start, add, merge, n_bags=N_BAGS, numbers=None, travels=True)
-        _join(work, [total] * 8)
+        sent = SentPass(work.start, work.add, work.merge, n_bags=N_BAGS, numbers=None)
+        parcel = pickle.dumps(pack(total))
+        pickle.dumps(_join(sent, [pickle.loads(parcel) for _ in range(8)]))
         merging[0] = total.nbytes, (time.process_time() - begin) / 8
         watching[0] += time.process_time() - begin
     return total
 
 
-Lazy.map_reduce, BlockTarget._fill = watch, fill
+Lazy.add_up, BlockTarget._plan = watch, plan
+BlockTarget._count, block_target.match_all = count, match
 options = FitOptions(n_jobs=1)
 begin = time.process_time()
 found = fit_source(Lazy(n, n_jobs=1), options, find_block_settings(options, n), make_rng(0))
 seconds = time.process_time() - begin
 result = {"stages": stages, "seconds": seconds, "points": points, "making": making[0]}
-merge = merging[0][1] / merging[0][0]
-print(json.dumps(result | {"merge": merge, "watching": watching[0]}))
+result |= {"matching": matching[0], "ahead": ahead[0], "watching": watching[0]}
+print(json.dumps(result | {"merge": merging[0][1] / merging[0][0]}))
 """
 
 
