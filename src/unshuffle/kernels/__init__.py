@@ -20,7 +20,7 @@ _PLACES = {
     "descent": "advance_descent",
     "designing": "exchange_units",
     "filling": "fill_cells",
-    "histograms": "match_histograms place_nodes share_out",
+    "histograms": "find_filled match_histograms place_nodes share_out",
     "label_places": "place_labels score_labels",
     "likelihood": "log_likelihood log_likelihoods",
     "mixture": "student_logs",

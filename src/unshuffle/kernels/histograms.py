@@ -185,3 +185,16 @@ def match_histograms(
                 for j in range(2, width):
                     pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
     return values, stretches, pulls
+
+
+@njit(**OPTIONS)
+def find_filled(cells):
+    """Return the places of cells (…, width) that hold anything but zeros."""
+    places, n = np.empty(cells.shape[0], np.int32), 0
+    for k in range(cells.shape[0]):
+        for j in range(cells.shape[1]):
+            if cells[k, j] != 0:
+                places[n] = k
+                n += 1
+                break
+    return places[:n].copy()
