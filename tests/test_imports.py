@@ -60,7 +60,8 @@ INSIDE = {
     "posterior": "options columns bag_means nodes shapes coordinates model posing mean_totals "
     "histogram_shapes point_grid held_bags cell_matching block_target block_posing held_places "
     "modes block_peaks misfit trust offsets proposals surrogate importance walking rising "
-    "estimating exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",
+    "estimating many_modes exact_answers likelihood blocks linkage chains tempering sampler "
+    "linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
     "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_calls dask_pieces dask_passes dask_source dask_cluster dask_rows scratch_source "

@@ -39,6 +39,7 @@ from unshuffle.posterior.importance import (
     reweigh,
     sample_posterior,
 )
+from unshuffle.posterior.many_modes import MANY_MODES, bet_on_many, sample_many
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import (
     Mode,
@@ -50,8 +51,7 @@ from unshuffle.posterior.modes import (
 from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
 from unshuffle.posterior.options import Settings
 from unshuffle.posterior.posing import pose
-from unshuffle.posterior.proposals import Mixture, flatten, make_mixture, normalise
-from unshuffle.posterior.rising import rise
+from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
 from unshuffle.posterior.trust import (
     Signs,
     choose_powers,
@@ -75,13 +75,6 @@ _THIN = 80.0
 # In blocks the estimate's posterior is looked for from the draws of the intervals' one unless its
 # power is so many times as large.
 _MUCH_SHARPER = 1.6
-# Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
-# so many draws of that.
-_WEAKER, _N_WEIGHED = 0.6, 600
-# More modes than these are not sampled around one by one in intervals. The estimate is sampled
-# around the first few unless it counts more labels than this, or draws are worth less than that:
-# then it is the best of fewer still.
-_MANY_MODES, _N_BOLD, _THIN_RIDGES, _LEAST_BOLD, _N_ALONE = 6, 6, 1e5, 20.0, 2
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
@@ -180,10 +173,10 @@ def answer(
     power, bet = choose_powers(target, signs)
     effort.report("sampling the posterior", 0.0)
     plain, sharper = replace(target, power=power), replace(target, power=bet)
-    if isinstance(plain, BlockTarget) and thinner is not None and len(modes) > _MANY_MODES:
-        drawn = sample = _sample_rising(plain, thinner, modes, rng)
+    if isinstance(plain, BlockTarget) and thinner is not None and len(modes) > MANY_MODES:
+        drawn = sample = sample_many(plain, thinner, modes, rng)
         effort.report("sampling the posterior", 0.5)
-        sharp = _bet(sharper, modes, sample.first, rng)
+        sharp = bet_on_many(sharper, modes, sample.first, rng)
     else:
         drawn, sample = _sample_plain(plain, modes, rng)
         effort.report("sampling the posterior", 0.5)
@@ -212,72 +205,6 @@ def _sample_plain(
     if drawn.effective_draws < o.least_draws:
         return drawn, walk(target, drawn, rng)
     return drawn, drawn
-
-
-def _sample_rising(
-    target: BlockTarget, thinner: BlockTarget, modes: list[Mode], rng: np.random.Generator
-) -> Sample:
-    """Return a sample of a posterior of many modes, from some rows where that has very many.
-
-    What some rows say of modes that are far apart errs by a part of a nat. At a part of the power
-    that loses none of them, and all rows weigh the draws.
-    """
-    mixture = _mix_modes(replace(thinner, power=target.power), modes, 0.0)
-    if thinner.source is target.source:
-        risen = rise(target, rng)
-        x, parts, worth = risen.x, risen.parts, risen.effective_draws
-        logs = np.full(len(x), risen.log_evidence)
-    else:
-        weaker = replace(thinner, power=_WEAKER * target.power)
-        risen = rise(weaker, rng)
-        chosen = rng.choice(len(risen.x), _N_WEIGHED, replace=False)
-        x, old, parts = risen.x[chosen], risen.parts[chosen], target.parts(risen.x[chosen])
-        logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
-        logs += risen.log_evidence
-        worth = min(risen.effective_draws, normalise(logs)[1])
-    return _as_sample(target, x, parts, logs, mixture, worth)
-
-
-def _bet(target: Target, modes: list[Mode], first: Mixture, rng: np.random.Generator) -> Sample:
-    """Return the sample that the estimate of many modes comes from, or the best mode alone.
-
-    The ridges of very many labels are thin and bent, and draws about a mode miss them.
-    """
-    is_thin = target.power * target.n > _THIN_RIDGES
-    mixture = make_mixture(target, modes[: _N_ALONE if is_thin else _N_BOLD], 1.0)
-    if not is_thin:
-        weigh = partial(lean, target=target)
-        drawn = sample_posterior(target, mixture, weigh, target.options.estimate_draws, rng)
-        if drawn.effective_draws >= _LEAST_BOLD:
-            return drawn
-    best = mixture.means[[int(np.argmax(mixture.shares[: mixture.n_modes]))]]
-    return _as_sample(target, best, target.parts(best), np.zeros(1), first, 1.0)
-
-
-def _as_sample(
-    target: Target,
-    x: np.ndarray,
-    parts: np.ndarray,
-    logs: np.ndarray,
-    mixture: Mixture,
-    worth: float,
-) -> Sample:
-    """Return points that come from no round of a mixture, with their log weights."""
-    return Sample(
-        x=x,
-        slopes=target.slopes(x),
-        log_plain=logs,
-        log_tilted=logs + parts[:, 3] - parts[:, 2],
-        parts=parts,
-        proposals=np.zeros(len(x)),
-        used=(mixture,),
-        rounds=(1.0,),
-        first=mixture,
-        is_judged=np.ones(len(x), bool),
-        judged=(1.0,),
-        power=target.power,
-        effective_draws=worth,
-    )
 
 
 def _sample_leaning(
