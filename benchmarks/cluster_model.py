@@ -31,18 +31,18 @@ class Costs:
     """Seconds of one thread, measured by ``measure`` (d = 5, 20 bags, 15 dB)."""
 
     # Of a row in all passes together: reading and adding up, label cells, histograms.
-    row: float = 9.7e-6
+    row: float = 6.8e-6
     # Of a row that is made or read again, of the host alone, and matching histograms there.
     remake: float = 0.2e-6
-    host: float = 2.6
-    matching: float = 3.7
+    host: float = 2.7
+    matching: float = 3.8
     # Passes, and how often the next one is not known before histograms are matched.
-    n_passes: int = 178
-    n_waits: int = 91
+    n_passes: int = 188
+    n_waits: int = 90
     # Bytes of a total, and seconds to merge it into another. Empty cells are not sent: of a
     # million rows two thirds are empty, of more rows fewer.
     total_bytes: float = 7.8e6
-    merge: float = 4e-3
+    merge: float = 4.5e-3
 
 
 @dataclass(frozen=True)

@@ -80,3 +80,20 @@ def test_more_workers_are_faster_until_messages_take_longer(model):
         model.expect_seconds(model.Costs(), model.Cluster(k), 1e9) for k in (1, 8, 64, 512, 8**7)
     ]
     assert seconds[0] > seconds[1] > seconds[2] > seconds[3] and seconds[4] > seconds[3]
+
+
+def test_matching_is_hidden_behind_passes_that_are_known_ahead(model):
+    cluster = model.Cluster(64)
+
+    def seconds(n, **changes):
+        costs = replace(model.Costs(), **changes)
+        found = model.simulate(costs, cluster, n, np.random.default_rng(0)).seconds
+        assert found == pytest.approx(model.expect_seconds(costs, cluster, n), rel=1e-12)
+        return found
+
+    costs = model.Costs()
+    # Passes of seconds hide all; of none, matching is all there is beside merges.
+    assert seconds(1e10, n_waits=0) == pytest.approx(seconds(1e10, matching=0.0), rel=1e-12)
+    added = seconds(1e10, n_waits=costs.n_passes) - seconds(1e10, matching=0.0)
+    assert added == pytest.approx(costs.matching, rel=1e-9)
+    assert seconds(0.0, n_waits=0, matching=1e4) == pytest.approx(1e4 + costs.host, rel=1e-9)
