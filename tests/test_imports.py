@@ -62,7 +62,7 @@ INSIDE = {
     "modes block_peaks misfit trust offsets proposals surrogate importance walking rising "
     "estimating exact_answers likelihood blocks linkage chains tempering sampler linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
-    "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
+    "plain_numbers parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
     "dask_pieces dask_source dask_cluster dask_rows scratch_source text_pieces table_source "
     "new_rows samples",
     "design": "sizes assignment simulation words plan",
