@@ -15,11 +15,10 @@ from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle.core.bag import choose_kind, number_tightly
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.threads import run_all
+from unshuffle.core.threads import count_threads, run_all
 
 Total = TypeVar("Total")
 
@@ -178,7 +177,7 @@ def reduce_in_threads(
             work.report(work.stage, next(done) / len(places))
         return total
 
-    n_workers = max(1, min(effective_n_jobs(n_jobs), len(places)))
+    n_workers = max(1, min(count_threads(n_jobs), len(places)))
     # Made here: allocators keep for a thread what it has freed, 30 MB beside a million rows.
     totals = run_all(take, [work.start() for _ in range(n_workers)], n_jobs)
     result = totals[0]
