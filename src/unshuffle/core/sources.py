@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from threading import Event
 from typing import Any, Generic, Self, TypeVar
@@ -150,11 +151,27 @@ class ArraySource(ThreadedSource):
 
     def read(self, place: int, needs_rows: bool = True) -> list[Block]:
         part = slice(place, min(place + self.block_rows, self.n))
-        codes = self.number(self.codes[part])
         X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
-        y = np.asarray(self.y[part], dtype=np.float64) + 0.0
+        y = self.y[part] if self._are_labels_ready else np.asarray(self.y[part], np.float64) + 0.0
         masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
-        return [Block(X, y, np.ascontiguousarray(codes, dtype=np.int64), masses)]
+        return [Block(X, y, self._find_codes(part), masses)]
+
+    def _find_codes(self, part: slice) -> np.ndarray:
+        if self.n_bags == 1:
+            return self._only_bag[: part.stop - part.start]
+        return np.ascontiguousarray(self.number(self.codes[part]), dtype=np.int64)
+
+    @cached_property
+    def _only_bag(self) -> np.ndarray:
+        """Numbers of the only bag: to make them for every pass takes as long as adding rows up."""
+        return np.zeros(min(self.block_rows, self.n), np.int64)
+
+    @cached_property
+    def _are_labels_ready(self) -> bool:
+        """Whether labels are handed out as they lie: none is a zero, which may be negative."""
+        y = self.y
+        is_plain = y.dtype == np.float64 and y.flags.c_contiguous and y.flags.writeable
+        return bool(is_plain and (y != 0.0).all())
 
 
 def reduce_in_threads(
