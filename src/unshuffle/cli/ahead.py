@@ -37,6 +37,7 @@ def _import(method: str, paths: Sequence[str]) -> None:
         _import_all(method)
         if _are_large(paths):
             _load_kernels(method)
+        _import_output()
     finally:
         gc.freeze()
         gc.enable()
@@ -54,6 +55,12 @@ def _import_all(method: str) -> None:
             _ = METHODS[method].strategy
 
 
+def _import_output() -> None:
+    with contextlib.suppress(Exception):
+        import rich.console
+        import rich.table  # noqa: F401
+
+
 def _are_large(paths: Sequence[str]) -> bool:
     try:
         return sum(Path(path).stat().st_size for path in paths) > _MANY_BYTES
@@ -64,6 +71,8 @@ def _are_large(paths: Sequence[str]) -> bool:
 def _load_kernels(method: str) -> None:
     # Whatever cannot be loaded is compiled where it is needed, or fails there.
     with contextlib.suppress(Exception):
+        import numpy.ma  # noqa: F401 - which numba asks whether an array is masked
+
         from unshuffle import kernels
         from unshuffle.kernels.loading import load_stored
 
