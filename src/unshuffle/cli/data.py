@@ -209,7 +209,9 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
         return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
-    table = read_file(paths[0], **how, is_hashed=_names_data(options))
+    roles = ("label", "bag", "weight", "anchor")
+    apart = [options[role] for role in roles if options.get(role) is not None]
+    table = read_file(paths[0], **how, is_hashed=_names_data(options), apart=apart)
     return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
 
 
