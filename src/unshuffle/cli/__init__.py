@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 # Seconds after which an interrupt that was not heard is raised again.
 _PATIENCE = 1.0
-INTERRUPTED = 130
+# The exit code of an interrupt, in `app` too.
+_INTERRUPTED = 130
 
 
 def main() -> NoReturn:
@@ -26,7 +27,7 @@ def main() -> NoReturn:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Before the first command was found: nothing to clean up.
-        code = INTERRUPTED
+        code = _INTERRUPTED
     # From here on an interrupt could only cut the farewell short.
     _stop_listening()
     _leave(code)
@@ -38,7 +39,7 @@ def _leave(code: int) -> NoReturn:
     After an interrupt threads may still be searching; all files are closed, so that there is
     nothing to wait for.
     """
-    if code != INTERRUPTED:
+    if code != _INTERRUPTED:
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # A reader that has gone was noticed before.

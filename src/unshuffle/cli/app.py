@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 from unshuffle import __version__
-from unshuffle.cli import INTERRUPTED
 from unshuffle.cli.console import flush_results, give_up
 from unshuffle.cli.wording import speak
 from unshuffle.errors import InputError, shorten, suggest
@@ -35,7 +34,7 @@ COMMANDS = {
     "completion": "unshuffle.cli.completion:completion",
 }
 
-OK, FAILED, WRONG, DOUBTFUL = 0, 1, 2, 3
+OK, FAILED, WRONG, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 
 # Long enough for every message of the library, short enough for a terminal.
 _LONGEST = 1000

@@ -80,8 +80,8 @@ def descend_damped(
                 gradients[i], curves[i] = slopes[k], bends[k]
             damping[i] *= _judge(gain, foretold, damping[i])
             is_running[i] = (gain if gain > 0.0 else foretold) >= tol and damping[i] <= _MOST
-        best, limit = values[own].min(), limits[min(n_done, len(limits) - 1)]
-        is_running[own] &= values[own] - best <= (limit - 1.0) * max(best, _FINE)
+        best, limit = np.nanmin(values[own]), limits[min(n_done, len(limits) - 1)]
+        is_running[alive] &= values[alive] - best <= (limit - 1.0) * max(best, _FINE)
     return Racers(weights, values, gradients, curves, damping, is_running, n_evaluations)
 
 
