@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
-# Seconds after which a thread lets another one have the interpreter: while importing, and usually.
-_SWITCHING, _USUAL = 1e-3, sys.getswitchinterval()
 # Bytes of text that more rows than are held in memory take, or about so many.
 _MANY_BYTES = 1 << 22
 # Kernels of every fit of many rows, and of methods that ask for no others: to load them takes a
@@ -36,9 +33,6 @@ def import_ahead(method: str = "auto", paths: Sequence[str] = ()) -> None:
         _import_reading()
     # Modules are never garbage: looking for some among them takes an eighth of the time.
     gc.disable()
-    # What parses a file asks for the interpreter a few times for every piece, and imports would let
-    # it wait 5 ms each time: half as long as the piece takes.
-    sys.setswitchinterval(_SWITCHING)
     Thread(target=_import, args=(method, is_large), name="importing").start()
 
 
@@ -49,7 +43,6 @@ def _import(method: str, is_large: bool) -> None:
             _load_kernels(method)
         _import_output()
     finally:
-        sys.setswitchinterval(_USUAL)
         gc.freeze()
         gc.enable()
 

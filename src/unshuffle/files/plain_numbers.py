@@ -26,8 +26,9 @@ from unshuffle.files.delimited import line_start, read_arrow
 from unshuffle.files.dialect import Dialect, sniff_dialect
 from unshuffle.files.table import Table
 
-# Bytes read at a time, how many such pieces are parsed while the next is read, and the longest line.
-_PIECE, _PARSED, _LONGEST = 1 << 22, 2, 1 << 16
+# Bytes read at a time, and the longest line. One piece is parsed while the next is read; with two,
+# the command line had to wait for its imports, which need the other of two processors.
+_PIECE, _LONGEST, _PARSED = 1 << 22, 1 << 16, 1
 # Smaller files are read as a whole in no time.
 _LEAST = 1 << 22
 # Bytes from which the dialect is guessed, and lines that must be among them: one more than a guess
