@@ -84,7 +84,13 @@ def test_odd_beginnings_are_left_to_the_reader_of_whole_files(head, write, monke
 
 @pytest.mark.parametrize(
     "how",
-    [{"delimiter": ";"}, {"decimal": "."}, {"decimal": ","}, {"header": False}, {"encoding": "utf-8"}],
+    [
+        {"delimiter": ";"},
+        {"decimal": "."},
+        {"decimal": ","},
+        {"header": False},
+        {"encoding": "utf-8"},
+    ],
 )
 def test_a_given_dialect_is_taken(how, write, monkeypatch):
     path = write((HEAD + "7,8,9\n" * 300).replace(",", how.get("delimiter", ",")))

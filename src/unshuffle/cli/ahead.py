@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
-# Bytes of text that more rows than are held in memory take, or about so many.
+# Files of more bytes hold many rows as a rule: 40 000 of six numbers.
 _MANY_BYTES = 1 << 22
 # Kernels of every fit of many rows, and of methods that ask for no others: to load them takes a
 # tenth of a second.

@@ -163,7 +163,7 @@ def race_damped(
     starts = np.concatenate([others, *(c.weights[None] for c in top)])
     racers, chosen = Racers.begin(curve, starts), np.arange(len(starts))
     tol = effort.tol * DAMPED_TOL
-    limits = DAMPED_LIMITS
+    limits: Sequence[float] = DAMPED_LIMITS
     for n_left, n_passes in zip((len(starts), *DAMPED_LEFT), DAMPED_PASSES, strict=True):
         chosen = chosen[np.argsort(racers.values[chosen], kind="stable")[: share * n_left]]
         racers = descend_damped(curve, racers, chosen, space.curvature, tol, n_passes, limits)
