@@ -213,7 +213,7 @@ def fill(self, grid, wants_slopes):
     return found
 
 
-def watch(self, start, add, merge, *, needs_rows=True, report=lambda *_: None, stage=""):
+def watch(self, start, add, merge, *, report=lambda *_: None, stage="", **needs):
     spent = [0.0]
 
     def add_and_time(total, block):
@@ -221,7 +221,7 @@ def watch(self, start, add, merge, *, needs_rows=True, report=lambda *_: None, s
         add(total, block)
         spent[0] += time.process_time() - begin
 
-    total = plain(self, start, add_and_time, merge, needs_rows=needs_rows)
+    total = plain(self, start, add_and_time, merge, **needs)
     entry = stages.setdefault(stage or kind[0] or "holding small bags", [0, 0.0, 0])
     entry[0] += 1
     entry[1] += spent[0]

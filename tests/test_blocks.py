@@ -68,9 +68,9 @@ def test_filling_equals_its_plain_twin(curve, masses):
     order, ends = kernels.order_by_bag(codes, 2)
     shared = (X, order, ends, masses, centre, factor, weights, curves, per_cell, starts, sizes)
     cells = np.zeros((lengths.sum(), 6), np.int64)
-    kernels.fill_sums(*shared, tails, bases, units, cells)
+    kernels.fill_cells(*shared, tails, bases, units, cells)
     counts = np.zeros((lengths.sum(), 2), np.int64)
-    kernels.fill_counts(*shared, tails, bases, counts)
+    kernels.fill_cells(*shared, tails, bases, units, counts)
     assert np.array_equal(counts, cells[:, :2])
     often = np.ones(120, int) if not masses.size else masses
     for p in range(2):

@@ -148,7 +148,7 @@ def test_sums_carry_beyond_32_bits():
     )  # fmt: skip
     source = place_source(ArraySource(X, X[:, 0], np.zeros(m, int), 1), device)
     plain = np.zeros((14, 5), np.int64)
-    kernels.fill_sums(
+    kernels.fill_cells(
         X, order, ends, np.empty(0, np.int64), np.zeros(2), np.ones(2), grid.weights, grid.curves,
         grid.per_cell, grid.starts, grid.sizes, grid.tails, grid.bases, grid.units, plain,
     )  # fmt: skip

@@ -289,7 +289,7 @@ def _fill(
         total += other
         return total
 
-    found = standard.source.map_reduce(start, add, merge)
+    found = standard.source.map_reduce(start, add, merge, needs_labels=False)
     return np.asarray(found.reshape(shape))
 
 

@@ -26,13 +26,13 @@ def hold_rows(
     def add(total: _Parts, block: Block) -> None:
         own = np.flatnonzero(is_held[block.codes])
         if len(own):
-            y = block.y[own if needs_labels else own[:0]] + 0.0
+            y = (block.y[own] if needs_labels else block.y[:0]) + 0.0
             total.append((block.X[own] + 0.0, y, block.codes[own]))
 
     def merge(total: _Parts, other: _Parts) -> Any:
         return total + other
 
-    parts = source.map_reduce(start, add, merge)
+    parts = source.map_reduce(start, add, merge, needs_labels=needs_labels)
     rows, y, codes = (np.concatenate([part[k] for part in parts]) for k in range(3))
     del parts
     order = np.lexsort([*rows.T[::-1], codes])

@@ -11,7 +11,7 @@ from unshuffle.core.sources import Source
 
 
 class Grid(Protocol):
-    """Where the histograms of some points lie: see `kernels.fill_sums`.
+    """Where the histograms of some points lie: see `kernels.fill_cells`.
 
     Of point p and bag r the mean prediction lies ``-lows[p, r]`` cells behind the first node.
     """
@@ -46,8 +46,8 @@ class HistogramSource(Source):
     def fill(
         self, grid: Grid, centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
     ) -> np.ndarray:
-        """Return the cells that `kernels.fill_sums` or `kernels.fill_counts` would fill, bit for
-        bit, of rows standardised by `centre` and `factor`."""
+        """Return the cells that `kernels.fill_cells` would fill, bit for bit, of rows standardised
+        by `centre` and `factor`."""
 
 
 class ScanningSource(Source):

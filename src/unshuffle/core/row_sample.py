@@ -119,7 +119,7 @@ def _find_far(
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         return total + other
 
-    parts = source.map_reduce(start, add, merge)
+    parts = source.map_reduce(start, add, merge, needs_labels=False)
     codes, rows = (np.concatenate([part[k] for part in parts]) for k in range(2))
     order = np.lexsort([*rows.T[::-1], codes])
     return codes[order], rows[order]

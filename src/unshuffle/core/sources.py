@@ -31,8 +31,8 @@ BLOCK_ROWS = 1 << 16
 class Block:
     """Some rows (m, d), their labels and the numbers of their bags.
 
-    `masses` say how often each row counts; empty: once each. Where only labels are asked for, `X`
-    has no rows.
+    `masses` say how often each row counts; empty: once each. Where rows are not asked for `X` has
+    none, and so with labels and `y`.
     """
 
     X: np.ndarray
@@ -46,14 +46,15 @@ class Pass(Generic[Total]):
     """What is added up from all blocks.
 
     Every worker starts a total of its own, adds blocks to it in place, and the totals are merged in
-    any order. Without `needs_rows` only labels and bags are read. `report` is told of the stage how
-    far it is.
+    any order. Rows and labels are read where they are needed, bags always. `report` is told of the
+    stage how far it is.
     """
 
     start: Callable[[], Total]
     add: Callable[[Total, Block], None]
     merge: Callable[[Total, Total], Total]
     needs_rows: bool = True
+    needs_labels: bool = True
     report: Report = say_nothing
     stage: str = ""
 
@@ -73,11 +74,12 @@ class Source(ABC):
         merge: Callable[[Total, Total], Total],
         *,
         needs_rows: bool = True,
+        needs_labels: bool = True,
         report: Report = say_nothing,
         stage: str = "",
     ) -> Total:
         """Return the total of all blocks: see `Pass`."""
-        return self.add_up(Pass(start, add, merge, needs_rows, report, stage))
+        return self.add_up(Pass(start, add, merge, needs_rows, needs_labels, report, stage))
 
     @abstractmethod
     def add_up(self, work: Pass[Total]) -> Total:
@@ -112,12 +114,14 @@ class ThreadedSource(NumberedSource):
     n_jobs: int | None
 
     @abstractmethod
-    def read(self, place: Any, needs_rows: bool = True) -> Iterable[Block]:
+    def read(
+        self, place: Any, needs_rows: bool = True, needs_labels: bool = True
+    ) -> Iterable[Block]:
         """Return the blocks at a place."""
 
     def add_up(self, work: Pass[Total]) -> Total:
         def read(place: Any) -> Iterable[Block]:
-            return self.read(place, work.needs_rows)
+            return self.read(place, work.needs_rows, work.needs_labels)
 
         return reduce_in_threads(read, self.places, work, self.n_jobs)
 
@@ -149,12 +153,16 @@ class ArraySource(ThreadedSource):
         """The first row of every block."""
         return range(0, self.n, self.block_rows)
 
-    def read(self, place: int, needs_rows: bool = True) -> list[Block]:
+    def read(self, place: int, needs_rows: bool = True, needs_labels: bool = True) -> list[Block]:
         part = slice(place, min(place + self.block_rows, self.n))
         X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
-        y = self.y[part] if self._are_labels_ready else np.asarray(self.y[part], np.float64) + 0.0
+        y = self._find_labels(part if needs_labels else slice(0, 0))
         masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
         return [Block(X, y, self._find_codes(part), masses)]
+
+    def _find_labels(self, part: slice) -> np.ndarray:
+        y = self.y[part]
+        return y if self._are_labels_ready else np.asarray(y, dtype=np.float64) + 0.0
 
     def _find_codes(self, part: slice) -> np.ndarray:
         if self.n_bags == 1:

@@ -71,7 +71,7 @@ class DaskSource(NumberedSource):
     def add_up(self, work: Pass[Total]) -> Total:
         client = find_client()
         sent = _Pass(
-            work.start, work.add, work.merge, work.needs_rows,
+            work.start, work.add, work.merge, work.needs_rows, work.needs_labels,
             n_bags=self.n_bags, numbers=self.numbers, travels=client is not None,
         )  # fmt: skip
         groups = [[self.pieces[k] for k in group] for group in self.groups]
@@ -146,7 +146,7 @@ def _add_up(work: _Pass, pieces: Sequence[Piece]) -> Any:
     for piece in pieces:
         source = ArraySource(piece.X, piece.y, piece.codes, work.n_bags, numbers=work.numbers)
         for place in source.places:
-            for block in source.read(place, work.needs_rows):
+            for block in source.read(place, work.needs_rows, work.needs_labels):
                 work.add(total, block)
     return _pack(total) if work.travels else total
 

@@ -98,26 +98,32 @@ class ParquetSource(ThreadedSource):
         """The groups of rows."""
         return self.groups
 
-    def read(self, place: RowGroup, needs_rows: bool = True) -> Iterator[Block]:
+    def read(
+        self, place: RowGroup, needs_rows: bool = True, needs_labels: bool = True
+    ) -> Iterator[Block]:
         kept = self.kept.find(place)
         is_kept = kept is None and needs_rows and self.kept.has_room
         found: list[Block] = []
-        for block in kept or self._decode(place, needs_rows):
+        for block in kept or self._decode(place, needs_rows, needs_labels or is_kept):
             if is_kept:
                 found.append(block)
             X = block.X if needs_rows else block.X[:0]
-            yield replace(block, X=X, codes=self.number(block.codes))
+            y = block.y if needs_labels else block.y[:0]
+            yield replace(block, X=X, y=y, codes=self.number(block.codes))
         if is_kept:
             self.kept.offer(place, found)
 
-    def _decode(self, group: RowGroup, needs_rows: bool) -> Iterator[Block]:
+    def _decode(self, group: RowGroup, needs_rows: bool, needs_labels: bool) -> Iterator[Block]:
         features = self.features if needs_rows else ()
-        wanted = [*features, self.label, *([] if self.bag is None else [self.bag])]
+        labels = [self.label] if needs_labels else []
+        wanted = [*features, *labels, *([] if self.bag is None else [self.bag])]
         for first_row, batch in read_batches(group, wanted):
             X = np.empty((batch.num_rows, len(features)))
             for j, name in enumerate(features):
                 X[:, j] = _as_numbers(batch.column(name), name, group, first_row)
-            y = _as_numbers(batch.column(self.label), self.label, group, first_row)
+            y = np.empty(0)
+            if needs_labels:
+                y = _as_numbers(batch.column(self.label), self.label, group, first_row)
             if self.bag is None:
                 codes = np.full(batch.num_rows, self.names[group.path], np.int64)
             else:

@@ -86,9 +86,13 @@ class ScratchSource(ThreadedSource):
             row += place.n_rows
         return X, y, codes
 
-    def read(self, place: _Place, needs_rows: bool = True) -> list[Block]:
+    def read(
+        self, place: _Place, needs_rows: bool = True, needs_labels: bool = True
+    ) -> list[Block]:
         m = place.n_rows
-        y = self.scratch.read(place.first, np.empty(m))
+        y = np.empty(m if needs_labels else 0)
+        if needs_labels:
+            self.scratch.read(place.first, y)
         codes = self.scratch.read(place.first + 8 * m, np.empty(m, np.int64))
         X = np.empty((m if needs_rows else 0, self.d))
         if needs_rows:

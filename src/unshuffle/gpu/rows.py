@@ -113,7 +113,7 @@ def _count_rows(source: Source) -> np.ndarray:
     def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
         return total + other
 
-    return source.map_reduce(start, add, merge, needs_rows=False)
+    return source.map_reduce(start, add, merge, needs_rows=False, needs_labels=False)
 
 
 def start_nothing() -> None:

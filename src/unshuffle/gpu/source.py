@@ -65,7 +65,7 @@ class StreamedSource(HistogramSource):
             with lock:
                 filling.add(send_block(device, block, self.n_bags), *units)
 
-        self.inner.map_reduce(start_nothing, add, merge_nothing)
+        self.inner.map_reduce(start_nothing, add, merge_nothing, needs_labels=False)
         return device.fetch(filling.cells)
 
 

@@ -19,7 +19,7 @@ _PLACES = {
     "cones": "bound_cones climb_matchings",
     "descent": "advance_descent",
     "designing": "exchange_units",
-    "filling": "fill_counts fill_sums",
+    "filling": "fill_cells",
     "histograms": "match_histograms place_nodes share_out",
     "label_places": "place_labels score_labels",
     "likelihood": "log_likelihood log_likelihoods",

@@ -19,7 +19,7 @@ typedef unsigned long long total;
 #define EVERY_COLUMN _Pragma("unroll 1")
 #endif
 
-// What a block knows of a point: see `fill_sums` in kernels/filling.py.
+// What a block knows of a point: see `fill_cells` in kernels/filling.py.
 struct Point {
     double curve, per_cell, start, unit;
     whole base;

@@ -17,6 +17,8 @@ PLACES = 1 << 20
 _INNER = PLACES - 2
 # Rows whose columns and predictions stay in the first-level cache.
 _CHUNK = 512
+# Numbers that memory hands over at a time.
+_LINE = 8
 # Beyond the window cells widen in proportion to the distance: by one in so many cells. So a row as
 # far out as one of 10^9 can be (√n spreads) is at most 600 cells away.
 TAIL = 64.0
@@ -84,83 +86,102 @@ def _place(z, curve, scale, start, places):
 
 
 @njit(**OPTIONS)
-def fill_counts(
+def _find_cells(places, n_cells, n_tail, cells, within):
+    """Write the cells of places, and in whole numbers how far into them they lie."""
+    for i in range(places.size):
+        k = int(places[i])
+        cells[i] = n_tail + k
+        within[i] = 1 + int((places[i] - k) * _INNER)
+    for i in range(places.size):
+        if not (places[i] >= 0.0 and places[i] < n_cells):
+            cells[i], share = _find_cell(places[i], n_cells, n_tail)
+            within[i] = 1 + int(share * _INNER)
+
+
+@njit(**OPTIONS)
+def _slope(columns, z, curve, unit, sums):
+    """Write x (1 + 2 c z) of every column and z² as multiples of 1/unit."""
+    d = columns.shape[0]
+    for j in range(d):
+        column, own = columns[j], sums[j]
+        for i in range(z.size):
+            own[i] = int(np.rint(column[i] * (unit * (1.0 + 2.0 * curve * z[i]))))
+    own = sums[d]
+    for i in range(z.size):
+        own[i] = int(np.rint(z[i] * z[i] * unit))
+
+
+@njit(**OPTIONS)
+def _add(values, places, first, cells):
+    """Add values (width, m) to cells (…, width), two of a cell at a time: it is looked up less."""
+    width = values.shape[0]
+    flat = cells.reshape(cells.size)
+    for j in range(0, width - 1, 2):
+        left, right = values[j], values[j + 1]
+        for i in range(places.size):
+            at = np.uint64((first + places[i]) * width + j)
+            flat[at] += left[i]
+            flat[at + np.uint64(1)] += right[i]
+    if width % 2:
+        last = values[width - 1]
+        for i in range(places.size):
+            flat[np.uint64((first + places[i] + 1) * width - 1)] += last[i]
+
+
+@njit(**OPTIONS)
+def _read_in_order(X):
+    """Read rows as they lie, before they are taken bag by bag: else each waits for the memory.
+
+    Returns what nobody needs, lest the compiler leave it out.
+    """
+    total = 0.0
+    for i in range(X.shape[0]):
+        for j in range(0, X.shape[1], _LINE):
+            total += X[i, j]
+    return total
+
+
+@njit(**OPTIONS)
+def fill_cells(
     X, order, ends, masses, centre, factor, weights, curves, per_cell, starts, sizes, tails, bases,
-    cells,
+    units, cells,
 ):  # fmt: skip
-    """Add rows to histograms of z + c z² of every point: per cell their number and places.
+    """Add rows to histograms of z + c z² of every point: per cell number, places, and slopes.
 
     ``X`` (m, d) are raw rows, standardised by ``centre`` and ``factor``; those of bag r are
     ``order[ends[r]:ends[r + 1]]``, and ``masses`` say how often each counts (of length zero: once).
     Of point p and bag r the histogram has ``sizes[p, r]`` cells and ``tails[p, r]`` wider ones on
-    either side, and begins at ``bases[p, r]`` in ``cells`` (…, 2). A prediction's place is its
-    value times ``per_cell[p]`` less ``starts[p, r]``. Rows of a bag without cells are left out (it
-    has none at any point).
+    either side, and begins at ``bases[p, r]`` in ``cells``. A prediction's place is its value times
+    ``per_cell[p]`` less ``starts[p, r]``. Rows of a bag without cells are left out (it has none at
+    any point). ``cells`` (…, 2) hold numbers and places, ``cells`` (…, d + 3) also the sums of
+    x (1 + 2 c z) and of z², as multiples of 1/``units[p]``.
     """
-    d = centre.size
+    d, width = centre.size, cells.shape[1]
     columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)
+    values, found = np.empty((width, _CHUNK), np.int64), np.empty(_CHUNK, np.int64)
+    counts = np.ones(_CHUNK, np.int64)
+    unused = _read_in_order(X)
     for r in range(ends.size - 1):
         if sizes[0, r] == 0:
             continue
         for start in range(ends[r], ends[r + 1], _CHUNK):
             rows = order[start : min(start + _CHUNK, ends[r + 1])]
             m = rows.size
-            z, places = line[:m], place[:m]
+            z, places, own = line[:m], place[:m], found[:m]
             _load(X, rows, centre, factor, columns)
+            if masses.size:
+                for i in range(m):
+                    counts[i] = masses[rows[i]]
             for p in range(weights.shape[0]):
                 _predict(columns, weights[p], z)
                 _place(z, curves[p], per_cell[p], starts[p, r], places)
-                size, n_tail = sizes[p, r], tails[p, r]
-                own = cells[bases[p, r] : bases[p, r] + size + 2 * n_tail]
-                for i in range(m):
-                    here = places[i]
-                    k = int(here)
-                    if here >= 0.0 and here < size:
-                        share, k = here - k, k + n_tail
-                    else:
-                        k, share = _find_cell(here, size, n_tail)
-                    count = masses[rows[i]] if masses.size else 1
-                    own[k, 0] += count
-                    own[k, 1] += count * (1 + int(share * _INNER))
-
-
-@njit(**OPTIONS)
-def fill_sums(
-    X, order, ends, masses, centre, factor, weights, curves, per_cell, starts, sizes, tails, bases,
-    units, cells,
-):  # fmt: skip
-    """Add rows to histograms as `fill_counts` does, and to every cell the sums of slopes.
-
-    ``cells`` (…, d + 3): number, places, sums of x (1 + 2 c z) and of z², the sums as multiples of
-    1/``units[p]``. (Finding and counting the cell as one inlined function takes 1.3 times as long
-    here and 1.9 times there.)
-    """
-    d = centre.size
-    columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)
-    for r in range(ends.size - 1):
-        if sizes[0, r] == 0:
-            continue
-        for start in range(ends[r], ends[r + 1], _CHUNK):
-            rows = order[start : min(start + _CHUNK, ends[r + 1])]
-            m = rows.size
-            z, places = line[:m], place[:m]
-            _load(X, rows, centre, factor, columns)
-            for p in range(weights.shape[0]):
-                _predict(columns, weights[p], z)
-                _place(z, curves[p], per_cell[p], starts[p, r], places)
-                size, n_tail, unit = sizes[p, r], tails[p, r], units[p]
-                own = cells[bases[p, r] : bases[p, r] + size + 2 * n_tail]
-                for i in range(m):
-                    here = places[i]
-                    k = int(here)
-                    if here >= 0.0 and here < size:
-                        share, k = here - k, k + n_tail
-                    else:
-                        k, share = _find_cell(here, size, n_tail)
-                    count = masses[rows[i]] if masses.size else 1
-                    own[k, 0] += count
-                    own[k, 1] += count * (1 + int(share * _INNER))
-                    slope = unit * (1.0 + 2.0 * curves[p] * z[i])
-                    for j in range(d):
-                        own[k, 2 + j] += count * int(np.rint(columns[j, i] * slope))
-                    own[k, 2 + d] += count * int(np.rint(z[i] * z[i] * unit))
+                values[0, :m] = 1
+                _find_cells(places, sizes[p, r], tails[p, r], own, values[1])
+                if width > 2:
+                    _slope(columns, z, curves[p], units[p], values[2:])
+                if masses.size:
+                    for j in range(width):
+                        for i in range(m):
+                            values[j, i] *= counts[i]
+                _add(values, own, bases[p, r], cells)
+    return unused

@@ -160,7 +160,7 @@ def match_histograms(
 ):  # fmt: skip
     """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and pulls.
 
-    Bag r has the cells of `fill_sums` from ``bases[r]`` on and counts where ``factors[r]`` is
+    Bag r has the cells of `fill_cells` from ``bases[r]`` on and counts where ``factors[r]`` is
     above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
     x (1 + 2 c z) and times z².
     """

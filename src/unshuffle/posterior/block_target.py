@@ -364,7 +364,6 @@ class BlockTarget(Target):
             return self.source.fill(grid, self.centre, self.factor, wants_slopes)
         bases, n_bags = grid.bases, self.n_bags
         width = self.source.d + 3 if wants_slopes else 2
-        units = (grid.units,) if wants_slopes else ()
         # What adds up may travel to other processes: it holds nothing but what it needs (not the
         # target, whose source stays here), and finds its kernel where it is.
         centre, factor = self.centre, self.factor
@@ -374,15 +373,14 @@ class BlockTarget(Target):
 
         def add(total: np.ndarray, block: Block) -> None:
             order, ends = kernels.order_by_bag(block.codes, n_bags)
-            fill = kernels.fill_sums if wants_slopes else kernels.fill_counts
-            fill(
+            kernels.fill_cells(
                 block.X, order, ends, block.masses, centre, factor, grid.weights,
-                grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails, bases, *units,
-                total,
+                grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails, bases,
+                grid.units, total,
             )  # fmt: skip
 
         def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
             total += other
             return total
 
-        return self.source.map_reduce(start, add, merge)
+        return self.source.map_reduce(start, add, merge, needs_labels=False)

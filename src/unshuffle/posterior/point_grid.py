@@ -23,7 +23,7 @@ _MOST_CELLS = 200_000
 
 @dataclass(frozen=True, eq=False)
 class PointGrid:
-    """Where the histograms of some points lie: see `kernels.fill_sums`."""
+    """Where the histograms of some points lie: see `kernels.fill_cells`."""
 
     weights: np.ndarray
     curves: np.ndarray
