@@ -35,7 +35,8 @@ warnings.simplefilter("ignore")
 from dataclasses import dataclass, replace
 from unshuffle.answers.fit import fit_source
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.sources import ArraySource, Block, BLOCK_ROWS, Source, reduce_in_threads
+from unshuffle.core.sources import ArraySource, Block, BLOCK_ROWS, Source
+from unshuffle.core.sources import limit_threads, reduce_in_threads
 from unshuffle.methods import find_block_settings
 WEIGHTS = np.array([1.0, -0.6, 0.4, 0.3, -0.2])
 D, N_BAGS = 5, 20
@@ -80,7 +81,7 @@ class Lazy(Source):
             return [Block(X if work.needs_rows else X[:0], y, codes, np.empty(0, np.int64))]
 
         places = range(-(-self.n // BLOCK_ROWS))
-        return reduce_in_threads(read, places, work, self.n_jobs)
+        return reduce_in_threads(read, places, work, limit_threads(self.n_jobs, self.n))
 
     def renumbered(self, codes):
         return replace(self, numbers=codes if self.numbers is None else codes[self.numbers])

@@ -30,7 +30,8 @@ from unshuffle.posterior.model import Laws, Result, Steps, Target
 from unshuffle.posterior.nodes import share_nodes
 from unshuffle.posterior.point_grid import PointGrid, lay_out
 
-# All histograms of a pass, those of every thread together: points beyond wait for the next pass.
+# All histograms of a pass, of one thread or of two together: points beyond wait for the next pass.
+# More threads have as much each as two have: passes of few points take twice as long a point.
 _MEMORY = 12e6
 # A point with so many times that is filled some bags at a time: 500 bags took 170 MB.
 _MOST_ROOM = 3.0
@@ -293,7 +294,7 @@ class BlockTarget(Target):
         """Return what bags say whose rows are counted in cells, some points at a time."""
         grid, found = self._lay_out(points).only(is_counted), list[Matched]()
         width = self.source.d + 3 if wants_slopes else 2
-        room = _MEMORY / (8.0 * width * effective_n_jobs(self.n_jobs))
+        room = _MEMORY / (8.0 * width * min(effective_n_jobs(self.n_jobs), 2))
         if isinstance(self.source, HistogramSource):
             room = self.source.room / width
         start = 0
