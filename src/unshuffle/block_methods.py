@@ -64,7 +64,7 @@ def solve_source(
         from unshuffle.gpu.source import move_source  # only where a card may be asked for
 
         source = move_source(source, options.device, report)
-    first = look_at(source, int(rng.integers(2**63)), report, settings.has_passes)
+    first = look_at(source, int(rng.integers(2**63)), report, has_cubes=settings.has_passes)
     settings.check_offsets(len(first.sizes), options)
     check_sizes(
         np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names

@@ -145,21 +145,20 @@ class FirstPass:
 
 
 def look_at(
-    source: Source, seed: int, report: Report = say_nothing, has_posterior: bool = True
+    source: Source, seed: int, report: Report = say_nothing, has_cubes: bool = True
 ) -> FirstPass:
     """Take the first pass: two looks at all rows, and a few at the labels.
 
-    Where no posterior follows there are no third moments, which take most of the second look, and
-    fewer sampled rows.
+    Without cubes there are no third moments, which take most of the second look.
     """
-    ends = _find_ends(source, seed, count_sampled(source.n_bags, has_posterior), report)
+    ends = _find_ends(source, seed, report)
     sample = ends.sample
     base = np.median(sample.rows, axis=0)
     reach = np.abs(ends.columns - base[:, None]).max(axis=1)
     label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
     _check_reach(reach, float(np.abs(ends.labels - label_base).max()))
     unit = float(2 ** (62 - ceil(log2(source.n + 1))))
-    has_cubes = has_posterior and source.d <= _THIRD_COLUMNS
+    has_cubes = has_cubes and source.d <= _THIRD_COLUMNS
     sums = _add_up(source, base, reach, label_base, ends.labels, unit, has_cubes, report)
     label_square = sums.label_squares[0] / unit / source.n
     label_reach = float(np.abs(ends.labels - label_base).max())
@@ -208,7 +207,8 @@ class _Ends:
         self.sample, self.waiting = keep_lowest([self.sample, *self.waiting], wanted), []
 
 
-def _find_ends(source: Source, seed: int, wanted: int, report: Report) -> _Ends:
+def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
+    wanted = count_sampled(source.n_bags)
     if isinstance(source, ScanningSource):
         sample = sample_at_once(source, seed, wanted)
         if sample is not None:

@@ -13,9 +13,6 @@ from unshuffle.core.sources import Block, Source
 # better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
 # apart, and sampled as far as intervals trust them, on a larger sample.
 SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
-# Methods without a posterior take starts from a sample, of 40 000 rows at most; to put 131 072 in
-# order takes a fifth of the first look.
-_START_ROWS = 40_000
 # Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
 # the parts of a row that masses are counted in.
 _FAR_ROWS, _PARTS = 1 << 15, 16
@@ -35,15 +32,13 @@ class RowSample:
     counts: np.ndarray
 
 
-def count_sampled(n_bags: int, has_posterior: bool = True) -> int:
+def count_sampled(n_bags: int) -> int:
     """Return how many rows are sampled of so many bags.
 
     >>> [count_sampled(n_bags) for n_bags in (1, 20)]
     [131072, 20000]
     """
-    if n_bags >= FEW_BAGS:
-        return SAMPLE_ROWS
-    return SAMPLE_ROWS_OF_FEW if has_posterior else _START_ROWS
+    return SAMPLE_ROWS_OF_FEW if n_bags < FEW_BAGS else SAMPLE_ROWS
 
 
 def guess_limit(n: int, wanted: int) -> int:
