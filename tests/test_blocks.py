@@ -187,6 +187,30 @@ def test_the_first_pass_is_the_same_for_any_order_of_rows_labels_and_bags():
     assert same_pass(PASS, look_at(as_source(moved), 1))
 
 
+@pytest.mark.parametrize("kind", ["plain", "zeros", "read only", "every second", "single"])
+def test_blocks_of_arrays_are_theirs_whatever_these_are_like(kind):
+    y = RNG.standard_normal(50)
+    if kind == "zeros":
+        y[[3, 20, 49]] = -0.0, 0.0, -0.0
+    elif kind == "read only":
+        y.flags.writeable = False
+    elif kind == "every second":
+        y = y[::2]
+    elif kind == "single":
+        y = y.astype(np.float32)
+    X, codes = RNG.standard_normal((len(y), 2)), np.zeros(len(y), np.int8)
+    for n_bags in (1, 2):
+        source = ArraySource(X, y, codes, n_bags, block_rows=16)
+        blocks = [block for place in source.places for block in source.read(place)]
+        found = np.concatenate([block.y for block in blocks])
+        assert found.tobytes() == (y.astype(float) + 0.0).tobytes()
+        for block in blocks:
+            # Kernels are compiled for arrays of one kind.
+            assert block.y.dtype == np.float64 and block.codes.dtype == np.int64
+            assert block.y.flags.c_contiguous and block.y.flags.writeable
+            assert len(block.codes) == len(block.y) and not block.codes.any()
+
+
 def test_statistics_are_those_of_the_rows():
     mean, square, cube = PASS.moments(DATA.X.mean(axis=0), DATA.X.std(axis=0))
     rows = (DATA.X - DATA.X.mean(axis=0)) / DATA.X.std(axis=0)

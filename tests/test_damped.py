@@ -77,3 +77,33 @@ def test_a_start_without_a_finite_value_stays_where_it_is():
     found = run(curve, starts, 1e3 * np.eye(2), 50)
     assert np.isinf(found.values[0]) and np.array_equal(found.weights[0], starts[0])
     np.testing.assert_allclose(found.weights[1], 1.0, atol=1e-5)
+
+
+def test_starts_that_are_far_behind_give_up_and_the_lowest_go_on():
+    starts = np.array([[1.0, 1.1], [-1.5, 2.0], [np.nan, 0.0], [0.9, 0.7]])
+    free = descend_damped(valley, Racers.begin(valley, starts), np.arange(4), np.eye(2), 0.0, 1)
+    far = free.values > 3.0 * np.nanmin(free.values)
+    assert far.any() and not far.all()
+    racers = Racers.begin(valley, starts)
+    found = descend_damped(valley, racers, np.arange(4), np.eye(2), 0.0, 1, (3.0,))
+    assert np.array_equal(found.values, free.values, equal_nan=True)
+    assert np.array_equal(found.is_running, free.is_running & ~far)
+
+
+def test_the_last_limit_holds_from_its_pass_on():
+    starts = np.array([[1.0, 1.1], [-1.5, 2.0]])
+    racers = Racers.begin(valley, starts)
+    once = descend_damped(valley, racers, np.arange(2), np.eye(2), 0.0, 3, (np.inf, 2.0))
+    # Asked for three times and twice: the second gives up after the second pass.
+    assert once.n_evaluations == 2 + 3 + 2
+
+
+def test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio():
+    def flat(weights):
+        return 1e-9 * valley(weights)[0], *(1e-9 * part for part in valley(weights)[1:])
+
+    starts = np.array([[1.0, 1.0 + 1e-3], [-1.5, 2.0]])
+    racers = Racers.begin(flat, starts)
+    assert racers.values[1] > 1e3 * racers.values[0]
+    found = descend_damped(flat, racers, np.arange(2), 1e-9 * np.eye(2), 0.0, 1, (2.0,))
+    assert found.is_running[1]

@@ -63,9 +63,9 @@ INSIDE = {
     "estimating many_modes exact_answers likelihood blocks linkage chains tempering sampler "
     "linked_sampler",
     "files": "arrow paths room table forgotten_bags writing dialect decoding frame delimited "
-    "parquet fcs excel design_matrix reading histograms joining two_tables parquet_source "
-    "dask_calls dask_pieces dask_passes dask_source dask_cluster dask_rows scratch_source "
-    "text_pieces table_source new_rows samples",
+    "plain_numbers parquet fcs excel design_matrix reading histograms joining two_tables "
+    "parquet_source dask_calls dask_pieces dask_passes dask_source dask_cluster dask_rows "
+    "scratch_source text_pieces table_source new_rows samples",
     "design": "sizes assignment simulation words plan",
     "auditing": "releases exposure words findings page",
     "answers": "limits known verdict prediction cards summary matching "

@@ -5,6 +5,8 @@ commands share, `console` where output goes; every command has a file of its own
 the library wait until it runs, so that ``unshuffle --help`` answers at once.
 """
 
+import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +14,8 @@ from typing import Any, NoReturn
 
 # Seconds after which an interrupt that was not heard is raised again.
 _PATIENCE = 1.0
+# The exit code of an interrupt, in `app` too.
+_INTERRUPTED = 130
 
 
 def main() -> NoReturn:
@@ -23,14 +27,25 @@ def main() -> NoReturn:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Before the first command was found: nothing to clean up.
-        code = 130
+        code = _INTERRUPTED
     # From here on an interrupt could only cut the farewell short.
     _stop_listening()
-    if code == 130:
-        # Threads may still be searching; all files are closed, so there is nothing to wait for.
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process without tidying up its memory, which takes longer than a small fit.
+
+    After an interrupt threads may still be searching; all files are closed, so that there is
+    nothing to wait for.
+    """
+    if code != _INTERRUPTED:
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # A reader that has gone was noticed before.
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _listen() -> None:

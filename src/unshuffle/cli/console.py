@@ -147,12 +147,11 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:
     """Show on stderr how far work is, where stderr is a terminal; `reporter` tells it."""
-    console = make_console(sys.stderr)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         return nullcontext()
     from unshuffle.cli.progress import Display
 
-    return Display(console, text)
+    return Display(make_console(sys.stderr), text)
 
 
 def describe_effort(seconds: float) -> str:

@@ -199,8 +199,9 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
 
     Several are one table where --bag names a column they have, and a bag each otherwise.
     """
-    from unshuffle.files import read_table, read_tables
+    from unshuffle.files import read_tables
     from unshuffle.files.paths import expand_paths
+    from unshuffle.files.reading import read_file
 
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     how = {name: options[name] for name in names}
@@ -208,8 +209,16 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
         return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
-    table = read_table(paths[0], **how)
+    roles = ("label", "bag", "weight", "anchor")
+    apart = [options[role] for role in roles if options.get(role) is not None]
+    table = read_file(paths[0], **how, is_hashed=_names_data(options), apart=apart)
     return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
+
+
+def _names_data(options: dict[str, Any]) -> bool:
+    """Whether something is written that names the data by their hash."""
+    names = ("as_object", "report", "save")
+    return any(options.get(name, True) for name in names)
 
 
 def _take_logs(table: Table, names: Sequence[str | None], is_wanted: bool) -> Table:

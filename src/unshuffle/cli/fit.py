@@ -116,7 +116,7 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.files.writing import check_writable
 
         check_writable(options["save"])
-    import_ahead(options["method"])
+    import_ahead(options["method"], options["data"])
     stream = load_stream(options)
     if stream is not None:
         return _fit_stream(stream, options)

@@ -276,8 +276,9 @@ def _fill(
         return np.zeros((shape[0] * n_bags * n_cells, width), np.int64)
 
     def add(total: np.ndarray, block: Block) -> None:
-        X, own = block.X, slots[block.codes]
+        X, own = block.X, block.codes
         if has_others:
+            own = slots[own]
             X, own = X[own >= 0], own[own >= 0]
         kernels.fill_sorted_cells(
             X, own, centre, factor, steps, levels, means, inverse, unit, depth,

@@ -10,17 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from math import ceil, sqrt
 from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle.core.bag import choose_kind, number_tightly
 from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.threads import map_all, run_all
+from unshuffle.core.threads import count_threads, map_all, run_all
 
 Total = TypeVar("Total")
 
@@ -164,11 +164,31 @@ class ArraySource(ThreadedSource):
 
     def read(self, place: int, needs_rows: bool = True, needs_labels: bool = True) -> list[Block]:
         part = slice(place, min(place + self.block_rows, self.n))
-        codes = self.number(self.codes[part])
         X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
-        y = np.asarray(self.y[part if needs_labels else slice(0, 0)], dtype=np.float64) + 0.0
+        y = self._find_labels(part if needs_labels else slice(0, 0))
         masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
-        return [Block(X, y, np.ascontiguousarray(codes, dtype=np.int64), masses)]
+        return [Block(X, y, self._find_codes(part), masses)]
+
+    def _find_labels(self, part: slice) -> np.ndarray:
+        y = self.y[part]
+        return y if self._are_labels_ready else np.asarray(y, dtype=np.float64) + 0.0
+
+    def _find_codes(self, part: slice) -> np.ndarray:
+        if self.n_bags == 1:
+            return self._only_bag[: part.stop - part.start]
+        return np.ascontiguousarray(self.number(self.codes[part]), dtype=np.int64)
+
+    @cached_property
+    def _only_bag(self) -> np.ndarray:
+        """Numbers of the only bag: to make them for every pass takes as long as adding rows up."""
+        return np.zeros(min(self.block_rows, self.n), np.int64)
+
+    @cached_property
+    def _are_labels_ready(self) -> bool:
+        """Whether labels are handed out as they lie: none is a zero, which may be negative."""
+        y = self.y
+        is_plain = y.dtype == np.float64 and y.flags.c_contiguous and y.flags.writeable
+        return bool(is_plain and (y != 0.0).all())
 
 
 def limit_threads(n_jobs: int | None, n_rows: int) -> int:
@@ -180,7 +200,7 @@ def limit_threads(n_jobs: int | None, n_rows: int) -> int:
     >>> [limit_threads(16, n) for n in (1000, 100_000, 1_000_000, 10_000_000, 100_000_000)]
     [1, 2, 4, 13, 16]
     """
-    return max(1, min(effective_n_jobs(n_jobs), ceil(sqrt(n_rows / BLOCK_ROWS))))
+    return max(1, min(count_threads(n_jobs), ceil(sqrt(n_rows / BLOCK_ROWS))))
 
 
 def reduce_in_threads(
@@ -203,7 +223,7 @@ def reduce_in_threads(
             work.report(work.stage, next(done) / len(places))
         return total
 
-    n_workers = max(1, min(effective_n_jobs(n_jobs), len(places)))
+    n_workers = max(1, min(count_threads(n_jobs), len(places)))
     # Made here: allocators keep for a thread what it has freed, 30 MB beside a million rows.
     totals = run_all(take, [work.start() for _ in range(n_workers)], n_jobs)
     while len(totals) > 1:

@@ -13,6 +13,12 @@ def as_floats(column: Any) -> np.ndarray:
     Its own `to_numpy` imports pandas, which takes as long as reading half a million rows.
     """
     values = np.empty(len(column))
+    fill_floats(column, values)
+    return values
+
+
+def fill_floats(column: Any, values: np.ndarray) -> None:
+    """Fill an array with a column of pyarrow's doubles, missing cells as NaN."""
     start = 0
     for chunk in (chunk for chunk in column.chunks if len(chunk)):
         stop, skipped = start + len(chunk), chunk.offset
@@ -23,4 +29,3 @@ def as_floats(column: Any) -> np.ndarray:
             bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
             values[start:stop][bits[skipped : skipped + len(chunk)] == 0] = np.nan
         start = stop
-    return values

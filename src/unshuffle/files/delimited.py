@@ -99,9 +99,17 @@ def find_loose_quotes(delimiter: str) -> re.Pattern[bytes]:
 
 
 def read_arrow(
-    body: bytes | memoryview, dialect: Dialect, kinds: Mapping[int, Any], *, has_quotes: bool
+    body: bytes | memoryview,
+    dialect: Dialect,
+    kinds: Mapping[int, Any],
+    *,
+    has_quotes: bool,
+    is_alone: bool = True,
 ) -> dict[int, Any]:
-    """Read columns of these types by their place; pyarrow's exceptions say that it cannot."""
+    """Read columns of these types by their place; pyarrow's exceptions say that it cannot.
+
+    Where others read beside it, pyarrow takes no threads of its own.
+    """
     pa = importlib.import_module("pyarrow")
     arrow_csv = importlib.import_module("pyarrow.csv")
     keys = [str(i) for i in range(len(dialect.names))]
@@ -110,7 +118,9 @@ def read_arrow(
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(body),
-            read_options=arrow_csv.ReadOptions(column_names=keys, block_size=min(size, 1 << 30)),
+            read_options=arrow_csv.ReadOptions(
+                column_names=keys, block_size=min(size, 1 << 30), use_threads=is_alone
+            ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=dialect.delimiter, newlines_in_values=has_quotes
             ),

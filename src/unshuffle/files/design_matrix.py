@@ -127,7 +127,7 @@ def make_design(
     rows, counts, left_out = choose_counts(table, weight, rows)
     X, names, coding, more = code_features(table, chosen, categorical, rows)
     groups = None if bag is None else bag_keys(table, bag, rows)
-    y = table.columns[label][rows]
+    y = table.columns[label] if len(rows) == table.n_rows else table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]
     base = find_base_levels(coding)
     anchors = None if anchor is None else read_anchors(table, anchor, rows)
@@ -301,7 +301,22 @@ def code_features(
     if not blocks:
         raise InputError(f"{table.source}: the features hold one level each; nothing can be fitted")
     check_names(names, table.source)
-    return np.column_stack(blocks), tuple(names), tuple(coding), notes
+    return _put_together(blocks), tuple(names), tuple(coding), notes
+
+
+def _put_together(columns: Sequence[Column]) -> NDArray[np.float64]:
+    """Return columns as a matrix; those that are one already stay where they lie."""
+    base, first = columns[0].base, columns[0]
+    if base is not None and base.shape[1:] == (len(columns),) and base.flags.c_contiguous:
+        X = base[: len(first)]
+        if all(_is_same(X[:, j], column) for j, column in enumerate(columns)):
+            return np.asarray(X)
+    return np.column_stack(columns)
+
+
+def _is_same(one: Column, other: Column) -> bool:
+    """Whether two arrays are the same numbers in memory."""
+    return bool(one.__array_interface__ == other.__array_interface__)
 
 
 def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:

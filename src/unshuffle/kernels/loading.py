@@ -31,3 +31,21 @@ def load_alone(kernel: Any) -> Any:
     if has_parts and type(getattr(kernel, "_cache", None)) is FunctionCache:
         kernel._cache = _LoadedAlone(kernel.py_func)
     return kernel
+
+
+def load_stored(kernel: Any) -> None:
+    """Load the compiled code that is stored for a kernel before it is called; compile nothing.
+
+    What cannot be told of another numba is loaded, or compiled, by the first call.
+    """
+    cache = getattr(kernel, "_cache", None)
+    if not isinstance(cache, _LoadedAlone):
+        return
+    try:
+        codegen = kernel.targetctx.codegen()
+        stored = cache._cache_file._load_index()
+        ready = [key[0] for key in stored if key == cache._index_key(key[0], codegen)]
+    except (AttributeError, TypeError, OSError):
+        return
+    for signature in ready:
+        kernel.compile(signature)

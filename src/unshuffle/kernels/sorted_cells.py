@@ -34,13 +34,12 @@ def _take_shares(X, start, m, centre, factor, unit, t, shares):
     The first share of a row is one: itself.
     """
     d = centre.size
-    for j in range(d):
-        for i in range(m):
-            t[j, i] = (X[start + i, j] - centre[j]) * factor[j]
     for i in range(m):
         shares[i, 0] = 1
         for j in range(d):
-            shares[i, 1 + j] = int(np.rint(t[j, i] * unit))
+            share = (X[start + i, j] - centre[j]) * factor[j]
+            t[j, i] = share
+            shares[i, 1 + j] = int(np.rint(share * unit))
 
 
 @njit(**OPTIONS)

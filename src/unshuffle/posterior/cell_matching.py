@@ -6,10 +6,9 @@ from functools import partial
 from math import exp
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle import kernels
-from unshuffle.core.threads import map_all
+from unshuffle.core.threads import count_threads, map_all
 from unshuffle.posterior.held_bags import Matched
 from unshuffle.posterior.histogram_shapes import HistogramShapes
 from unshuffle.posterior.nodes import FINE_PER_SIGMA
@@ -33,7 +32,7 @@ def match_all(
 
     Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
     """
-    n_threads = effective_n_jobs(n_jobs)
+    n_threads = count_threads(n_jobs)
     parts = [bags]
     if n_threads > 1 and len(grid) < _PIECES * n_threads:
         # Bags at the beginning that are held have no cells: they are one piece of nothing.

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from math import exp
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle import kernels
-from unshuffle.core.threads import map_all
+from unshuffle.core.threads import count_threads, map_all
 from unshuffle.kernels.coupling import PRECISE
 from unshuffle.kernels.lanes import LANES
 from unshuffle.posterior.nodes import SMALL_ROWS
@@ -82,7 +81,7 @@ class HeldBags:
         n_jobs: int | None,
     ) -> list[Matched]:
         """Return what the bags say at every point, where they have these mean predictions."""
-        n_threads, p, n = effective_n_jobs(n_jobs), len(self.rows), len(self)
+        n_threads, p, n = count_threads(n_jobs), len(self.rows), len(self)
         found = [(np.zeros(n), np.zeros(n), np.zeros((n, p + 2))) for _ in points]
         is_many = len(points) >= _PIECES * n_threads or n_threads == 1
         pieces = self._divide(None if is_many else 1)

@@ -6,6 +6,7 @@ to 60 evaluations a start. The curvature of quantiles knows the valley: 8 to 15 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,6 +21,9 @@ _SOFTER, _HARDER, _BACK = 0.2, 3.0, 8.0
 # Curvature below which a direction counts as flat, the least damping that a step back begins at,
 # and the damping at which there is nothing left to try.
 _FLAT, _LEAST, _MOST = 1e-6, 1e-8, 10.0
+# Values lower than this, in the labels' variance, are too near to what counting in cells errs by to
+# be told apart by their ratio.
+_FINE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +46,26 @@ class Racers:
 
 
 def descend_damped(
-    curve: Curve, racers: Racers, own: np.ndarray, metric: np.ndarray, tol: float, n_passes: int
+    curve: Curve,
+    racers: Racers,
+    own: np.ndarray,
+    metric: np.ndarray,
+    tol: float,
+    n_passes: int,
+    limits: Sequence[float] = (np.inf,),
 ) -> Racers:
     """Move some of the racers so many evaluations ahead, or until a step gains less than `tol`.
 
     `metric` (d, d) is the curvature that damping is measured in; directions outside its range are
-    never taken. Every pass asks for one point of each racer that is still running.
+    never taken. Every pass asks for one point of each racer that is still running. Those that are
+    so many times as high as the lowest after the first pass, the second, … stop; the last limit
+    holds from its pass on.
     """
     whitening = _whiten(metric)
     parts = [racers.weights, racers.values, racers.gradients, racers.curves, racers.damping]
     weights, values, gradients, curves, damping = (part.copy() for part in parts)
     is_running, n_evaluations = racers.is_running.copy(), racers.n_evaluations
-    for _ in range(n_passes):
+    for n_done in range(n_passes):
         alive = own[is_running[own]]
         if not len(alive):
             break
@@ -68,6 +80,8 @@ def descend_damped(
                 gradients[i], curves[i] = slopes[k], bends[k]
             damping[i] *= _judge(gain, foretold, damping[i])
             is_running[i] = (gain if gain > 0.0 else foretold) >= tol and damping[i] <= _MOST
+        best, limit = np.nanmin(values[own]), limits[min(n_done, len(limits) - 1)]
+        is_running[alive] &= values[alive] - best <= (limit - 1.0) * max(best, _FINE)
     return Racers(weights, values, gradients, curves, damping, is_running, n_evaluations)
 
 

@@ -13,12 +13,11 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.core.problem import Evaluate
 from unshuffle.core.products import multiply
-from unshuffle.core.threads import run_all
+from unshuffle.core.threads import count_threads, run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
 MAX_ITERATIONS = 1000
@@ -59,7 +58,7 @@ def descend(
     def run(part: np.ndarray, stop: Event) -> Ends:
         return _descend_part(evaluate, starts[part], guesses[part], l1, tol, stop)
 
-    n_parts = max(1, min(effective_n_jobs(n_jobs), len(starts)))
+    n_parts = max(1, min(count_threads(n_jobs), len(starts)))
     parts = run_all(run, np.array_split(np.arange(len(starts)), n_parts), n_jobs)
     return Ends(
         np.concatenate([part.weights for part in parts]),
