@@ -536,3 +536,8 @@ def score_in_law(y, z, sigma, unit):
         rest = gap**2 - 1.0
         scores.append([owner @ gap, owner @ (gap * place), owner @ rest, owner @ (rest * place)])
     return np.array(scores)
+
+
+def filled_cells(cells):
+    """Return the places of cells that hold anything but zeros."""
+    return np.array([k for k, cell in enumerate(cells) if any(value != 0 for value in cell)], int)
