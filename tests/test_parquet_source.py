@@ -1,5 +1,6 @@
 """Laws of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -227,3 +228,18 @@ def test_the_command_streams_patterns_and_exits_2_on_a_missing_value(tmp_path, c
     assert_one_line(
         run(asked), capsys.readouterr(), ["part1.parquet", "row 5001:", "'a'", "--missing drop"]
     )
+
+
+@pytest.mark.parametrize("n", [300, 50_400])
+def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, capsys, n):
+    pd = pytest.importorskip("pandas")
+    data = {"a": DATA.X[:n, 0], "b": DATA.X[:n, 1], "score": DATA.y[:n], "run": DATA.groups[:n]}
+    frame = pd.DataFrame(data).iloc[np.random.default_rng(2).permutation(n)]
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    assert "__index_level_0__" in parquet.ParquetFile(path).schema_arrow.names
+    asked = ["fit", str(path), "--label", "score", "--bag", "run", "--method", "sm", "--json"]
+    assert run(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["coefficients"]) == ["a", "b"]
+    assert any("__index_level_0__" in note for note in found["data"]["notes"])

@@ -110,6 +110,7 @@ def _are_large(paths: list[str]) -> bool:
 
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
+    from unshuffle.files.parquet import describe_left_out
     from unshuffle.files.parquet_source import open_parquet
     from unshuffle.files.paths import describe_file_bags
     from unshuffle.files.room import check_room
@@ -154,7 +155,7 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
     each = [] if asked is None or bag is not None else [describe_file_bags(asked, table.columns)]
     return Stream(
         source, source.label, source.features, bag, _name(paths), len(paths), digest,
-        (*each, note), source.n, cluster,
+        (*each, *describe_left_out(table.left_out), note), source.n, cluster,
     )  # fmt: skip
 
 

@@ -1,12 +1,35 @@
 """Parquet files, by pyarrow (the extra ``parquet``)."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from unshuffle.errors import InputError, import_extra, shorten
+from unshuffle.errors import InputError, import_extra, quote, shorten
 from unshuffle.files.arrow import as_floats
 from unshuffle.files.table import Column, Table, make_table
+
+# What pandas and Dask call the numbers of rows, which they write beside the columns of a frame that
+# was sorted, filtered or shuffled, and hide when they read it.
+_ROW_NUMBERS = re.compile(r"__index_level_\d+__|__null_dask_index__")
+
+
+def numbers_rows(name: str) -> bool:
+    """Whether a column is a frame's nameless index and no part of its data.
+
+    >>> [numbers_rows(name) for name in ("__index_level_0__", "index", "__null_dask_index__")]
+    [True, False, True]
+    """
+    return _ROW_NUMBERS.fullmatch(name) is not None
+
+
+def describe_left_out(names: Sequence[str]) -> tuple[str, ...]:
+    """Say which numbers of rows were left out, if any."""
+    if not names:
+        return ()
+    listed = ", ".join(map(quote, names))
+    return (f"left out {listed}: numbers of rows that pandas or Dask wrote, no data",)
 
 
 def read_parquet(data: bytes, source: str, digest: str) -> Table:
@@ -15,7 +38,9 @@ def read_parquet(data: bytes, source: str, digest: str) -> Table:
     parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
     try:
         table = parquet.read_table(pa.BufferReader(data))
-        columns = [_convert(table.column(j), pa) for j in range(table.num_columns)]
+        names = [str(name) for name in table.column_names]
+        chosen = [j for j, name in enumerate(names) if not numbers_rows(name)]
+        columns = [_convert(table.column(j), pa) for j in chosen]
     except pa.ArrowCancelled as exc:
         # While it reads, pyarrow takes Ctrl-C for itself.
         raise KeyboardInterrupt from exc
@@ -25,7 +50,8 @@ def read_parquet(data: bytes, source: str, digest: str) -> Table:
             f"{source}: the Parquet file is broken or cut off ({shorten(exc, 100)}); "
             "write or fetch it again"
         ) from exc
-    return make_table([str(name) for name in table.column_names], columns, source, (), digest)
+    notes = describe_left_out([name for name in names if numbers_rows(name)])
+    return make_table([names[j] for j in chosen], columns, source, notes, digest)
 
 
 def _convert(column: Any, pa: Any) -> Column:

@@ -14,6 +14,7 @@ import numpy as np
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
+from unshuffle.files.parquet import numbers_rows
 from unshuffle.files.paths import find_partitions
 from unshuffle.files.room import find_room
 
@@ -195,6 +196,8 @@ class ParquetTable:
     groups: tuple[RowGroup, ...]
     # Names of columns, and whether they hold numbers.
     columns: Mapping[str, bool]
+    # Columns that are a frame's numbers of rows, and no data.
+    left_out: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:
@@ -271,8 +274,11 @@ def open_parquet(paths: Sequence[str]) -> ParquetTable:
     parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
     groups: list[RowGroup] = []
     columns: dict[str, bool] | None = None
+    left_out: dict[str, None] = {}
     for path in paths:
         own, sizes = _open_one(path, parquet)
+        left_out |= dict.fromkeys(filter(numbers_rows, own))
+        own = {name: is_number for name, is_number in own.items() if not numbers_rows(name)}
         if not sum(sizes):
             raise InputError(f"{path}: the file holds no rows; leave it out")
         columns = columns or own
@@ -283,7 +289,7 @@ def open_parquet(paths: Sequence[str]) -> ParquetTable:
             if size:
                 groups.append(RowGroup(str(path), number, first_row, size))
             first_row += size
-    return ParquetTable(tuple(paths), tuple(groups), columns or {})
+    return ParquetTable(tuple(paths), tuple(groups), columns or {}, tuple(left_out))
 
 
 def _open_one(path: str, parquet: Any) -> tuple[dict[str, bool], list[int]]:
