@@ -15,12 +15,12 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unshuffle import kernels
 from unshuffle.core.histogram_source import HistogramSource
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Pass, Source
+from unshuffle.core.threads import count_threads
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
 from unshuffle.posterior.cell_matching import match_all
 from unshuffle.posterior.held_bags import HeldBags, Matched, Point
@@ -294,7 +294,7 @@ class BlockTarget(Target):
         """Return what bags say whose rows are counted in cells, some points at a time."""
         grid = self._lay_out(points).only(is_counted)
         width = self.source.d + 3 if wants_slopes else 2
-        room = _MEMORY / (8.0 * width * min(effective_n_jobs(self.n_jobs), 2))
+        room = _MEMORY / (8.0 * width * min(count_threads(self.n_jobs), 2))
         if isinstance(self.source, HistogramSource):
             room = self.source.room / width
         fillings = grid.divide(room, _MOST_ROOM * room)
