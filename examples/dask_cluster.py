@@ -44,7 +44,7 @@ def open_table(n_rows):
     import dask.dataframe as dd
 
     n_parts = max(2, -(-n_rows // PARTITION_ROWS))
-    sizes = [len(part) for part in np.array_split(range(n_rows), n_parts)]
+    sizes = [n_rows // n_parts + (k < n_rows % n_parts) for k in range(n_parts)]
     return dd.from_map(generate, range(n_parts), sizes, meta=generate(0, 1))
 
 
