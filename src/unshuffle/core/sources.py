@@ -165,7 +165,7 @@ class ArraySource(ThreadedSource):
     def read(self, place: int, needs_rows: bool = True, needs_labels: bool = True) -> list[Block]:
         part = slice(place, min(place + self.block_rows, self.n))
         X = np.ascontiguousarray(self.X[part if needs_rows else slice(0, 0)], dtype=np.float64)
-        y = self._find_labels(part if needs_labels else slice(0, 0))
+        y = self._find_labels(part) if needs_labels else np.empty(0)
         masses = np.empty(0, np.int64) if self.masses is None else self.masses[part]
         return [Block(X, y, self._find_codes(part), masses)]
 
