@@ -116,7 +116,7 @@ def test_a_real_table_is_audited():
     sm = pytest.importorskip("statsmodels.api")
     table = sm.datasets.stackloss.load_pandas()
     y = table.endog.to_numpy()
-    found = audit(table.exog.to_numpy(), y, [i % 3 for i in range(len(y))], rng=0)
+    found = audit(table.exog.to_numpy(), y, [i % 3 for i in range(len(y))], rng=0, scale="as is")
     assert found.r2 == pytest.approx(0.914, abs=0.002)  # as printed in every textbook
     # Labels repeat inside bags, so that guessing gets more than one in seven.
     assert found.planned.guess > 1 / 7
@@ -237,6 +237,70 @@ def test_names_in_a_report_are_text(linked, capsys):
     command = ["audit", "linked.csv", "--label", "<b>$x$", "--bag", "district", "--method", "ls"]
     assert run([*command, "--report", "a.html", "-q"]) == 0
     assert "<b>" not in Path("a.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def wages(tmp_path_factory):
+    """Wages are linear in the columns after a logarithm; eight people a firm."""
+    rng = np.random.default_rng(1)
+    age, school = rng.uniform(20, 65, 160), rng.integers(8, 20, 160)
+    wage = np.exp(1.2 + 0.02 * age + 0.09 * school + rng.normal(0, 0.25, 160))
+    lines = [
+        f"{a:.2f},{s},{w:.3f},f{i // 8}"
+        for i, (a, s, w) in enumerate(zip(age, school, wage, strict=True))
+    ]
+    path = tmp_path_factory.mktemp("wages") / "wages.csv"
+    path.write_text("\n".join(["age,school,wage,firm", *lines]) + "\n")
+    return str(path)
+
+
+def test_the_worst_scale_of_the_label_is_reported(wages, capsys):
+    command = ["audit", wages, "--label", "wage", "--bag", "firm", "-q"]
+    assert run(command) == 0
+    told = capsys.readouterr().out
+    shares = re.search(r"as planned +\S+ +(\S+)% +\S+ +(\S+)%", told)
+    # The label as it is gives 31.9 and 3.1 %, its logarithm 34.4 and 5 %.
+    assert float(shares[1]) > 33 and float(shares[2]) > 4
+    assert "log10" in told and "sqrt" in told and "the worst" in told
+    assert run([*command, "--log10", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scale"] == "log10" and [each["scale"] for each in found["scales"]] == ["log10"]
+    assert f"{100 * found['matches']['right']:.1f}" == shares[1]
+
+
+def test_what_raises_the_risk_is_not_advised(wages, capsys):
+    assert run(["audit", wages, "--label", "wage", "--bag", "firm", "--json", "-q"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    def share(release):
+        return next(each["right"] for each in release["levels"] if each["at_least"] == 0.8)
+
+    planned = share(found["releases"][0])
+    rounded = [share(each) for each in found["releases"] if each["kind"] == "labels rounded"]
+    assert min(rounded) > planned
+    told = " ".join(found["verdict"])
+    assert "Rounding labels raises this share" in told
+    assert "coarser" not in told
+
+
+def test_labels_without_a_logarithm_are_refused_with_their_row(linked, capsys):
+    text = Path("linked.csv").read_text().splitlines()
+    Path("linked.csv").write_text("\n".join([*text[:3], "1,1,0,-2.5", *text[3:], ""]))
+    code = run([*AUDIT, "--log10", "-q"])
+    assert_one_line(code, capsys.readouterr(), ["'income'", "no logarithm (first: row", "--log10"])
+
+
+def test_a_noise_in_units_of_the_label_leaves_the_label_as_it_is():
+    y = Y - Y.min() + 1.0
+    assert {each.scale for each in audit(X, y, GROUPS, rng=0, method="ls").scales} == {
+        "as is", "log10", "sqrt"
+    }  # fmt: skip
+    found = audit(X, y, GROUPS, rng=0, method="ls", noise=0.05)
+    assert [each.scale for each in found.scales] == ["as is"]
+    with pytest.raises(InputError, match="unknown scale 'log'"):
+        audit(X, y, GROUPS, scale="log")
+    with pytest.raises(InputError, match="have no log10"):
+        audit(X, Y - Y.min(), GROUPS, scale="log10")
 
 
 BAD = {

@@ -171,7 +171,9 @@ def test_summary_and_json_tell_the_offsets():
 def test_the_command_line_declares_offsets(folder, capsys):
     assert run([*FIT, "--bag-offsets", "0.25", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bag_offsets"] == {"probability": 1.0, "sd": pytest.approx(0.25)}
+    told = found["bag_offsets"]
+    assert (told["probability"], told["sd"]) == (1.0, pytest.approx(0.25))
+    assert list(told["bags"]) == [f"pool {r}" for r in (0, 1, 2, 3)]
     assert run([*FIT, "--bag-offsets", "none", "--method", "ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bag_offsets"] is None
 
@@ -205,3 +207,39 @@ def test_rows_in_blocks_have_offsets_too(monkeypatch):
     assert given.bag_offset_sd_ == pytest.approx(0.25, rel=1e-12)
     with pytest.raises(ValueError, match="needs several bags"):
         ShuffledLinearRegression(LIGHT, bag_offsets="estimate").fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["table", "weights", "two files"])
+def test_offsets_are_told_by_the_names_of_bags_in_the_order_of_the_file(kind, folder, capsys):
+    """One pool of eight is shifted: its name stands at its place, in JSON and in the report."""
+    rng = np.random.default_rng(0)
+    names = [f"pool {place}" for place in (7, 2, 9, 1, 12, 4, 3, 8)]
+    sizes = [30, 11, 26, 17, 22, 14, 35, 19]
+    groups = np.repeat(names, sizes)
+    X = rng.gamma(2.0, size=(len(groups), 2))
+    y = X @ [1.0, -2.0] + 0.2 * rng.standard_normal(len(X)) + 3.0 * (groups == "pool 2")
+    counts = rng.integers(1, 3, len(X)) if kind == "weights" else np.ones(len(X), int)
+    cells = zip(*X.T, y, groups, counts, strict=True)
+    lines = [f"{a:.4f},{b:.4f},{label:.4f},{bag},{n}" for a, b, label, bag, n in cells]
+    (folder / "pools.csv").write_text("\n".join(["a,b,y,bag,n", *lines]))
+    args = ["fit", "pools.csv", "--label", "y", "--exclude", "n"]
+    if kind == "weights":
+        args = ["fit", "pools.csv", "--label", "y", "--weight", "n"]
+    if kind == "two files":
+        rows = [line.split(",") for line in lines]
+        (folder / "x.csv").write_text(
+            "\n".join(["a,b,bag", *(",".join((r[0], r[1], r[3])) for r in rows)])
+        )
+        (folder / "y.csv").write_text("\n".join(["y,bag", *(",".join(r[2:4]) for r in rows)]))
+        args = ["fit", "--rows", "x.csv", "--labels", "y.csv"]
+    args += ["--bag", "bag", "--seed", "1", "--json", "--report", "r.html"]
+    assert run(args) == 0
+    page = (folder / "r.html").read_text()
+    picture = page[page.index("Offsets of the bags") :]
+    places = [picture.index(name) for name in names]
+    assert places == sorted(places)
+    assert "number of the bag" not in page and "bag 1 (" not in page
+    offsets = json.loads(capsys.readouterr().out)["bag_offsets"]["bags"]
+    assert list(offsets) == names
+    assert max(offsets, key=lambda name: offsets[name]["estimate"]) == "pool 2"
+    assert offsets["pool 2"]["low"] > 1.0

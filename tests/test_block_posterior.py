@@ -7,6 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from unshuffle.posterior.trust import (
+    VERIFIED_FROM,
+    Signs,
+    choose_powers,
+    count_verified,
+    worth_of_shapes,
+)
 
 from oracles import central_differences
 from tables import needs_files
@@ -38,13 +45,6 @@ from unshuffle.posterior.surrogate import (
     bend_coordinates,
     learn,
     teach,
-)
-from unshuffle.posterior.trust import (
-    VERIFIED_FROM,
-    Signs,
-    choose_powers,
-    count_verified,
-    worth_of_shapes,
 )
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,9 @@ def test_a_plan_is_printed_and_written(samples, capsys):
     how = [*FEATURES, "--runs", "1,2,4", "--label-sd", "1", "--together", "donor"]
     assert run([*PLAN, *how, "--out", "plan.csv"]) == 0
     streams = capsys.readouterr()
-    assert "designed runs do" in streams.out and "With offsets between runs" in streams.out
+    assert (
+        "Expected error: 2 designed" in streams.out and "With offsets between runs" in streams.out
+    )
     assert "24 samples, 2 features: dose, age" in streams.err
     rows = list(csv.DictReader(io.StringIO(Path("plan.csv").read_text())))
     assert list(rows[0]) == ["row", "runs_1", "runs_2", "runs_4"]
@@ -57,6 +60,33 @@ def test_json_is_one_object_and_the_same_for_the_same_seed(samples, capsys):
     again = json.loads(capsys.readouterr().out)
     del found["provenance"], again["provenance"]
     assert again == found
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_errors_are_told_with_what_they_belong_to_and_compared_beyond_chance(seed, samples, capsys):
+    how = ["--runs", "3,6", "--label-sd", "1", "--method", "means", "--trials", "6"]
+    assert run([*PLAN, *FEATURES, *how, "--seed", seed, "--json", "-q"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for has_offsets, start in ((False, "Expected error"), (True, "With offsets")):
+        cells = {
+            (str(each["runs"]), each["bags"]): (each["error"], each["error_mc"])
+            for each in found["expectations"]
+            if each["offsets"] is has_offsets
+        }
+        place = [line.startswith(start) for line in found["verdict"]].index(True)
+        errors, comparison = found["verdict"][place : place + 2]
+        told = re.findall(r"(\d+) (designed|random) (\S+) ± ([\d.e+-]*\d)", errors)
+        assert {(n, kind) for n, kind, _, _ in told} == set(cells)
+        for n, kind, error, doubt in told:
+            assert (error, doubt) == tuple(
+                f"{value:.{digits}g}" for value, digits in zip(cells[n, kind], (2, 1), strict=True)
+            )
+        compared = re.findall(r"(\d+) designed are (better|worse) than (\d+) random", comparison)
+        assert bool(compared) is ("No difference" not in comparison)
+        for n, relation, other in compared:
+            (one, doubt), (two, chance) = cells[n, "designed"], cells[other, "random"]
+            assert abs(one - two) > 2 * np.hypot(doubt, chance)
+            assert (one < two) is (relation == "better")
 
 
 def test_bags_that_exist_are_judged(samples, capsys):

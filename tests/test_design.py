@@ -8,12 +8,11 @@ from unshuffle import design, kernels
 from unshuffle.design import assign_runs, choose_spread, judge_bags, judge_runs, plan_runs
 from unshuffle.design.simulation import Expectation, Scenario
 from unshuffle.design.sizes import make_limits
-from unshuffle.design.words import compare_errors, equivalent_runs
+from unshuffle.design.words import compare_errors
 from unshuffle.errors import InputError
 
 
-@pytest.mark.parametrize("is_grouped", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "is_grouped"), [(0, False), (1, True), (2, False), (3, True)])
 def test_exchanges_equal_those_judged_by_the_whole_determinant(seed, is_grouped):
     rng = np.random.default_rng(seed)
     n, q, n_runs = 14, 3, 4
@@ -48,18 +47,17 @@ def make_small_case(seed):
     return X, sizes
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_a_design_is_within_a_percent_of_the_best_partition(seed):
-    X, sizes = make_small_case(seed)
-    found = assign_runs(X, sizes=sizes.tolist(), rng=seed)
-    centred = X - X.mean(0)
-    values, vectors = np.linalg.eigh(centred.T @ centred)
-    rows = centred @ vectors / np.sqrt(values)
-    best = oracles.best_partition(rows, sizes, 0.01)
-    assert found.sizes.tolist() == sizes.tolist()
-    # The determinant itself within one percent, which is more than its logarithm.
-    assert found.value > best + np.log(0.99)
-    assert found.value < best + 1e-8
+def test_a_design_is_within_a_percent_of_the_best_partition():
+    for seed in range(40):
+        X, sizes = make_small_case(seed)
+        found = assign_runs(X, sizes=sizes.tolist(), rng=seed)
+        centred = X - X.mean(0)
+        values, vectors = np.linalg.eigh(centred.T @ centred)
+        rows = centred @ vectors / np.sqrt(values)
+        best = oracles.best_partition(rows, sizes, 0.01)
+        assert found.sizes.tolist() == sizes.tolist()
+        # The determinant itself within one percent, which is more than its logarithm.
+        assert best + np.log(0.99) < found.value < best + 1e-8, f"seed {seed}"
 
 
 def test_a_design_does_not_depend_on_order_or_units():
@@ -238,8 +236,9 @@ def test_errors_are_compared_trial_by_trial():
     assert compare_errors(expect([0.1, 0.1, 0.11, 0.9]), steady) == 0
     assert compare_errors(expect([0.2, 0.23, 0.19, 0.25]), steady) == 1
     assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25])) == -1
-    # Of unequal numbers the trials that both have count.
-    assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25, 0.01])) == -1
+    # Of unequal numbers the trials that both have count, but the means shown must say the same.
+    assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25, 0.2])) == -1
+    assert compare_errors(steady, expect([0.2, 0.23, 0.19, 0.25, 0.01])) == 0
 
 
 def test_without_a_signal_the_prior_is_used_and_said():
@@ -260,14 +259,6 @@ def test_labels_have_the_sd_that_was_asked_for():
     scenario = Scenario(0.3, label_sd=2.0)
     spreads = [np.std(rows @ scenario.draw_weights(rows, rng)) for _ in range(20)]
     np.testing.assert_allclose(spreads, np.sqrt(2.0**2 - 0.3**2), rtol=1e-9)
-
-
-def test_equivalent_runs_read_a_curve_of_errors():
-    runs, errors = [1, 2, 4, 8], [1.0, 0.8, 0.9, 0.1]
-    assert equivalent_runs(runs, errors, 2.0) == 1
-    assert equivalent_runs(runs, errors, 0.05) is None
-    assert 4 < equivalent_runs(runs, errors, 0.5) < 8
-    assert equivalent_runs(runs, errors, 0.8) == pytest.approx(2.0)
 
 
 def test_bags_that_exist_are_judged_beside_others_of_their_sizes():
@@ -297,7 +288,7 @@ def test_offsets_hurt_designed_bags():
     )
     plain, offset = found.find(6, "designed"), found.find(6, "designed", True)
     assert offset.error > plain.error + 2 * offset.error_mc
-    assert "With offsets between runs (0.5 of the labels' sd)" in found.verdict[1]
+    assert "With offsets between runs (0.5 of the labels' sd)" in found.verdict[2]
 
 
 def test_many_rows_are_thinned_and_that_is_said():

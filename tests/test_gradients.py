@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from pairs import cover_pairs
 from registry_examples import (
     LOSS_EXAMPLES,
     NOISE_EXAMPLES,
@@ -70,19 +71,18 @@ def has_slope(loss):
     return not loss.is_flat and getattr(loss, "pull", True) is not None
 
 
-SLOPES = [
-    pytest.param(case.values[0], noise, id=f"{case.id}-{name}")
-    for case in LOSS_CASES
-    for name, noise in {"none": None, **NOISE_EXAMPLES}.items()
-    if has_slope(case.values[0]) and has_value(case.values[0], noise)
-]
+SLOPES = cover_pairs(
+    [case.values[0] for case in LOSS_CASES if has_slope(case.values[0])],
+    ["none", *NOISE_EXAMPLES],
+    list(PENALTIES),
+    list(BAGS),
+    where=lambda loss, noise, *_: has_value(loss, NOISE_EXAMPLES.get(noise)),
+)
 
 
-@all_bags
-@pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
-@pytest.mark.parametrize(("loss", "noise"), SLOPES)
-def test_gradient_equals_finite_differences(loss, noise, penalty, sizes):
-    problem = make_problem(loss, noise, penalty, sizes)
+@pytest.mark.parametrize(("loss", "noise", "penalty", "bags"), SLOPES)
+def test_gradient_equals_finite_differences(loss, noise, penalty, bags):
+    problem = make_problem(loss, NOISE_EXAMPLES.get(noise), PENALTIES[penalty], BAGS[bags])
     rng = np.random.default_rng(5)
     for w in rng.standard_normal((3, D)):
         _, gradient = problem(w)

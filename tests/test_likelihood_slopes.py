@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from pairs import cover_pairs
 from targets import pose_data
 from unshuffle import kernels, make_shuffled
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
@@ -41,12 +42,14 @@ def measure_slopes(target, w, log_sigma, share):
     return np.append(gradient, slope) * unit, seen
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("log_sigma", [-4.0, -2.5, -1.7, -0.5, 0.4])
+SIZES = [(30, 1), (30, 2), (300, 1), (300, 6), (3000, 1), (3000, 20)]
+
+
 @pytest.mark.parametrize(
-    ("n", "n_bags"), [(30, 1), (30, 2), (300, 1), (300, 6), (3000, 1), (3000, 20)]
+    ("sizes", "log_sigma", "weights"),
+    cover_pairs(SIZES, [-4.0, -2.5, -1.7, -0.5, 0.4], list(WEIGHTS)),
 )
-def test_slopes_are_those_of_the_value(n, n_bags, log_sigma, weights):
+def test_slopes_are_those_of_the_value(sizes, log_sigma, weights):
     """Points and grid, one bag and several, low and high noise.
 
     A thousandth of the gradient, or a hundredth of a nat per posterior sd: less changes neither a
@@ -56,16 +59,17 @@ def test_slopes_are_those_of_the_value(n, n_bags, log_sigma, weights):
     """
     errors = []
     for share in (0.02, 0.004):
-        slopes, seen = measure_slopes(make_case(n, n_bags), WEIGHTS[weights], log_sigma, share)
+        slopes, seen = measure_slopes(make_case(*sizes), WEIGHTS[weights], log_sigma, share)
         errors.append(np.abs(slopes - seen))
     assert np.min(errors, axis=0).max() < max(1e-3 * np.linalg.norm(slopes), 0.01)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("log_sigma", [-3.0, -1.0, 0.3])
-@pytest.mark.parametrize(("n", "n_bags"), [(8, 1), (30, 6), (7, 7), (20, 2)])
-def test_slopes_of_tiny_bags_are_exact(n, n_bags, log_sigma, weights):
-    slopes, seen = measure_slopes(make_case(n, n_bags), WEIGHTS[weights], log_sigma, 1e-4)
+@pytest.mark.parametrize(
+    ("sizes", "log_sigma", "weights"),
+    cover_pairs([(8, 1), (30, 6), (7, 7), (20, 2)], [-3.0, -1.0, 0.3], list(WEIGHTS)),
+)
+def test_slopes_of_tiny_bags_are_exact(sizes, log_sigma, weights):
+    slopes, seen = measure_slopes(make_case(*sizes), WEIGHTS[weights], log_sigma, 1e-4)
     # Rounding of the values over the step.
     scale = np.linalg.norm(slopes)
     assert_allclose(slopes, seen, atol=1e-5 * scale + 1e-7)

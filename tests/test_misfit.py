@@ -7,13 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from unshuffle.posterior.trust import LEAST_WORTH, Signs, choose_powers, worth_of_shapes
 
 from targets import pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffled
 from unshuffle.posterior import coordinates, misfit
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.nodes import share_nodes
-from unshuffle.posterior.trust import LEAST_WORTH, Signs, choose_powers, worth_of_shapes
 
 # Little effort: data of a thousand rows have one mode.
 LIGHT = Likelihood(n_starts=16, n_refined=6, n_components=6, n_draws=300)

@@ -12,7 +12,7 @@ from unshuffle.solvers.projection import Projection
 CASES = {name: (name, {}) for name in SOLVERS} | {
     "moments with K": (Moments(3), {}),
     "small-d with D": (SmallD(5), {}),
-    "order-invariant": (OrderInvariant(cube_root, 1.5), {}),
+    "order-invariant": (OrderInvariant(cube_root, 1.5), {"n_starts": 3}),
     "projection on three moments": (Projection(3), {}),
     "ls with noise": ("ls", {"noise": 0.1}),
     "sm with noise": ("sm", {"noise": 0.1}),
@@ -46,15 +46,15 @@ def outcome(model):
     return np.concatenate(numbers).tobytes(), words, solution.status
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("case", CASES)
-def test_fit_ignores_order_of_labels_rows_and_groups(case, seed):
+def test_fit_ignores_order_of_labels_rows_and_groups(case):
     method, options = CASES[case]
-    data = make_law_data(method, rng=seed)
-    expected = outcome(fit_quietly(method, data.X, data.y, data.groups, **options))
-    for trial in range(2 if method in LENGTHY else 3):
-        moved = shuffle_everything(data, np.random.default_rng(100 + trial))
-        assert outcome(fit_quietly(method, *moved, **options)) == expected
+    for seed in range(2):
+        data = make_law_data(method, rng=seed)
+        expected = outcome(fit_quietly(method, data.X, data.y, data.groups, **options))
+        for trial in range(1 if method in LENGTHY else 2):
+            moved = shuffle_everything(data, np.random.default_rng([seed, trial]))
+            assert outcome(fit_quietly(method, *moved, **options)) == expected
 
 
 @pytest.mark.parametrize("method", ["ls", "sm", "p1", "emd", "ks"])

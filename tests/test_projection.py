@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pairs import cover_pairs
 from registry_examples import fit_quietly
 from test_closed_forms import moment_gaps
 from unshuffle.core.solution import Status
@@ -22,11 +23,13 @@ NOISE_MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.05], ids=["free", "ridge"])
-@pytest.mark.parametrize("noise", [None, 0.2, [0.05, 0.05, 0.01]], ids=["none", "sd", "moments"])
-@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dp", [1, 2, 3])
+NOISES = [None, 0.2, [0.05, 0.05, 0.01]]
+
+
+@pytest.mark.parametrize(
+    ("dp", "case", "fit_intercept", "noise", "l2"),
+    cover_pairs([1, 2, 3], list(CASES), [True, False], NOISES, [0.0, 0.05]),
+)
 def test_every_candidate_meets_the_pooled_moments(dp, case, fit_intercept, noise, l2):
     data = make_shuffled(200, 4, noise=0.2, intercept=1.0, rng=1, **CASES[case])
     options = {"fit_intercept": fit_intercept, "noise": noise, "l2": l2, "n_starts": 20}

@@ -16,9 +16,8 @@ from unshuffle.solvers.projection import Projection
 CASES = (
     {name: (name, {}) for name in METHODS if name not in CHOOSERS}
     | {
-        # Fewer starts and runs go the same way in less time.
+        # Fewer starts go the same way in less time.
         "likelihood": ("likelihood", {"n_starts": 12}),
-        "sampler": ("sampler", {"n_starts": 1}),
         "projection on three moments": (Projection(3), {}),
         "four moments": (Moments(4), {}),
         "order-invariant": (OrderInvariant(cube_root, 1.5), {"n_starts": 1}),
@@ -80,13 +79,14 @@ def test_fit_is_the_same_wherever_its_data_lie(case):
 
 
 @pytest.mark.parametrize("method", ["p1", Projection(3)], ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_projection_of_several_columns_is_the_same_wherever_its_data_lie(method, seed):
-    data = make_shuffled(60, 4, noise=0.1, bags=4, rng=seed)
-    outcomes = {
-        fit_quietly(method, X, y, data.groups).coef_.tobytes() for X, y in places(data.X, data.y)
-    }
-    assert len(outcomes) == 1
+def test_projection_of_several_columns_is_the_same_wherever_its_data_lie(method):
+    for seed in range(2):
+        data = make_shuffled(60, 4, noise=0.1, bags=4, rng=seed)
+        outcomes = {
+            fit_quietly(method, X, y, data.groups).coef_.tobytes()
+            for X, y in places(data.X, data.y)
+        }
+        assert len(outcomes) == 1
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8])

@@ -66,6 +66,8 @@ def solve_source(
         source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report, has_cubes=settings.has_passes)
     settings.check_offsets(len(first.sizes), options)
+    if settings.has_passes and first.sizes.max() == 1 and noise is None:
+        settings = Means()  # every pair is linked: ordinary least squares
     check_sizes(
         np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
     )
@@ -95,6 +97,7 @@ def solve_source(
     else:
         solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
+    solution = replace(solution, stats=dict(solution.stats, method=settings.name))
     return solution.mapped(scaling.to_user, scaling.label_scale, settings.degree), first
 
 

@@ -237,9 +237,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.solution_, self.posterior_ = found.solution, found.posterior
         self.noise_ = found.noise
         self.identified_, self.model_fits_ = found.identified, found.model_fits
-        offsets = found.offsets
-        self.bag_offset_probability_ = None if offsets is None else offsets.probability
-        self.bag_offset_sd_ = None if offsets is None else offsets.sd
+        offsets = found.effects
+        self.bag_offset_probability_ = None if offsets is None else offsets.offset_probability
+        self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
 
     def _html_repr(self) -> str:
         """Return what a notebook shows: a card once fitted, scikit-learn's diagram before."""

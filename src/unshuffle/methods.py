@@ -166,11 +166,21 @@ def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
         else:
             has_penalty = bool(options.l1 or options.l2)
             method = choose_method(
-                bags.n, d, sizes, options.noise, penalty=has_penalty, linked=bags.is_linked
+                bags.n, d, sizes, options.noise, penalty=has_penalty, linked=_is_regression(bags)
             ).method
     strategy = as_strategy(METHODS[method].strategy)
     assert strategy is not None
     return strategy
+
+
+def _is_regression(bags: Bags) -> bool:
+    """Whether every pair is linked and the columns are independent: ordinary least squares."""
+    if not bags.is_linked:
+        return False
+    stats = bags.statistics
+    spread = stats.gram - np.outer(stats.mean, stats.mean)
+    scale = np.sqrt(np.maximum(np.diagonal(spread), 1e-300))
+    return bool(np.linalg.matrix_rank(spread / np.outer(scale, scale), tol=1e-9) == bags.d)
 
 
 def _resolve_links(bags: Bags, options: FitOptions) -> Strategy | None:

@@ -8,7 +8,9 @@ import numpy as np
 
 from unshuffle.answers.bag_views import (
     BagView,
+    estimate_offsets,
     largest,
+    mean_ends,
     place_labels,
     shift_of,
     view_table,
@@ -36,6 +38,8 @@ from unshuffle.errors import InputError
 
 # Bags in one picture, and panels; the largest are shown.
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
+# Bags that are named below an axis, and letters that stand there side by side.
+_NAMED_BAGS, _LETTERS_ACROSS = 40, 64
 # Points of a cloud: more look the same and make the file large.
 _SHOWN_POINTS = 600
 # How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
@@ -97,7 +101,7 @@ def draw_bag_means(
     ax = prepare(ax, (5.0, 4.6))
     predicted = np.array([view.mean_z for view in views])
     observed = np.array([view.mean_y for view in views])
-    ends = _mean_ends(found, views)
+    ends = mean_ends(found, views)
     along = None if ends is None else np.abs(ends.T - predicted)
     aside = 1.96 * np.sqrt([_mean_variance(found, view) for view in views])
     low = min(predicted.min(), observed.min())
@@ -114,19 +118,10 @@ def draw_bag_means(
     return ax
 
 
-def _mean_ends(found: Fit, views: list[BagView]) -> np.ndarray | None:
-    """Return 95 % intervals of the mean predictions; None where the method has none."""
-    unsure = found.solution.uncertainty
-    if unsure is None or not unsure.has_interval:
-        return None
-    ends = found.predict_interval(np.array([view.row for view in views]))
-    return ends if np.isfinite(ends).all() else None
-
-
 def _mean_variance(found: Fit, view: BagView) -> float:
     """Return the variance of a bag's mean label about its law: noise, and offsets."""
-    offsets = found.offsets
-    tau = offsets.sd if offsets is not None and offsets.probability >= 0.5 else 0.0
+    offsets = found.effects
+    tau = offsets.offset_sd if offsets is not None and offsets.offset_probability >= 0.5 else 0.0
     return (found.noise or 0.0) ** 2 / view.n_labels + tau**2
 
 
@@ -247,29 +242,21 @@ def draw_offsets(
     found: Fit, views: list[BagView], *, label: str | None = None, ax: Any = None
 ) -> Any:
     """Draw what `plot_offsets` draws."""
-    law = found.offsets
-    if law is None or law.sd == 0.0 or law.probability == 0.0:
+    found_offsets = estimate_offsets(found, views)
+    if not found_offsets:
         raise InputError("there are no offsets between bags in this fit: nothing is to be drawn")
     ax = prepare(ax, (6.4, 3.4))
-    # The mean over "none" and "some" is less than the sd where there are offsets.
-    tau = law.sd / law.probability
-    ends = _mean_ends(found, views)
-    error = np.zeros(len(views)) if ends is None else (ends[:, 1] - ends[:, 0]) / 3.92
-    noise = (found.noise or 0.0) ** 2 / np.array([view.n_labels for view in views])
-    variance = noise + error**2
-    pull = tau**2 / (tau**2 + variance)
-    gaps = np.array([view.mean_y - view.mean_z for view in views])
     places = np.arange(1, len(views) + 1)
-    bars = 1.96 * np.sqrt(pull * variance)
+    estimates = [each.estimate for each in found_offsets]
+    bars = [each.high - each.estimate for each in found_offsets]
     ax.axhline(0.0, color=GRID, lw=1, zorder=0)
-    ax.errorbar(places, pull * gaps, yerr=bars, fmt="o", color=BLUE, ms=4.5, lw=1.2, capsize=3)
+    ax.errorbar(places, estimates, yerr=bars, fmt="o", color=BLUE, ms=4.5, lw=1.2, capsize=3)
     space_ticks(ax)
-    if len(views) <= 8 and all(len(view.name) <= 8 for view in views):
-        ax.set_xticks(places, [plain(view.name) for view in views])
-        ax.set_xlabel("bag")
-    else:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("number of the bag, in the order of the data")
+    step = -(-len(views) // _NAMED_BAGS)
+    names = [plain(view.name) for view in views[::step]]
+    is_wide = sum(map(len, names)) > _LETTERS_ACROSS
+    ax.set_xticks(places[::step], names, rotation=90 if is_wide else 0)
+    ax.set_xlabel("bag" if step == 1 else f"bag, in the order of the data (one of {step} is named)")
     ax.set_ylabel(f"offset, {name_label(label)}")
     return ax
 

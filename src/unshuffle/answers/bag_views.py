@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from unshuffle.errors import shorten
 # Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
 # number are told by as many of their quantiles.
 N_ATOMS, _MOST_LABELS = 256, 4000
+# Offsets less probable than this are not shown bag by bag.
+LEAST_PROBABILITY = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,20 +82,67 @@ def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
     ]
 
 
-def view_bags(found: Fit, bags: Bags) -> list[BagView]:
-    """Return bags that have no names, and bins as points."""
+def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> list[BagView]:
+    """Return bags in the order in which they were given, and bins as points.
+
+    `names` are in that order too; without them bags are numbered from 1.
+    """
     z = predict_rows(bags.X, found.coef) + found.intercept
     labels, masses = bags.labels.points, bags.rows.masses
+    # Bags are kept in an order of their own; the places of their rows tell that of the data.
+    firsts = np.minimum.reduceat(bags.rows.order, bags.rows.offsets[:-1])
     views = []
-    for r, n in enumerate(bags.rows.totals):
+    for place, r in enumerate(np.argsort(firsts)):
         rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
         items = slice(labels.offsets[r], labels.offsets[r + 1])
         mean = np.average(bags.X[rows], axis=0, weights=masses[rows])
-        name = f"{r + 1} ({n:g} rows)"
+        name = shorten(place + 1 if names is None else names[place], 20)
         views.append(
             BagView(name, z[rows], masses[rows], labels.values[items], labels.masses[items], mean)
         )
     return views
+
+
+@dataclass(frozen=True)
+class BagOffset:
+    """What the labels of a bag share beyond their rows, with a 95 % interval."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+
+
+def estimate_offsets(found: Fit, views: list[BagView]) -> list[BagOffset]:
+    """Return the posterior of each bag's offset, if bags are offset at all; none without offsets.
+
+    It is normal given the spread of offsets, the noise and the error of the mean prediction.
+    """
+    law = found.effects
+    if law is None or law.offset_sd == 0.0 or law.offset_probability == 0.0:
+        return []
+    # The mean over "none" and "some" is less than the sd where there are offsets.
+    tau = law.offset_sd / law.offset_probability
+    ends = mean_ends(found, views)
+    error = np.zeros(len(views)) if ends is None else (ends[:, 1] - ends[:, 0]) / 3.92
+    noise = (found.noise or 0.0) ** 2 / np.array([view.n_labels for view in views])
+    variance = noise + error**2
+    shrinkage = tau**2 / (tau**2 + variance)
+    estimates = shrinkage * np.array([view.mean_y - view.mean_z for view in views])
+    bars = 1.96 * np.sqrt(shrinkage * variance)
+    return [
+        BagOffset(view.name, float(estimate), float(estimate - bar), float(estimate + bar))
+        for view, estimate, bar in zip(views, estimates, bars, strict=True)
+    ]
+
+
+def mean_ends(found: Fit, views: list[BagView]) -> np.ndarray | None:
+    """Return 95 % intervals of the mean predictions; None where the method has none."""
+    unsure = found.solution.uncertainty
+    if unsure is None or not unsure.has_interval:
+        return None
+    ends = found.predict_interval(np.array([view.row for view in views]))
+    return ends if np.isfinite(ends).all() else None
 
 
 def largest(views: list[BagView], n_shown: int) -> list[BagView]:
@@ -103,8 +153,8 @@ def largest(views: list[BagView], n_shown: int) -> list[BagView]:
 
 def shift_of(found: Fit, view: BagView) -> float:
     """Return what a bag's labels lie above its predictions where bags are offset, else 0."""
-    offsets = found.offsets
-    has_offset = offsets is not None and offsets.probability >= 0.5
+    offsets = found.effects
+    has_offset = offsets is not None and offsets.offset_probability >= 0.5
     return view.mean_y - view.mean_z if has_offset else 0.0
 
 

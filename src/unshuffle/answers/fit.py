@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.answers.matching import fingerprint
+from unshuffle.answers.remedies import find_collinear, find_two_valued
 from unshuffle.answers.result import Fit, as_fit, warn_once
 from unshuffle.answers.verdict import Facts
 from unshuffle.block_methods import solve_source
@@ -25,10 +26,12 @@ from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.strategy import Strategy
 from unshuffle.methods import find_block_settings, solve_bags
 
-__all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "warn_once"]
+__all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
+# Rows that are standardised at a time.
+_ROWS_AT_ONCE = 1 << 16
 
 
 def fit(
@@ -81,17 +84,20 @@ def fit_bags(
     columns were made from, where that is another thing.
     """
     # Masses are whole numbers, whose sums are exact in any order.
+    scales = _measure_scales(bags, options)
     facts = _describe(
         names,
         sources,
         options,
-        scales=_measure_scales(bags, options),
+        scales=scales,
         n=int(bags.rows.totals.sum()),
         n_bags=bags.n_homes,
         n_anchors=bags.n_anchors,
         n_labels=int(bags.labels.totals.sum()),
         pairing=bags.pairing,
         constants=_find_constants(bags),
+        has_positive_labels=bool(bags.labels.low.min() > 0),
+        **_describe_columns(bags, scales, options.fit_intercept),
     )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
     has_links = options.mislinked is not None
@@ -143,6 +149,8 @@ def fit_source(
         is_flat = scales == 0
         scales[is_flat] = np.abs(first.column_ends[is_flat]).max(axis=1, initial=0.0)
     low, high = first.column_ends.T
+    centre = first.mean if options.fit_intercept else np.zeros(len(scales))
+    gram = np.einsum("r,rjk->jk", first.sizes / first.n, first.moments(centre, scales)[1])
     facts = _describe(
         names,
         sources,
@@ -153,8 +161,11 @@ def fit_source(
         n_labels=first.n,
         pairing=Permutation(),
         constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+        collinear=find_collinear(gram),
+        two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
+        has_positive_labels=bool(first.label_ends.min() > 0),
     )
-    return _gather(solution, facts, settings.name, options)
+    return _gather(solution, facts, str(solution.stats["method"]), options)
 
 
 def _describe(
@@ -175,6 +186,11 @@ def _describe(
         sources=None if sources is None else tuple(map(str, sources)),
         **facts,
     )
+
+
+def note_logs(found: Fit, has_logs: bool) -> Fit:
+    """Return a fit that knows whether its labels are logarithms."""
+    return replace(found, facts=replace(found.facts, has_logs=has_logs))
 
 
 def _gather(
@@ -205,3 +221,28 @@ def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
     """Return the columns that do not vary, each with its value."""
     low, high = bags.X.min(axis=0), bags.X.max(axis=0)
     return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
+
+
+def _describe_columns(
+    bags: Bags, scales: np.ndarray, has_intercept: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the columns that depend on others, and those of two values."""
+    X, masses = bags.X, bags.rows.masses / bags.rows.masses.sum()
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # Halved before the difference is taken, which could overflow.
+        reach = high / 2 - low / 2
+        means = np.array([float((masses * (x / 2)).sum()) for x in X.T]) * 2
+        factors = np.where(scales > 0, 1.0 / scales, 0.0)
+        gram = np.zeros((bags.d, bags.d))
+        for at in range(0, len(X), _ROWS_AT_ONCE):
+            part = slice(at, at + _ROWS_AT_ONCE)
+            rows = X[part] - means if has_intercept else X[part]
+            rows = rows * factors * np.sqrt(masses[part])[:, None]
+            gram += rows.T @ rows
+    if not (np.isfinite(gram).all() and np.isfinite(reach).all()):
+        return {}  # the solver refuses such columns
+    return {
+        "collinear": find_collinear(gram),
+        "two_valued": find_two_valued(means, scales, low, high),
+    }

@@ -105,7 +105,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
 
 def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> Any:
     """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed."""
-    law = as_fit(model).offsets
+    law = as_fit(model).effects
     if law is None or len(law.sizes) < 2:
         raise InputError(
             "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "

@@ -42,6 +42,7 @@ def write_report(
     groups: Any = None,
     *,
     bags: Bags | None = None,
+    bag_names: Sequence[object] | None = None,
     level: float = 0.95,
     label: str | None = None,
     base_levels: Mapping[str, str] | None = None,
@@ -55,12 +56,12 @@ def write_report(
 
     With the data the report also shows what each bag predicts beside its labels, and how many rows
     and bags there were; `bags` stands for X, y and groups where rows and labels have numbers of
-    their own. `label` is the label's name for the title and the axes (without it, that of `y`),
-    `base_levels` maps categories to the level that has no weight of its own. `source` names the
-    data, `notes` are sentences on how they were read, `provenance` says what repeats the fit, and
-    `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH. `words` puts each
-    sentence into the words of whoever asked: the command line has options where Python has
-    parameters.
+    their own, and `bag_names` names them in the order of the data. `label` is the label's name for
+    the title and the axes (without it, that of `y`), `base_levels` maps categories to the level
+    that has no weight of its own. `source` names the data, `notes` are sentences on how they were
+    read, `provenance` says what repeats the fit, and `written` is the date shown: today in UTC, or
+    that of SOURCE_DATE_EPOCH. `words` puts each sentence into the words of whoever asked: the
+    command line has options where Python has parameters.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def write_report(
     data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
-    views = _view(found, X, y, groups, bags)
+    views = _view(found, X, y, groups, bags, bag_names)
     match = _match(found, X, y, groups)
     pictures = draw_pictures(found, views, level, label, match, X)
     write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}, words))
@@ -97,11 +98,18 @@ def today() -> date:
     return moment.date()
 
 
-def _view(found: Fit, X: Any, y: Any, groups: Any, bags: Bags | None) -> list[BagView]:
+def _view(
+    found: Fit,
+    X: Any,
+    y: Any,
+    groups: Any,
+    bags: Bags | None,
+    bag_names: Sequence[object] | None,
+) -> list[BagView]:
     """Return the bags for the pictures; none where the data were not handed over."""
     if X is not None and y is not None:
         return view_table(found, X, y, groups)
-    return [] if bags is None else view_bags(found, bags)
+    return [] if bags is None else view_bags(found, bags, bag_names)
 
 
 def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
@@ -147,7 +155,7 @@ def _render(
         remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),
         sizes=_describe_sizes(summary),
-        offsets=None if found.offsets is None else describe_offsets(found.offsets),
+        offsets=None if found.effects is None else describe_offsets(found.effects),
         data=data,
         origin=origin,
         pictures=pictures,

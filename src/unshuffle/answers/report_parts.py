@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from unshuffle.answers import bag_plots, drawing, plots
-from unshuffle.answers.bag_views import BagView
+from unshuffle.answers.bag_views import LEAST_PROBABILITY, BagView
 from unshuffle.answers.matching import Match
 from unshuffle.answers.result import Fit
 from unshuffle.errors import import_extra, shorten
@@ -48,8 +48,6 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 # Of an inch, so that the usual drawing of seven inches fills the page.
 _PIXELS = 120
-# Offsets less probable than this are not drawn: the page says how probable they are.
-_WORTH_DRAWING = 0.05
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Pictur
 def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Picture]:
     """Draw the posterior of the noise, and of offsets where they are worth it."""
     pictures = []
-    posterior, law = found.posterior, found.offsets
+    posterior, law = found.posterior, found.effects
     if (
         posterior is not None
         and posterior.has_noise
@@ -199,14 +197,19 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
                 "the sizes weighed, each with its probability in percent.",
             )
         )
-    if views and law is not None and law.sd > 0 and law.probability >= _WORTH_DRAWING:
+    if (
+        views
+        and law is not None
+        and law.offset_sd > 0
+        and law.offset_probability >= LEAST_PROBABILITY
+    ):
         pictures.append(
             draw_picture(
                 "Offsets of the bags",
                 partial(bag_plots.draw_offsets, found, views, label=label),
                 (7.0, 3.4),
                 f"What the labels of each bag share beyond their rows, with 95 % intervals, if "
-                f"bags are offset at all; the probability of that is {law.probability:.0%}.",
+                f"bags are offset at all; the probability of that is {law.offset_probability:.0%}.",
             )
         )
     return pictures

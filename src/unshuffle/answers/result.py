@@ -25,7 +25,7 @@ from unshuffle.core.bags import Bags
 from unshuffle.core.options import FitOptions
 from unshuffle.core.pairing import Pairing
 from unshuffle.core.products import predict_rows
-from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
+from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError, ModelMisfitWarning
 
@@ -107,9 +107,9 @@ class Fit:
         return unsure if isinstance(unsure, Posterior) else None
 
     @property
-    def offsets(self) -> OffsetLaw | None:
+    def effects(self) -> BagEffects | None:
         """What is known of offsets between bags; None for one bag, or where the method has none."""
-        return self.solution.offsets
+        return self.solution.effects
 
     @property
     def pairing(self) -> Pairing:
@@ -226,7 +226,7 @@ def warn_once(found: Fit, stacklevel: int) -> None:
     """Say at most one thing about convergence, one about the model and one about the data."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
 
-    misfit = describe_misfit(found.solution)
+    misfit = describe_misfit(found.solution, found.facts)
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),
         (misfit, ModelMisfitWarning),

@@ -37,7 +37,7 @@ _KINDS = {
         "answers.result": "Fit",
         "answers.verdict": "Facts",
         "core.options": "FitOptions",
-        "core.solution": "Solution Candidate Certificate OffsetLaw",
+        "core.solution": "Solution Candidate Certificate BagEffects",
         "core.uncertainty": "Posterior StudentT",
         "core.pairing": "Permutation Subset Draws",
         "core.noise": "GaussianNoise MomentNoise SampleNoise StudentNoise GridNoise",

@@ -20,7 +20,7 @@ from unshuffle.answers.verdict import (
     model_fits,
 )
 from unshuffle.core.pairing import Pairing
-from unshuffle.core.solution import Certificate, OffsetLaw, Solution
+from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.errors import InputError
 from unshuffle.wording import show_number
 
@@ -63,7 +63,7 @@ class Summary:
     d: int
     n_bags: int
     pairing: Pairing
-    offsets: OffsetLaw | None
+    offsets: BagEffects | None
     candidates: tuple[dict[str, Any], ...]
     n_competing: int
     priors: tuple[str, ...]
@@ -184,7 +184,7 @@ class Summary:
             "pairing": self.pairing.name,
             "bag_offsets": None
             if self.offsets is None
-            else {"probability": self.offsets.probability, "sd": self.offsets.sd},
+            else {"probability": self.offsets.offset_probability, "sd": self.offsets.offset_sd},
             "identified": self.identified,
             "model_fits": self.model_fits,
             "misfits": list(self.misfits),
@@ -249,7 +249,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         d=len(facts.scales),
         n_bags=facts.n_bags,
         pairing=facts.pairing,
-        offsets=solution.offsets,
+        offsets=solution.effects,
         candidates=candidates,
         n_competing=len(competing_answers(solution)),
         priors=tuple(solution.stats.get("priors", ())),
@@ -304,14 +304,14 @@ def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryR
     return tuple(found)
 
 
-def describe_offsets(offsets: OffsetLaw) -> str:
+def describe_offsets(offsets: BagEffects) -> str:
     """Say how probable offsets between bags are, and how large."""
-    if offsets.probability == 0.0:
+    if offsets.offset_probability == 0.0:
         return "No offsets between bags."
-    size = show_number(offsets.sd)
-    if offsets.probability < 0.005:
+    size = show_number(offsets.offset_sd)
+    if offsets.offset_probability < 0.005:
         return "Offsets between bags: none seen (probability below 1 %)."
-    return f"Offsets between bags: probability {offsets.probability:.0%}, sd {size}."
+    return f"Offsets between bags: probability {offsets.offset_probability:.0%}, sd {size}."
 
 
 def _latex(text: str) -> str:

@@ -19,6 +19,7 @@ from unshuffle.answers.known import (
     largest_parts,
     told_directions,
 )
+from unshuffle.answers.remedies import advise_on_collinear, list_remedies
 from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
@@ -34,13 +35,6 @@ _SHOWN_PAIRS = 3
 # From so many on walkers hardly leave their starts: with 800 rows in 40 bags 25 features are
 # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
 _MANY_FEATURES = 20
-# What to do where the labels do not look as the model predicts, by the reason that a solver names.
-_MENDED_BY = {
-    "offsets between bags": "a column that says what the bags differ in",
-    "a curved mean": "a transformed label, or squares of the columns",
-    "uneven noise": "a transformed label, often its logarithm",
-    "labels of another shape": "a look at the residuals of a few linked pairs",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +60,12 @@ class Facts:
     sources: tuple[str, ...] | None = None
     # Pairs of a row and its label that were known.
     n_anchors: int = 0
+    # What decides which remedies apply: columns that depend linearly on others, columns of two
+    # values, whether the labels are logarithms already, and whether they have logarithms.
+    collinear: tuple[int, ...] = ()
+    two_valued: tuple[int, ...] = ()
+    has_logs: bool = False
+    has_positive_labels: bool = False
 
 
 def check_level(level: float) -> float:
@@ -125,12 +125,11 @@ def make_headline(solution: Solution, identified: bool | None) -> tuple[str, str
     return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
 
 
-def describe_misfit(solution: Solution) -> str | None:
+def describe_misfit(solution: Solution, facts: Facts) -> str | None:
     """Say in what the labels do not look as the model predicts, what was done, and what helps."""
     if not solution.misfits:
         return None
-    ways = dict.fromkeys(_MENDED_BY.get(reason, "") for reason in solution.misfits)
-    advice = "; or ".join(way for way in ways if way)
+    advice = "; or ".join(list_remedies(solution.misfits, facts))
     return (
         f"The model does not fit ({', '.join(solution.misfits)}): the labels do not look as it "
         "predicts, so that they count for less and the intervals are wider"
@@ -230,7 +229,7 @@ def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> t
     sentences = _describe_answer(solution, unsure, identified, facts)
     if solution.misfits is None:
         sentences.append("Nobody looked whether the model fits: method 'likelihood' does.")
-    misfit = describe_misfit(solution)
+    misfit = describe_misfit(solution, facts)
     if misfit is not None:
         sentences.append(misfit)
     if solution.status is not Status.POSTERIOR:
@@ -249,7 +248,7 @@ def _describe_answer(
         first = f"The data identify the weights{which}: the posterior stays close to the estimate."
         return [first, *known, *pairs]
     first, *rest = _describe_doubt(solution, posterior, facts)
-    return [first, *known, *pairs, *rest, _advise(facts, posterior.is_thin)]
+    return [first, *known, *pairs, *rest, _advise(solution, facts, posterior.is_thin)]
 
 
 def _describe_means(unsure: StudentT) -> str:
@@ -317,11 +316,17 @@ def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> l
     return sentences + _describe_directions(solution, posterior, facts)
 
 
-def _advise(facts: Facts, is_thin: bool) -> str:
+def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
     """Say what would help these data: nothing that they have already."""
+    collinear = advise_on_collinear(facts)
+    known = judge_weights(solution)
+    unknown = {j for j in range(len(facts.scales)) if known[j] != SIGN_AND_SIZE}
+    if collinear and unknown <= set(facts.collinear):
+        # No data separate such columns.
+        return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
     is_linked = has_individuals and facts.n in (facts.n_bags, facts.n_anchors)
-    ways = []
+    ways = [collinear] if collinear else []
     if is_thin and d >= _MANY_FEATURES:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
     if is_linked or facts.n <= len(facts.names):

@@ -12,6 +12,7 @@ from unshuffle.answers.fit import Fit, fit_bags
 from unshuffle.answers.known import NOTHING
 from unshuffle.answers.matching import Match, match_labels
 from unshuffle.auditing.releases import NOISY, Release
+from unshuffle.auditing.scales import AS_IS, SCALES, Scale
 from unshuffle.core.bags import make_bags
 from unshuffle.core.options import FitOptions
 from unshuffle.core.products import predict_rows, solve_rows
@@ -24,29 +25,39 @@ BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the owner knows: least squares on the linked table, and the sd of what it leaves."""
+    """What the owner knows: least squares on the linked table, and the sd of its residuals.
+
+    Labels are on the `scale` on which the table is attacked.
+    """
 
     weights: np.ndarray
     intercept: float
     noise: float
     scales: np.ndarray
+    scale: Scale = SCALES[AS_IS]
 
     def believe(self, release: Release) -> Posterior:
         """Return the belief of somebody who knows the weights, and how labels were changed."""
         point = np.append(self.weights, self.intercept)[None]
-        added = release.amount if release.kind == NOISY else 0.0
-        return Posterior(point, np.ones(1), np.array([np.hypot(self.noise, added or 0.0)]))
+        noise = self.noise
+        if release.kind == NOISY and self.scale.name == AS_IS:
+            noise = float(np.hypot(noise, release.amount or 0.0))
+        elif release.kind == NOISY:
+            left = self.scale.transform(release.y) - predict_rows(release.X, self.weights)
+            noise = float(np.sqrt(np.mean((left - self.intercept) ** 2)))
+        return Posterior(point, np.ones(1), np.array([noise]))
 
 
-def link(X: np.ndarray, y: np.ndarray) -> Truth:
-    """Return least squares on the linked table."""
+def link(X: np.ndarray, y: np.ndarray, scale: Scale = SCALES[AS_IS]) -> Truth:
+    """Return least squares on the linked table, with labels on a scale."""
+    y = scale.transform(y)
     rows = np.column_stack([X - X.mean(axis=0), np.ones(len(y))])
     found, rank = solve_rows(rows, y, 1e-10)
     left = y - predict_rows(rows, found)
     noise = float(np.sqrt((left**2).sum() / max(len(y) - rank, 1)))
     w = found[:-1]
     intercept = float(found[-1] - (X.mean(axis=0) * w).sum())
-    return Truth(w, intercept, noise, X.std(axis=0))
+    return Truth(w, intercept, noise, X.std(axis=0), scale)
 
 
 @dataclass(frozen=True)
@@ -78,9 +89,11 @@ class Exposure:
     shares of all rows that are matched rightly: `right` by the outsider, `guess` by guessing inside
     bags, `known` by one who knows the true weights. `label_gap` is the root mean square distance of
     the label matched from the row's own, over the labels' sd, and `guess_gap` that of guessing.
+    Weights are those of the label on the `scale` that the outsider fits.
     """
 
     release: Release
+    scale: str
     n: int
     error: float
     identified: bool | None
@@ -109,23 +122,25 @@ def attack(
     release: Release, truth: Truth, y: np.ndarray, options: FitOptions, seed: int
 ) -> Exposure:
     """Fit a release as an outsider would, match its labels, and compare with the owner's table."""
-    bags = make_bags(release.X, release.y, release.groups)
+    bags = make_bags(release.X, truth.scale.transform(release.y), release.groups)
     found = fit_bags(bags, replace(options, n_jobs=1), np.random.default_rng(seed))
     match = found.match(bags)
     informed = match_labels(bags, truth.weights, truth.intercept, truth.believe(release))
-    is_right = match.labels == release.y
-    knows = informed.labels == release.y
+    matched = release.y[match.order]
+    is_right = matched == release.y
+    knows = release.y[informed.order] == release.y
     spread = float(y.std())
     sizes = release.bag_sizes
     probability = match.probability
     return Exposure(
         release=release,
+        scale=truth.scale.name,
         n=len(y),
         **_judge_weights(found, truth),
         right=float(is_right.mean()),
         guess=fsum((match.n_equal / sizes).tolist()) / len(y),
         known=float(knows.mean()),
-        label_gap=float(np.sqrt(np.mean((match.labels - y) ** 2))) / spread,
+        label_gap=float(np.sqrt(np.mean((matched - y) ** 2))) / spread,
         guess_gap=_guess_gap(release, y) / spread,
         levels=None if probability is None else count_levels(probability, is_right),
         known_levels=count_levels(_probabilities(informed), knows),

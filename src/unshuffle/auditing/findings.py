@@ -13,22 +13,24 @@ from scipy import stats
 
 from unshuffle.auditing.exposure import LEVELS, Exposure, attack, link
 from unshuffle.auditing.releases import MERGED, NOISY, ROUNDED, Release, list_releases, number_bags
-from unshuffle.auditing.words import describe_exposure, describe_releases
+from unshuffle.auditing.scales import AS_IS, SCALES, Scale
+from unshuffle.auditing.words import describe_exposure, describe_releases, describe_scales
 from unshuffle.core.checks import check_values
-from unshuffle.core.options import FitOptions, check_options, make_rng
+from unshuffle.core.options import FitOptions, as_bag_offsets, check_options, make_rng
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.threads import run_all
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, quote
 
 # A link that chance makes once in a hundred tables without one is none to audit.
 _LEAST_LINK = 0.01
 _SHOWN_ROWS = 20
+_DOING = {MERGED: "Merging bags", ROUNDED: "Rounding labels", NOISY: "Adding noise"}
 
 NOT_SHOWN = (
     "Side information: somebody who knows a few rows, a rank or a rough label from elsewhere "
     "finds more than is shown here.",
-    "Other attacks: only a linear law of these columns is tried; a better model of the label, or "
-    "columns that are not in this table, match more.",
+    "Other attacks: only linear models of the label, its logarithm and its square root are tried; "
+    "a better model, or columns that are not in this table, match more.",
     "Other releases: the same rows released twice, or in bags cut in another way, say more "
     "together.",
     "Labels that need no match: in a bag whose labels are all alike, or that holds one row, "
@@ -52,7 +54,9 @@ class Audit:
     """What a release gives away: as planned first, then with each protection.
 
     `exposed` are the rows matched rightly and most surely, `verdict` says in sentences what was
-    found, `remarks` what should be known besides, and `not_shown` what was not looked at.
+    found, `remarks` what should be known besides, and `not_shown` what was not looked at. `scales`
+    are attacks on the release as planned with the label on every scale tried, the worst first: its
+    scale is that of all else.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Audit:
     d: int
     verdict: tuple[str, ...]
     remarks: tuple[str, ...]
+    scales: tuple[Exposure, ...]
     not_shown: tuple[str, ...] = NOT_SHOWN
 
     @property
@@ -86,6 +91,11 @@ class Audit:
             "d": self.d,
             "bags": found.release.n_bags,
             "r2": self.r2,
+            "scale": found.scale,
+            "scales": [
+                {"scale": each.scale, "right": each.right, "right_at_0.8": each.share_at(0.8)}
+                for each in self.scales
+            ],
             "weights": {
                 "error": found.error,
                 "identified": found.identified,
@@ -136,6 +146,7 @@ def _as_object(found: Exposure) -> dict[str, Any]:
         "release": found.release.name,
         "kind": found.release.kind,
         "amount": found.release.amount,
+        "scale": found.scale,
         "bags": found.release.n_bags,
         "error": found.error,
         "identified": found.identified,
@@ -153,6 +164,7 @@ def audit(
     groups: Any = None,
     *,
     rows: Sequence[int] | None = None,
+    scale: str | None = None,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
     report: Report = say_nothing,
@@ -170,6 +182,10 @@ def audit(
         The bags inside which labels will be shuffled; one bag without it.
     rows : sequence of int, optional
         What the rows are called; their places, from 0, without it.
+    scale : "as is", "log10" or "sqrt", optional
+        The scale of the label that the outsider fits. Without it every scale that the labels allow
+        is tried on the release as planned, and the worst is reported; a noise given in units of the
+        label leaves "as is".
     **options
         How the outsider fits, as in `ShuffledLinearRegression`.
 
@@ -183,36 +199,76 @@ def audit(
     """
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     names = None if groups is None else list(groups)
-    r2 = _check_table(X, y, names)
+    asked = FitOptions(**options)
+    check_options(replace(asked, n_jobs=n_jobs))
+    _check_table(X, y, names)
+    shares = _check_links(X, y, number_bags(names, len(y)), _list_scales(y, scale, asked))
     # Nothing may hang on the order of the rows, noise that is added included.
     order = np.lexsort((y, *X.T[::-1]))
     codes = number_bags(names, len(y))[order]
     X, y = X[order], y[order]
     rng = make_rng(rng)
-    truth = link(X, y)
-    releases = list_releases(X, y, codes, rng)
+    planned, *others = list_releases(X, y, codes, rng)
     seed = int(rng.integers(2**63))
-    asked = FitOptions(**options)
-    check_options(replace(asked, n_jobs=n_jobs))
-    done, lock = count(1), Lock()
+    truths = {name: link(X, y, SCALES[name]) for name in {*shares, AS_IS}}
+    done, lock, n_attacks = count(1), Lock(), len(shares) + len(others)
 
-    def run(release: Release, stop: Event) -> Exposure | None:
+    def run(task: tuple[Release, str], stop: Event) -> Exposure | None:
         if stop.is_set():
             return None
-        found = attack(release, truth, y, asked, seed)
+        release, name = task
+        found = attack(release, truths[name], y, asked, seed)
         with lock:
-            report("attacking", next(done) / len(releases))
+            report("attacking", next(done) / n_attacks)
         return found
 
-    exposures = tuple(each for each in run_all(run, releases, n_jobs) if each is not None)
+    def run_tasks(tasks: list[tuple[Release, str]]) -> list[Exposure]:
+        return [each for each in run_all(run, tasks, n_jobs) if each is not None]
+
+    tried = run_tasks([(planned, name) for name in shares])
+    tried.sort(key=lambda each: -each.right)
+    worst = tried[0].scale
+    # Rounding and noise may leave labels without a logarithm or a root.
+    rest = [(each, worst if SCALES[worst].allows(each.y).all() else AS_IS) for each in others]
+    exposures = (tried[0], *run_tasks(rest))
     places = order if rows is None else np.asarray(rows)[order]
     exposed = _find_exposed(exposures[0], places)
     verdict = (
         *describe_exposure(exposures[0], [each.row for each in exposed], X.shape[1]),
-        *describe_releases(exposures, (MERGED, ROUNDED, NOISY)),
+        *describe_scales(tried),
+        *describe_releases(exposures, _DOING),
     )
-    remarks = _make_remarks(codes, r2)
-    return Audit(exposures, exposed, r2, len(y), X.shape[1], verdict, remarks)
+    r2 = shares[worst]
+    remarks = (*_make_remarks(codes, r2, SCALES[worst]), *_describe_mixed(exposures))
+    return Audit(exposures, exposed, r2, len(y), X.shape[1], verdict, remarks, tuple(tried))
+
+
+def _list_scales(y: np.ndarray, scale: str | None, options: FitOptions) -> list[Scale]:
+    """Return the scales on which labels are attacked, or say why one cannot be."""
+    if scale is None:
+        # Numbers in units of the label have no meaning on another scale.
+        offsets = as_bag_offsets(options.bag_offsets)
+        has_units = options.noise is not None or offsets.sd is not None
+        names = [AS_IS] if has_units else list(SCALES)
+        return [SCALES[name] for name in names if SCALES[name].allows(y).all()]
+    if scale not in SCALES:
+        raise InputError(f"unknown scale {quote(scale)}: give one of {', '.join(SCALES)}")
+    is_wrong = ~SCALES[scale].allows(y)
+    if is_wrong.any():
+        raise InputError(
+            f"{is_wrong.sum()} of {len(y)} labels have no {scale} (the first is "
+            f"{y[np.argmax(is_wrong)]:g}): leave the scale out, or drop such rows"
+        )
+    return [SCALES[scale]]
+
+
+def _describe_mixed(exposures: Sequence[Exposure]) -> tuple[str, ...]:
+    """Name the releases that were attacked on another scale than the release as planned."""
+    worst = exposures[0].scale
+    names = [each.release.name for each in exposures if each.scale != worst]
+    if not names:
+        return ()
+    return (f"Labels without {worst} were attacked as they are: {', '.join(names)}.",)
 
 
 def _find_exposed(found: Exposure, places: np.ndarray) -> tuple[ExposedRow, ...]:
@@ -228,8 +284,8 @@ def _find_exposed(found: Exposure, places: np.ndarray) -> tuple[ExposedRow, ...]
     )
 
 
-def _check_table(X: np.ndarray, y: np.ndarray, groups: list[Any] | None) -> float:
-    """Refuse what cannot be audited; return the share of the variance that the features explain."""
+def _check_table(X: np.ndarray, y: np.ndarray, groups: list[Any] | None) -> None:
+    """Refuse what cannot be audited."""
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y) or 0 in X.shape:
         raise InputError(
             f"an audit needs X (n, d) and y (n,), a label beside every row, got the shapes "
@@ -248,9 +304,29 @@ def _check_table(X: np.ndarray, y: np.ndarray, groups: list[Any] | None) -> floa
             f"{n} rows with {d} features do not show whether labels are linked; give more than "
             f"{d + 2} rows"
         )
+
+
+def _check_links(
+    X: np.ndarray, y: np.ndarray, codes: np.ndarray, scales: Sequence[Scale]
+) -> dict[str, float]:
+    """Return R² on each scale on which labels are linked; refuse labels linked on none."""
+    found: dict[str, float] = {}
+    refused: list[InputError] = []
+    for scale in scales:
+        try:
+            found[scale.name] = _check_link(X, scale.transform(y), codes)
+        except InputError as exc:
+            refused.append(exc)
+    if not found:
+        raise refused[0]
+    return found
+
+
+def _check_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> float:
+    """Refuse labels that look shuffled; return the share of their variance that is explained."""
+    n, d = X.shape
     r2, p = _test_link(X, y, np.zeros(n, dtype=np.int64))
     _refuse_unlinked(r2, p, "")
-    codes = number_bags(groups, n)
     if codes.max() > 0 and n - codes.max() - 1 - d > 2:
         within, chance = _test_link(X, y, codes)
         _refuse_unlinked(within, chance, " inside the bags")
@@ -288,9 +364,11 @@ def _refuse_unlinked(r2: float, chance: float, where: str) -> None:
         )
 
 
-def _make_remarks(codes: np.ndarray, r2: float) -> tuple[str, ...]:
+def _make_remarks(codes: np.ndarray, r2: float, scale: Scale) -> tuple[str, ...]:
     n_single = int((np.bincount(codes) == 1).sum())
-    remarks = [f"On the linked table the features explain {r2:.0%} of the labels' variance."]
+    remarks = [
+        f"On the linked table the features explain {r2:.0%} of the variance of {scale.words}."
+    ]
     if n_single:
         which = "One bag holds" if n_single == 1 else f"{n_single} bags hold"
         remarks.append(f"{which} a single row, whose label shuffling does not hide.")

@@ -52,6 +52,7 @@ def write_audit(
         ("Rows", f"{audit.n}"),
         ("Features", f"{audit.d}"),
         ("Bags", f"{audit.planned.release.n_bags}"),
+        ("Label fitted", f"{audit.planned.scale}"),
     ]
     page = fill_template(
         "audit.html",
@@ -84,7 +85,7 @@ def _draw_pictures(audit: Audit) -> list[Picture]:
     height = 1.2 + 0.3 * len(audit.exposures)
     pictures = [
         draw_picture(
-            "How the risk falls",
+            "How the risk changes",
             partial(plots.plot_exposure, audit),
             (8.0, height),
             "Share of rows matched to their own label in each release (bars), by guessing inside "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from unshuffle.auditing.exposure import Exposure
 
@@ -39,33 +39,58 @@ def describe_exposure(found: Exposure, exposed: Sequence[int], d: int) -> tuple[
     return tuple(sentences)
 
 
-def describe_releases(found: Sequence[Exposure], kinds: Sequence[str]) -> tuple[str, ...]:
-    """Say which protections leave few rows that are matched rightly and surely."""
-    share = found[0].share_at(_LEVEL)
-    if share is None:
+def describe_scales(tried: Sequence[Exposure]) -> tuple[str, ...]:
+    """Say on which scales of the label the release was attacked, the worst first."""
+    if len(tried) < 2:
+        return ()
+    told = ", ".join(f"{each.scale} {_percent(each.right)}" for each in tried)
+    return (
+        f"Scales of the label tried, and rows matched: {told}. All figures are for "
+        f"{tried[0].scale}, the worst.",
+    )
+
+
+def describe_releases(found: Sequence[Exposure], kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Say which protections leave few rows matched rightly and surely, and which do harm.
+
+    `kinds` maps each kind of protection to what is done.
+    """
+    planned = found[0].share_at(_LEVEL)
+    if planned is None:
         return ()
     what = f"of the rows matched rightly at {_LEVEL:g} or more"
-    if share <= _LITTLE:
-        return (f"As planned, the release leaves {_percent(share)} {what}.",)
-    enough, not_enough = [], []
-    for kind in kinds:
-        tried = [each for each in found if each.release.kind == kind]
-        helps = [each for each in tried if (each.share_at(_LEVEL) or 0.0) <= _LITTLE]
-        if helps:
-            enough.append(helps[0].release.name)
-        elif tried:
-            not_enough.append(kind)
     sentences = []
-    if enough:
-        first = enough[0][0].upper() + enough[0][1:]
-        others = "".join(f", or {each}" for each in enough[1:])
-        sentences.append(f"{first}{others}: leaves at most {100 * _LITTLE:g} % {what}.")
-    if not_enough:
-        sentences.append(
-            f"No step tried is enough for that with {' or '.join(not_enough)}: larger bags, "
-            "coarser labels or more noise are needed."
-        )
-    return tuple(sentences)
+    if planned <= _LITTLE:
+        sentences.append(f"As planned, the release leaves {_percent(planned)} {what}.")
+    enough, lowering, raising = [], [], []
+    for kind, doing in kinds.items():
+        tried = [
+            (each.share_at(_LEVEL) or 0.0, each.release.name)
+            for each in found
+            if each.release.kind == kind
+        ]
+        if not tried:
+            continue
+        helps = [name for share, name in tried if share <= _LITTLE]
+        (least, best), (most, worst) = min(tried), max(tried)
+        if helps:
+            enough.append(helps[0])
+        elif least < planned:
+            lowering.append(f"{doing} lowers this share to {_percent(least)} ({best})")
+        if most > max(planned, _LITTLE):
+            change = f"from {_percent(planned)} to {_percent(most)} ({worst})"
+            raising.append(f"{doing} raises this share {change}.")
+    if planned > _LITTLE:
+        if enough:
+            first = enough[0][0].upper() + enough[0][1:]
+            others = "".join(f", or {each}" for each in enough[1:])
+            sentences.append(f"{first}{others}: leaves at most {100 * _LITTLE:g} % {what}.")
+        elif lowering:
+            sentences.append(f"No step tried leaves at most {100 * _LITTLE:g} % {what}.")
+        else:
+            sentences.append(f"No step tried lowers the share {what}.")
+        sentences += [f"{each}; more of it is needed." for each in lowering]
+    return (*sentences, *raising)
 
 
 def _percent(share: float) -> str:

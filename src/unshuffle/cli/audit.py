@@ -39,6 +39,12 @@ Examples:
 @features_option("Columns of features that are released; all but label and bag without it.")
 @exclude_option
 @categorical_option
+@click.option(
+    "--log10",
+    is_flag=True,
+    help="Attack the logarithm of the label alone; without it the label, its logarithm and its "
+    "square root are tried, and the worst is reported.",
+)
 @method_option
 @click.option("--jobs", type=int, metavar="N", help="Threads; the result stays the same.")
 @seed_option
@@ -50,8 +56,10 @@ def audit(**options: Any) -> None:
 
     DATA is the linked table, before its release: every label beside its own row. It is attacked as
     an outsider would who sees the features and the labels of each bag in no order; the links that
-    the owner has say how often that is right. Then the same with bags merged, labels rounded and
-    noise added. What is not shown (side information above all) stands below the result.
+    the owner has say how often that is right. The outsider tries linear models of the label, its
+    logarithm and its square root; the worst is reported. Then the same with bags merged, labels
+    rounded and noise added. What is not shown (side information above all) stands below the
+    result.
     """
     from unshuffle.files import choose_samples, read_table
 
@@ -92,6 +100,8 @@ def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
     """Run the audit; what is wrong with a table is said with its name."""
     from unshuffle.auditing import audit as run_audit
 
+    if options["log10"]:
+        _check_logs(samples, table, options["label"])
     try:
         with console.show_progress("attacking …", options["quiet"]) as status:
             return run_audit(
@@ -102,10 +112,26 @@ def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
                 rng=options["seed"],
                 n_jobs=options["jobs"],
                 method=options["method"],
+                scale="log10" if options["log10"] else None,
                 report=console.reporter(status),
             )
     except InputError as exc:
         raise InputError(f"{table.source}, label {quote(options['label'])}: {exc}") from exc
+
+
+def _check_logs(samples: Samples, table: Table, label: str) -> None:
+    """Refuse labels without a logarithm where it is asked for."""
+    import numpy as np
+
+    assert samples.label is not None
+    without = np.flatnonzero(~(samples.label > 0))
+    if len(without):
+        first = int(samples.rows[without[0]]) + 1
+        raise InputError(
+            f"{table.source}: {len(without)} of {len(samples.label)} labels in column "
+            f"{quote(label)} are 0 or negative and have no logarithm (first: row {first}); leave "
+            "out --log10, or leave out these rows"
+        )
 
 
 def _describe(samples: Samples, table: Table, options: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from unshuffle.wording import show_number
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
     from unshuffle.answers.summary import Summary
+    from unshuffle.files import Design
 
 _EPILOG = """\b
 Examples:
@@ -129,7 +131,10 @@ def _fit(options: dict[str, Any]) -> int:
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
-        console.print_json(make_object(summary, data, origin))
+        found_object = make_object(summary, data, origin)
+        if found_object["bag_offsets"] is not None:
+            found_object["bag_offsets"]["bags"] = _list_offsets(found, data.design)
+        console.print_json(found_object)
     else:
         print_fit(found, summary)
     if options["report"]:
@@ -149,9 +154,12 @@ def _judge(found: Fit, options: dict[str, Any]) -> int:
 
 def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     """Fit data that are read in blocks; a report shows the fit without the rows."""
+    from unshuffle.answers.fit import note_logs
+
     console.print_messages(stream.describe(), options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
         found = fit_stream(stream, options, console.reporter(status, options["verbose"]))
+        found = note_logs(found, options["log10"])
         summary = found.summary(options["level"])
     origin = provenance(options["seed"], stream.sha256)
     if options["as_object"]:
@@ -177,7 +185,7 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
     from unshuffle.answers.report import write_report
-    from unshuffle.files import join_design
+    from unshuffle.files import join_design, name_bags
 
     design = data.design
     is_plain = design.apart is None and design.counts is None
@@ -187,6 +195,7 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
             options["report"],
             *((design.X, design.y, design.groups) if is_plain else ()),
             bags=None if is_plain else join_design(design),
+            bag_names=name_bags(design),
             level=options["level"],
             label=data.shown_label,
             base_levels=design.base_levels,
@@ -196,6 +205,23 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
             words=speak,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
+
+
+def _list_offsets(found: Fit, design: Design) -> dict[str, dict[str, float]]:
+    """Return the offset of each bag by its name, in the order of the file; none if improbable."""
+    from unshuffle.answers.bag_views import LEAST_PROBABILITY, estimate_offsets, view_bags
+    from unshuffle.files import join_design, name_bags
+
+    if found.effects is None or found.effects.offset_probability < LEAST_PROBABILITY:
+        return {}
+    names = name_bags(design)
+    # Known pairs would be bags of their own; the canonical order of rows fixes every digit.
+    bags = join_design(dataclasses.replace(design, anchors=None))
+    offsets = estimate_offsets(found, view_bags(found, bags, names))
+    return {
+        str(name): {"estimate": each.estimate, "low": each.low, "high": each.high}
+        for name, each in zip(names or [], offsets, strict=True)
+    }
 
 
 def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[str, Any]:
@@ -235,10 +261,10 @@ def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) ->
     console.print_result(" · ".join(facts))
     if summary.known_rule is not None:
         console.print_result(summary.known_rule)
-    if found.offsets is not None:
+    if found.effects is not None:
         from unshuffle.answers.summary import describe_offsets
 
-        console.print_result(describe_offsets(found.offsets))
+        console.print_result(describe_offsets(found.effects))
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
     if summary.certificate is not None:

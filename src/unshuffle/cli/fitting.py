@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) -> Fit:
     """Fit the data as the options say; `report` is told how far the work is."""
-    from unshuffle.answers.fit import fit_bags, fit_table
+    from unshuffle.answers.fit import fit_bags, fit_table, note_logs
     from unshuffle.core.options import make_rng
     from unshuffle.core.progress import say_nothing
     from unshuffle.files import join_design
@@ -32,12 +32,13 @@ def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) 
     rng, design = make_rng(options["seed"]), data.design
     names, sources = design.feature_names, design.sources
     if design.apart is None and design.counts is None:
-        return fit_table(
+        found = fit_table(
             design.X, design.y, design.groups, asked, rng, names, report,
             sources=sources, anchors=design.anchors,
         )  # fmt: skip
-    bags = join_design(design)
-    return fit_bags(bags, asked, rng, names, report, sources=sources)
+    else:
+        found = fit_bags(join_design(design), asked, rng, names, report, sources=sources)
+    return note_logs(found, data.has_logs)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:

@@ -312,7 +312,24 @@ def _tables(found: Plan) -> list[Any]:
         ]
         tables += ["", "Chance that the sign of a weight is known, and width of its interval:"]
         tables.append(console.make_table(head, cells))
+        tables.append(_describe_precision(shown))
     return tables
+
+
+def _describe_precision(shown: Sequence[Expectation]) -> str:
+    """Say how well simulated chances and widths are known."""
+    chances = [each.sign_known_mc.max() for each in shown if each.sign_known_mc is not None]
+    # Intervals without ends have no width.
+    widths = [
+        error / width
+        for each in shown
+        if each.width is not None and each.width_mc is not None
+        for error, width in zip(each.width_mc, each.width, strict=True)
+        if 0 < width < float("inf")
+    ]
+    told = [f"of chances at most ± {max(chances):.0%}"]
+    told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
+    return f"Monte-Carlo errors: {', '.join(told)}."
 
 
 def _show_weight(each: Expectation, j: int) -> str:

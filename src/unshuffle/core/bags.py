@@ -88,8 +88,8 @@ class Bags:
 
     @property
     def is_linked(self) -> bool:
-        """Whether anchors leave nothing shuffled."""
-        return self.homes is not None and self.n_bags == self.n
+        """Whether every bag holds one row and its label: by anchors, or as given."""
+        return self.is_plain and self.n_bags == self.n
 
     @property
     def sizes(self) -> np.ndarray:

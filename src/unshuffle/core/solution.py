@@ -89,18 +89,52 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class OffsetLaw:
-    """What was found of offsets that the labels of a bag share: whether they are, and their sd.
+class BagEffects:
+    """The posterior of bag effects: random effects (offsets) and contextual effects.
 
-    The sd is the mean over both, 0 where there are none. `sizes` are the sds that were thought
-    possible, 0 first where there may be none, and `shares` how probable each of them is; empty
-    where nothing was weighed.
+    Attributes
+    ----------
+    offset_probability, offset_sd : float
+        Probability that the labels of a bag share an offset, and its posterior mean sd (0 where
+        there is none).
+    context_probability : float
+        Probability that the labels depend on the mean row of their bag beside their own row.
+    contexts, context_sds : tuple of float
+        Posterior mean and sd of the contextual effect of each feature.
+    sizes, shares : tuple of float
+        Sds of offsets that were weighed, and the probability of each.
+    rests_on_prior : bool
+        Whether there are too few bags to tell contextual effects from the prior.
     """
 
-    probability: float
-    sd: float
+    offset_probability: float
+    offset_sd: float
+    context_probability: float = 0.0
+    contexts: tuple[float, ...] = ()
+    context_sds: tuple[float, ...] = ()
     sizes: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    rests_on_prior: bool = False
+
+    def mapped(
+        self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, d: int
+    ) -> BagEffects:
+        """Return the same in the user's units."""
+
+        def slopes(values: tuple[float, ...]) -> tuple[float, ...]:
+            if not values:
+                return values
+            padded = np.zeros(d)
+            padded[: len(values)] = values
+            return tuple((to_user(padded) - to_user(np.zeros(d)))[: len(values)].tolist())
+
+        return replace(
+            self,
+            offset_sd=self.offset_sd * label_scale,
+            contexts=slopes(self.contexts),
+            context_sds=slopes(self.context_sds),
+            sizes=tuple(size * label_scale for size in self.sizes),
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +167,7 @@ class Solution:
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
     mean over several), `uncertainty` how sure it is where the method can say, `certificate` what is
-    proven of the best value, `offsets` what is known of offsets between bags. `misfits` says in
+    proven of the best value, `effects` what is known of bag effects. `misfits` says in
     what the labels do not look as the model predicts: nothing where they do, None where nobody
     looked. It is apart from how the search ended, which is the status.
 
@@ -152,7 +186,7 @@ class Solution:
     uncertainty: Uncertainty | None = None
     misfits: tuple[str, ...] | None = None
     certificate: Certificate | None = None
-    offsets: OffsetLaw | None = None
+    effects: BagEffects | None = None
 
     @property
     def best(self) -> Candidate:
@@ -219,21 +253,18 @@ class Solution:
             )
             for c in self.candidates
         )
-        unsure, proof, offsets = self.uncertainty, self.certificate, self.offsets
+        unsure, proof, effects = self.uncertainty, self.certificate, self.effects
         if proof is not None:
             proof = replace(proof, lower_bound=proof.lower_bound * value_scale)
-        if offsets is not None:
-            sizes = tuple(size * label_scale for size in offsets.sizes)
-            offsets = replace(offsets, sd=offsets.sd * label_scale, sizes=sizes)
+        if effects is not None:
+            effects = effects.mapped(to_user, label_scale, len(self.weights))
         estimate = None if self.estimate is None else to_user(self.estimate)
         unsure = None if unsure is None else unsure.mapped(to_user, label_scale)
-        if estimate is not None and isinstance(unsure, Posterior):
-            estimate = unsure.hold(estimate)
         return replace(
             self,
             candidates=candidates,
             certificate=proof,
-            offsets=offsets,
+            effects=effects,
             start_values=start_values,
             estimate=estimate,
             uncertainty=unsure,

@@ -14,8 +14,6 @@ from unshuffle.errors import InputError
 
 # Predictions × draws held at once.
 _BLOCK = 2_000_000
-# An estimate keeps this share of the way to the end of its interval at most.
-INSIDE = 0.9
 # A quantile of a mixture is known to this share of where it can lie; halving alone takes 34 steps,
 # with slopes it is about 6.
 _CLOSE, _MOST_STEPS = 1e-10, 60
@@ -50,16 +48,84 @@ class Uncertainty(ABC):
         """Return one row (low, high) per weight."""
 
     @abstractmethod
-    def sd_at(self, rows: np.ndarray) -> np.ndarray:
-        """Return the sd of a new label at rows of as many columns as there are weights."""
+    def sd_at(self, rows: np.ndarray, bags: np.ndarray | None = None) -> np.ndarray:
+        """Return the sd of a new label at rows of as many columns as there are weights.
+
+        `bags` are numbers of the bags fitted, −1 for new ones; None means a new bag throughout.
+        """
 
     @abstractmethod
-    def interval_at(self, rows: np.ndarray, level: float, new_label: bool) -> np.ndarray:
+    def interval_at(
+        self, rows: np.ndarray, level: float, new_label: bool, bags: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return (low, high) of the prediction, or of a new label, at every row."""
 
     @abstractmethod
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
         """Return the same in other units: `to_user` is affine, the noise grows by `scale`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelDraws:
+    """Draws of what predictions need beside pooled coefficients and noise, in standard units.
+
+    The mean of a label at the standardised row x of bag r is, with z = within · x,
+
+        level + z + curve (z² − signal) + bag_effect_r.
+
+    The pooled slopes are within + bends + pooled_contexts. In a new bag the effect has mean
+    pooled_contexts · x and sd `effect_sds`.
+
+    Attributes
+    ----------
+    within, bends, pooled_contexts : (m, d), parts of the pooled slopes: inside bags, by the
+        curvature, by contextual effects.
+    curves, signals : (m,), curvature of the mean function, and mean square of z.
+    effect_sds : (m,), sd of the effect of a new bag, random and contextual.
+    bag_effects : (m, H), effects of the bags fitted, in their canonical order; None for very many.
+    centre, factors : (d,), standard rows are (X − centre) factors.
+    has_intercept : whether the columns are centred and there is an intercept.
+    label_scale : labels in the user's units for one standard unit.
+    """
+
+    within: np.ndarray
+    bends: np.ndarray
+    pooled_contexts: np.ndarray
+    curves: np.ndarray
+    signals: np.ndarray
+    effect_sds: np.ndarray
+    bag_effects: np.ndarray | None
+    centre: np.ndarray
+    factors: np.ndarray
+    has_intercept: bool
+    label_scale: float = 1.0
+
+    def bend(self, X: np.ndarray) -> np.ndarray | float:
+        """Return mean less linear prediction at rows of a new bag, (n, m)."""
+        if not self.curves.any():
+            return 0.0
+        rows = (X - self.centre) * self.factors
+        z = multiply(rows, self.within.T)
+        bent = self.curves * (z * z - self.signals) - multiply(rows, self.bends.T)
+        return np.asarray(self.label_scale * bent)
+
+    def shift(self, X: np.ndarray, bags: np.ndarray) -> np.ndarray:
+        """Return the mean in bags (by number) less the mean in a new bag at rows, (n, m)."""
+        assert self.bag_effects is not None
+        rows = (X - self.centre) * self.factors
+        shift = self.bag_effects.T[bags] - multiply(rows, self.pooled_contexts.T)
+        return np.asarray(self.label_scale * shift)
+
+    def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> ModelDraws:
+        """Return the same for rows and labels in other units; `to_user` is affine."""
+        d = self.within.shape[1]
+        size = len(self.centre) + self.has_intercept
+        base = to_user(np.zeros(size))
+        moved = to_user(np.eye(size)[:d]) - base
+        own = np.diagonal(moved[:, :d])
+        safe = np.where(own != 0.0, own, 1.0)
+        centre = -moved[:, -1] / safe if size > d else np.zeros(d)
+        return replace(self, centre=centre, factors=own / scale, label_scale=scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +148,8 @@ class Posterior(Uncertainty):
     is_thin: bool = False
     unknown: tuple[int, ...] = ()
     has_noise: bool = True
+    # What predictions need beside; None where the model is linear without bag effects.
+    model: ModelDraws | None = None
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -118,28 +186,67 @@ class Posterior(Uncertainty):
         shares = self.shares[order]
         return np.interp(levels, np.cumsum(shares) - 0.5 * shares, values[order])
 
-    def sd_at(self, rows: np.ndarray) -> np.ndarray:
+    def sd_at(self, rows: np.ndarray, bags: np.ndarray | None = None) -> np.ndarray:
         roots = np.sqrt(self.shares)
         sds = []
-        for part in _cut(rows, len(self.shares)):
-            z = multiply(part, self.draws.T)
+        for part, own in _cut(rows, bags, len(self.shares)):
+            z = self._means_at(part, own)
             gaps = z - (self.shares * z).sum(axis=1)[:, None]
-            sds.append(root_sum_square((roots * gaps).T))
-        noise = root_sum_square((roots * self.sigma)[:, None])
-        return np.asarray(np.hypot(np.concatenate(sds), noise))
+            label_sds = self._label_sds(own)
+            sds.append(
+                np.hypot(root_sum_square((roots * gaps).T), root_sum_square((roots * label_sds).T))
+            )
+        return np.asarray(np.concatenate(sds))
 
-    def interval_at(self, rows: np.ndarray, level: float, new_label: bool) -> np.ndarray:
+    def mean_at(self, rows: np.ndarray, bags: np.ndarray | None = None) -> np.ndarray:
+        """Return the posterior mean of a label at every row, in a new bag or in the bags given."""
+        return np.concatenate(
+            [
+                (self.shares * self._means_at(part, own)).sum(axis=1)
+                for part, own in _cut(rows, bags, len(self.shares))
+            ]
+        )
+
+    def interval_at(
+        self, rows: np.ndarray, level: float, new_label: bool, bags: np.ndarray | None = None
+    ) -> np.ndarray:
         tail = (1.0 - level) / 2
         ends = []
-        for part in _cut(rows, len(self.shares)):
-            z = multiply(part, self.draws.T)
+        for part, own in _cut(rows, bags, len(self.shares)):
             if new_label:
-                ends.append(np.stack([self._mixture(z, tail), self._mixture(z, 1.0 - tail)], 1))
+                z, sds = self._means_at(part, own), self._label_sds(own)
+                ends.append(
+                    np.stack([self._mixture(z, sds, tail), self._mixture(z, sds, 1.0 - tail)], 1)
+                )
             else:
+                z = multiply(part, self.draws.T)
+                if own is not None and self.model is not None:
+                    z = z + self._shift(part, own)
                 ends.append(np.stack([self.quantiles(each, (tail, 1.0 - tail)) for each in z]))
         return np.concatenate(ends)
 
-    def _mixture(self, z: np.ndarray, probability: float) -> np.ndarray:
+    def _means_at(self, rows: np.ndarray, bags: np.ndarray | None) -> np.ndarray:
+        """Return the mean of a label at rows for every draw, (n, m)."""
+        z = multiply(rows, self.draws.T)
+        if self.model is None:
+            return z
+        z = z + self.model.bend(rows[:, : len(self.model.centre)])
+        return z if bags is None else z + self._shift(rows, bags)
+
+    def _shift(self, rows: np.ndarray, bags: np.ndarray) -> np.ndarray:
+        """Return what known bags add to the mean; rows of unknown bags (−1) are as in a new bag."""
+        assert self.model is not None
+        shift = self.model.shift(rows[:, : len(self.model.centre)], np.maximum(bags, 0))
+        return np.where(bags[:, None] >= 0, shift, 0.0)
+
+    def _label_sds(self, bags: np.ndarray | None) -> np.ndarray:
+        """Return the sd of a label about its mean, by draw: noise, and the effect of a new bag."""
+        if self.model is None:
+            return self.sigma[None]
+        new = np.hypot(self.sigma, self.model.label_scale * self.model.effect_sds)[None]
+        return new if bags is None else np.where(bags[:, None] >= 0, self.sigma, new)
+
+    def _mixture(self, z: np.ndarray, sds: np.ndarray, probability: float) -> np.ndarray:
         """Return a quantile, for every row, of the mixture of normals about predictions (n, m).
 
         Newton's steps kept between two ends that halve where a step would leave them. Every row
@@ -149,7 +256,8 @@ class Posterior(Uncertainty):
 
         # Without noise a normal is a point; in place of zero something far below any spread.
         size = np.maximum(np.abs(z).max(axis=1), np.finfo(float).tiny)
-        reach = z + ndtri(probability) * self.sigma
+        sds = np.broadcast_to(sds, z.shape)
+        reach = z + ndtri(probability) * sds
         low, high = reach.min(axis=1), reach.max(axis=1)
         limit = _CLOSE * (high - low) + 1e-15 * size
         place = 0.5 * low + 0.5 * high
@@ -158,7 +266,7 @@ class Posterior(Uncertainty):
             if len(going) == 0:
                 break
             at = place[going]
-            sigma = np.maximum(self.sigma, 1e-15 * size[going, None])
+            sigma = np.maximum(sds[going], 1e-15 * size[going, None])
             steps = (at[:, None] - z[going]) / sigma
             above = (self.shares * ndtr(steps)).sum(axis=1) - probability
             low[going] = np.where(above < 0, at, low[going])
@@ -175,22 +283,6 @@ class Posterior(Uncertainty):
             done = (np.abs(new - at) <= limit[going]) | (high[going] - low[going] <= limit[going])
             going = going[~done]
         return place
-
-    def hold(self, estimate: np.ndarray) -> np.ndarray:
-        """Return an estimate that lies in its own 95 % intervals.
-
-        One outside moves towards the mean of the draws, all weights together, so that slopes and
-        intercept still belong together. Solvers keep slopes inside; the intercept at a far-off zero
-        of the columns follows from them, and may not be.
-        """
-        ends, mean = self.interval(0.95), self.mean
-        is_out = (estimate < ends[:, 0]) | (estimate > ends[:, 1])
-        if not is_out.any():
-            return estimate
-        end = np.where(estimate > ends[:, 1], ends[:, 1], ends[:, 0])[is_out]
-        gap = (estimate - mean)[is_out]
-        kept = float(np.min(INSIDE * (end - mean[is_out]) / gap))
-        return mean + min(max(kept, 0.0), 1.0) * (estimate - mean)
 
     def share_beyond(self, centre: np.ndarray, scales: np.ndarray, radius: float) -> float:
         """Return the mass further than radius · |centre| from a centre, in units of `scales`.
@@ -215,7 +307,8 @@ class Posterior(Uncertainty):
         return drawn / unit - parts / unit, parts / unit, unit
 
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Posterior:
-        return replace(self, draws=to_user(self.draws), sigma=self.sigma * scale)
+        model = None if self.model is None else self.model.mapped(to_user, scale)
+        return replace(self, draws=to_user(self.draws), sigma=self.sigma * scale, model=model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,12 +337,14 @@ class StudentT(Uncertainty):
         reach = self._quantile(level) * root_sum_square(self.spreads)
         return np.stack([self.centre - reach, self.centre + reach], axis=1)
 
-    def sd_at(self, rows: np.ndarray) -> np.ndarray:
+    def sd_at(self, rows: np.ndarray, bags: np.ndarray | None = None) -> np.ndarray:
         """Return the textbook's standard error of a new label."""
         self._check()
         return self._errors_at(rows, new_label=True)
 
-    def interval_at(self, rows: np.ndarray, level: float, new_label: bool) -> np.ndarray:
+    def interval_at(
+        self, rows: np.ndarray, level: float, new_label: bool, bags: np.ndarray | None = None
+    ) -> np.ndarray:
         self._check()
         reach = self._quantile(level) * self._errors_at(rows, new_label)
         z = multiply(rows, self.centre)
@@ -280,7 +375,10 @@ class StudentT(Uncertainty):
         return StudentT(to_user(self.centre), to_user(self.spreads) - base, self.dof, sd)
 
 
-def _cut(rows: np.ndarray, n_draws: int) -> list[np.ndarray]:
+def _cut(
+    rows: np.ndarray, bags: np.ndarray | None, n_draws: int
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Cut rows so that the predictions of all draws for a piece fit in memory."""
     size = max(1, _BLOCK // max(n_draws, 1))
-    return [rows[start : start + size] for start in range(0, max(len(rows), 1), size)]
+    parts = [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
+    return [(rows[part], None if bags is None else bags[part]) for part in parts]

@@ -41,7 +41,7 @@ PRECISION = 0.15
 # .34 and .72 against .03, .47 and .78.
 _QUICK = Likelihood(
     n_starts=24, n_refined=6, n_components=8, n_draws=200, max_rounds=2, target_draws=100.0,
-    estimate_draws=60.0, least_draws=50.0,
+    least_draws=50.0,
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
 from unshuffle.design.simulation import Expectation
 from unshuffle.wording import list_names
@@ -15,106 +16,97 @@ _CLEAR = 2.0
 _LEAST_ERROR = 1e-12
 # The radius of the verdict "identified": an answer further off is another answer.
 _GOOD_ERROR = 0.3
-# Chances from which a sign is said to become known, or to stay unknown.
-_LIKELY, _UNLIKELY = 0.8, 0.5
 _SHOWN_NAMES = 5
 
 
 def compare_runs(
     found: Sequence[Expectation], names: Sequence[str], offset: float
 ) -> tuple[str, ...]:
-    """Say how many random runs the designed ones are worth, without offsets and with them."""
+    """Give the errors of designed and random runs, without offsets and with them, and compare.
+
+    Nothing is compared within the Monte-Carlo error.
+    """
     sentences = []
     for has_offsets in (False, True):
         of_kind = [each for each in found if each.has_offsets == has_offsets]
-        designed = [each for each in of_kind if each.kind == "designed"]
         one_run = [each for each in found if each.n_runs == 1]
-        random = sorted(
-            [each for each in of_kind if each.kind == "random" and each.n_runs > 1] + one_run,
-            key=lambda each: each.n_runs,
-        )
-        parts = [_compare_one(each, random) for each in designed]
+        random = {each.n_runs: each for each in (*one_run, *of_kind) if each.kind == "random"}
+        parts, orders = [], []
+        for designed in of_kind:
+            if designed.kind != "designed":
+                continue
+            n_runs = designed.n_runs
+            others = [random[n] for n in (n_runs, 2 * n_runs) if n in random]
+            parts.append(", ".join(map(_show_error, (designed, *others))))
+            orders += [_order(designed, each) for each in others]
         if parts:
-            start = f"With offsets between runs ({offset:g} of the labels' sd): "
-            sentences.append((start if has_offsets else "") + "; ".join(parts) + ".")
+            start = f"With offsets between runs ({offset:g} of the labels' sd), expected error: "
+            sentences.append(
+                (start if has_offsets else "Expected error: ") + "; ".join(parts) + "."
+            )
+            clear = [each for each in orders if each]
+            sentences.append(
+                f"Beyond the Monte-Carlo error: {'; '.join(clear)}."
+                if clear
+                else "No difference is beyond the Monte-Carlo error: more trials may tell."
+            )
     best = min(found, key=lambda each: (each.has_offsets, each.error))
     sentences += describe_signs(best, names)
     return tuple(sentences)
 
 
-def _compare_one(designed: Expectation, random: Sequence[Expectation]) -> str:
-    """Say what a number of designed runs is worth, in so many words as the errors allow."""
-    same = next(each for each in random if each.n_runs == designed.n_runs)
-    runs = f"{designed.n_runs} designed runs"
-    errors = f"(error {designed.error:.2g} against {same.error:.2g})"
-    order = compare_errors(designed, same)
-    if order > 0:
-        return f"{runs} do worse than {same.n_runs} random runs {errors}"
+def _show_error(each: Expectation) -> str:
+    """Write an error with its Monte-Carlo error, and what it belongs to."""
+    return f"{each.n_runs} {each.kind} {each.error:.2g} ± {each.error_mc:.1g}"
+
+
+def _order(designed: Expectation, random: Expectation) -> str:
+    """Say which of the two has the smaller error; empty where chance decides."""
+    order = compare_errors(designed, random)
     if order == 0:
-        return f"{runs} do about what {same.n_runs} random runs do {errors}"
-    worth = equivalent_runs(
-        [each.n_runs for each in random], [each.error for each in random], designed.error
-    )
-    if worth is None:
-        # Beyond the last number simulated, or by chance.
-        most = random[-1]
-        more = "more than" if compare_errors(designed, most) < 0 else "what"
-        return f"{runs} do {more} {most.n_runs} random runs do {errors}"
-    return f"{runs} do what {max(round(worth), same.n_runs)} random runs do {errors}"
+        return ""
+    relation = "better" if order < 0 else "worse"
+    return f"{designed.n_runs} designed are {relation} than {random.n_runs} random"
 
 
 def compare_errors(one: Expectation, other: Expectation) -> int:
     """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
 
     Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean;
-    but the mean must say the same.
+    but the means, as they are shown with their Monte-Carlo errors, must say the same.
     """
     n_shared = min(one.trials, other.trials)
     errors, others = one.errors[:n_shared], other.errors[:n_shared]
     ratios = np.log(np.maximum(errors, _LEAST_ERROR) / np.maximum(others, _LEAST_ERROR))
     doubt = float(ratios.std(ddof=1)) / np.sqrt(n_shared)
     gap = float(ratios.mean())
-    if abs(gap) <= _CLEAR * doubt or gap * float(errors.mean() - others.mean()) < 0:
+    shown = one.error - other.error
+    # Few trials know their own spread badly: the quantile of Student's t.
+    clear = max(_CLEAR, float(stdtrit(n_shared - 1, 0.975)))
+    is_clear = abs(shown) > clear * np.hypot(one.error_mc, other.error_mc)
+    if not is_clear or abs(gap) <= clear * doubt or gap * shown < 0:
         return 0
     return 1 if gap > 0 else -1
 
 
-def equivalent_runs(runs: Sequence[int], errors: Sequence[float], target: float) -> float | None:
-    """Return the number of runs at which a curve of errors reaches a target; None beyond its end.
-
-    Errors fall with the runs but for chance, so that a rise counts as flat; in between they are
-    straight on log scales.
-
-    >>> equivalent_runs([1, 4, 16], [1.0, 0.5, 0.25], 0.5 ** 1.5)
-    8.0
-    """
-    lowest = np.log(np.minimum.accumulate(np.maximum(errors, 1e-300)))
-    place = np.log(np.asarray(runs, dtype=float))
-    level = np.log(max(target, 1e-300))
-    if level >= lowest[0]:
-        return float(runs[0])
-    for k in range(1, len(runs)):
-        if level >= lowest[k]:
-            share = (lowest[k - 1] - level) / (lowest[k - 1] - lowest[k])
-            return float(np.exp(place[k - 1] + share * (place[k] - place[k - 1])).round(9))
-    return None
-
-
 def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
-    """Say of which weights the sign will become known, and of which it will stay unknown."""
-    if found.sign_known is None:
+    """Say of which weights the sign will become known, and of which it will stay unknown.
+
+    A chance counts where it differs from one half by more than twice its Monte-Carlo error.
+    """
+    if found.sign_known is None or found.sign_known_mc is None:
         return []
     runs = f"{found.n_runs} {found.kind} runs" if found.n_runs > 1 else "one run"
-    chances = found.sign_known.tolist()
-    likely = [n for n, chance in zip(names, chances, strict=True) if chance >= _LIKELY]
-    unlikely = [n for n, chance in zip(names, chances, strict=True) if chance < _UNLIKELY]
+    excess = (found.sign_known - 0.5) / np.maximum(found.sign_known_mc, _LEAST_ERROR)
+    likely = [n for n, each in zip(names, excess, strict=True) if each > _CLEAR]
+    unlikely = [n for n, each in zip(names, excess, strict=True) if each < -_CLEAR]
     parts = []
     if likely:
         parts.append(f"will probably be known of {list_names(likely, _SHOWN_NAMES)}")
     if unlikely:
         parts.append(f"will probably stay unknown of {list_names(unlikely, _SHOWN_NAMES)}")
     if not parts:
-        parts = ["is as likely to become known as not, of every weight"]
+        return [f"{found.trials} simulated experiments do not tell which signs {runs} will show."]
     return [f"With {runs} the sign {' and '.join(parts)}."]
 
 
@@ -134,7 +126,7 @@ def judge_design(
             else "This"
         )
         others = ", ".join(
-            f"{kind} bags of these sizes {by_kind[kind].error:.2g}"
+            f"{kind} bags of these sizes {by_kind[kind].error:.2g} ± {by_kind[kind].error_mc:.1g}"
             for kind in ("random", "designed")
             if kind in by_kind
         )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unshuffle.files.design_matrix import Apart, Coding, Design, make_design
     from unshuffle.files.frame import table_from_frame
     from unshuffle.files.histograms import is_histogram
-    from unshuffle.files.joining import join_design, write_out
+    from unshuffle.files.joining import join_design, name_bags, write_out
     from unshuffle.files.new_rows import code_new_rows
     from unshuffle.files.reading import read_table, read_tables
     from unshuffle.files.samples import Samples, choose_samples
@@ -34,6 +34,7 @@ _NAMES = {
     "join_design": "joining",
     "make_design": "design_matrix",
     "make_design_from_two": "two_tables",
+    "name_bags": "joining",
     "read_table": "reading",
     "read_tables": "reading",
     "table_from_frame": "frame",
@@ -53,6 +54,7 @@ __all__ = [
     "join_design",
     "make_design",
     "make_design_from_two",
+    "name_bags",
     "read_table",
     "read_tables",
     "table_from_frame",

@@ -26,7 +26,9 @@ def join_design(design: Design) -> Bags:
     side = apart or Apart(design.groups, design.counts)
     keys, codes = encode_bags(design.groups, side.groups, len(design.X), len(design.y))
     bags = []
-    for rows, labels in zip(*(_split(code, len(keys)) for code in codes), strict=True):
+    # In the order of their first rows, as `name_bags` names them.
+    members = zip(*(_split(code, len(keys)) for code in codes), strict=True)
+    for rows, labels in sorted(members, key=lambda each: int(each[0][0])):
         row_counts = None if design.counts is None else design.counts[rows]
         label_counts = None if side.counts is None else side.counts[labels]
         y: Any = design.y[labels]
@@ -36,6 +38,11 @@ def join_design(design: Design) -> Bags:
             label_counts = None
         bags.append(Bag(design.X[rows], y, row_counts, label_counts))
     return join_bags(bags, side.same_individuals)
+
+
+def name_bags(design: Design) -> list[Any] | None:
+    """Return the names of the bags in the order of their first rows; None for one bag."""
+    return None if design.groups is None else list(dict.fromkeys(design.groups.tolist()))
 
 
 def write_out(design: Design, purpose: str) -> Design:

@@ -109,24 +109,24 @@ class Peak:
 
 
 def settle(
-    target: BlockTarget, modes: list[Mode], tilt: float, n_steps: int = MAX_STEPS
+    target: BlockTarget, modes: list[Mode], n_steps: int = MAX_STEPS
 ) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     thetas = [theta for _, theta in modes]
     factors = [take_root(first_metric(target, theta)) for theta in thetas]
-    return _settle_near(target, thetas, factors, tilt, n_steps)
+    return _settle_near(target, thetas, factors, n_steps)
 
 
 def follow(
-    target: BlockTarget, peaks: list[Peak], power: float, tilt: float, n_steps: int = MAX_STEPS
+    target: BlockTarget, peaks: list[Peak], power: float, n_steps: int = MAX_STEPS
 ) -> list[Peak]:
     """Return the tops that some tops of another power lead to.
 
     Their curvature tells the scale of steps, also along ridges, where much less is known than the
     rows would say with their labels.
     """
-    factors = [take_root(_foresee(target, peak, power, tilt)) for peak in peaks]
-    return _settle_near(target, [peak.theta for peak in peaks], factors, tilt, n_steps)[0]
+    factors = [take_root(_foresee(target, peak, power)) for peak in peaks]
+    return _settle_near(target, [peak.theta for peak in peaks], factors, n_steps)[0]
 
 
 def reorder(peak: Peak, order: np.ndarray) -> Peak:
@@ -143,7 +143,7 @@ def reorder(peak: Peak, order: np.ndarray) -> Peak:
     return replace(peak, theta=peak.theta[places], factor=factor, hill=hill)
 
 
-def look_around(target: BlockTarget, peak: Peak, power: float, tilt: float) -> list[Mode]:
+def look_around(target: BlockTarget, peak: Peak, power: float) -> list[Mode]:
     """Climb from points that a top of another power leaves open: on its softest directions.
 
     A top of few labels is wide, and may be beside the one of more.
@@ -154,26 +154,25 @@ def look_around(target: BlockTarget, peak: Peak, power: float, tilt: float) -> l
     for k in range(max(0, p - _N_SOFT), p):
         move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
         starts += [peak.theta + side * _AROUND * move for side in (1.0, -1.0)]
-    return climb_all(target, starts, tilt, _foresee(target, peak, power, tilt))
+    return climb_all(target, starts, _foresee(target, peak, power))
 
 
-def _foresee(target: BlockTarget, peak: Peak, power: float, tilt: float) -> np.ndarray:
+def _foresee(target: BlockTarget, peak: Peak, power: float) -> np.ndarray:
     """Return the spread about a top of another power at the target's."""
     hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
-    return _invert_curvature(_alone(target, peak.offset), hill, peak.theta, tilt)
+    return _invert_curvature(_alone(target, peak.offset), hill, peak.theta)
 
 
 def _settle_near(
     target: BlockTarget,
     thetas: list[np.ndarray],
     factors: list[np.ndarray],
-    tilt: float,
     n_steps: int,
 ) -> tuple[list[Peak], Lessons]:
     """Return the tops near points where steps have these scales, and what was seen on the way."""
     hills, seen = _measure(target, thetas, factors)
     peaks = [
-        _climb(_alone(target, offset), hill, offset, tilt, _REACH)
+        _climb(_alone(target, offset), hill, offset, _REACH)
         for hill in hills
         for offset in range(target.means.n_sizes)
     ]
@@ -187,19 +186,19 @@ def _settle_near(
         risen, fallen = list[Peak](), list[Peak]()
         for old, hill in zip(peaks, hills, strict=True):
             alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
-            before, reached = _weigh_start(alone, old, tilt), hill.value
-            reached += alone.weigh_rest(old.theta, tilt)[0]
+            before, reached = _weigh_start(alone, old), hill.value
+            reached += alone.weigh_rest(old.theta)[0]
             if reached < before:
                 is_top = old.is_inside and old.value < before + _LITTLE
-                (done if is_top else fallen).append(_go_back(alone, old, tilt) if is_top else old)
+                (done if is_top else fallen).append(_go_back(alone, old) if is_top else old)
                 continue
-            new = _climb(alone, hill, old.offset, tilt, reach)
+            new = _climb(alone, hill, old.offset, reach)
             is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
             is_near |= new.value < reached + _LITTLE
             (done if is_near and new.is_inside else risen).append(new)
-        shorter, ended = _step_less_far(target, fallen, tilt)
+        shorter, ended = _step_less_far(target, fallen)
         peaks, done = [*risen, *shorter], [*done, *ended]
-    done += [_go_back(_alone(target, peak.offset), peak, tilt) for peak in peaks]
+    done += [_go_back(_alone(target, peak.offset), peak) for peak in peaks]
     return _keep_best(done, [], MAX_STEPS), lessons
 
 
@@ -208,14 +207,12 @@ def _alone(target: BlockTarget, offset: int) -> BlockTarget:
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _weigh_start(target: BlockTarget, peak: Peak, tilt: float) -> float:
+def _weigh_start(target: BlockTarget, peak: Peak) -> float:
     """Return the log posterior of the point that a top was climbed from."""
-    return peak.hill.value + target.weigh_rest(peak.hill.theta, tilt)[0]
+    return peak.hill.value + target.weigh_rest(peak.hill.theta)[0]
 
 
-def _step_less_far(
-    target: BlockTarget, peaks: list[Peak], tilt: float
-) -> tuple[list[Peak], list[Peak]]:
+def _step_less_far(target: BlockTarget, peaks: list[Peak]) -> tuple[list[Peak], list[Peak]]:
     """Climb again to tops that are none, less and less far: one pass for all lengths.
 
     Return the best of every top's steps, and as tops the points from which none leads upwards.
@@ -223,7 +220,7 @@ def _step_less_far(
     shorter, ended = list[Peak](), list[Peak]()
     tries = [
         [
-            _climb(_alone(target, old.offset), old.hill, old.offset, tilt, old.reach * _SHRINK**k)
+            _climb(_alone(target, old.offset), old.hill, old.offset, old.reach * _SHRINK**k)
             for k in range(1, _N_SHORTER + 1)
         ]
         for old in peaks
@@ -231,21 +228,21 @@ def _step_less_far(
     values = iter(target.weigh_values([new.theta for own in tries for new in own]))
     for old, own in zip(peaks, tries, strict=True):
         alone = _alone(target, old.offset)
-        before = _weigh_start(alone, old, tilt)
-        reached = [next(values) + alone.weigh_rest(new.theta, tilt)[0] for new in own]
+        before = _weigh_start(alone, old)
+        reached = [next(values) + alone.weigh_rest(new.theta)[0] for new in own]
         best = int(np.argmax(reached))
         if reached[best] > before:
             shorter.append(own[best])
         else:
-            ended.append(_go_back(alone, old, tilt))
+            ended.append(_go_back(alone, old))
     return shorter, ended
 
 
-def _go_back(target: BlockTarget, peak: Peak, tilt: float) -> Peak:
+def _go_back(target: BlockTarget, peak: Peak) -> Peak:
     """Return the last point that all rows confirmed in place of one that they have not seen."""
     theta = peak.hill.theta
-    factor = take_root(_invert_curvature(target, peak.hill, theta, tilt))
-    value = _weigh_start(target, peak, tilt)
+    factor = take_root(_invert_curvature(target, peak.hill, theta))
+    value = _weigh_start(target, peak)
     return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
 
 
@@ -273,7 +270,7 @@ def _measure(
     return hills, lessons
 
 
-def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: float) -> Peak:
+def _climb(target: BlockTarget, hill: _Hill, offset: int, reach: float) -> Peak:
     """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
     stiff = np.full(target.dim, _STIFF)
     if target.log_sigma is None:
@@ -281,13 +278,13 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: fl
     limit = np.linalg.cholesky(hill.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        (value, gradient), (other, others) = hill(point), target.weigh_rest(point, tilt)
+        (value, gradient), (other, others) = hill(point), target.weigh_rest(point)
         return value + other, gradient + others
 
     theta = hill.theta
     value, gradient = evaluate(theta)
     for _ in range(_INNER_STEPS):
-        step = _invert_curvature(target, hill, theta, tilt) @ gradient
+        step = _invert_curvature(target, hill, theta) @ gradient
         scale = _fit_inside(limit @ (theta - hill.theta), limit @ step, reach)
         for _ in range(10):
             trial = theta + scale * step
@@ -301,7 +298,7 @@ def _climb(target: BlockTarget, hill: _Hill, offset: int, tilt: float, reach: fl
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < _LEAST_GAIN:
             break
-    factor = take_root(_invert_curvature(target, hill, theta, tilt))
+    factor = take_root(_invert_curvature(target, hill, theta))
     is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
     return Peak(value, theta, factor, offset, hill, reach, is_inside)
 
@@ -335,15 +332,13 @@ def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
     return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
 
 
-def _invert_curvature(
-    target: BlockTarget, hill: _Hill, theta: np.ndarray, tilt: float
-) -> np.ndarray:
+def _invert_curvature(target: BlockTarget, hill: _Hill, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
-    curvature = hill.curvature + bend_rest(target, theta, tilt)
+    curvature = hill.curvature + bend_rest(target, theta)
     return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
 
 
-def bend_rest(target: BlockTarget, theta: np.ndarray, tilt: float) -> np.ndarray:
+def bend_rest(target: BlockTarget, theta: np.ndarray) -> np.ndarray:
     """Return the curvature of means and prior at a point, for one size of offsets.
 
     That of the means in the weights is theirs if gaps are straight in them, which they are but for
@@ -351,11 +346,8 @@ def bend_rest(target: BlockTarget, theta: np.ndarray, tilt: float) -> np.ndarray
     """
     w, log_sigma = target.split(theta)
     p, d = target.p, target.dim
-    rows, weights = target.mean_slopes(w, target.curve(theta)), target.means.precisions(log_sigma)
-    inner = np.einsum("r,rj,rk->jk", weights, rows, rows)
-    if target.means.has_intercept:
-        middle = np.einsum("r,rj->j", weights, rows)
-        inner -= np.outer(middle, middle) / weights.sum()
+    rows = target.mean_slopes(w, target.curve(theta))
+    inner = target.means.information(target.gaps(theta)[0], log_sigma, rows)
     bend = np.zeros((d, d))
     places = [*range(p), *([target.curve_place] if target.has_curve else [])]
     bend[np.ix_(places, places)] = inner
@@ -364,7 +356,7 @@ def bend_rest(target: BlockTarget, theta: np.ndarray, tilt: float) -> np.ndarray
         bend[target.curve_place, target.curve_place] += target.curve_scale**-2
     if target.log_sigma is None:
         move = _LEVEL_STEP * (np.arange(d) == p)
-        ahead, behind = (target.weigh_rest(theta + side * move, tilt)[1] for side in (1, -1))
+        ahead, behind = (target.weigh_rest(theta + side * move)[1] for side in (1, -1))
         bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
     return bend
 

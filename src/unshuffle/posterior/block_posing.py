@@ -62,7 +62,7 @@ def pose_blocks(
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
         shapes=_lay_shapes(first, scaling, label_means, (means, squares), held),
-        means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept),
+        means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept, means),
         log_sigma=known,
         options=options,
         third=third,

@@ -22,6 +22,7 @@ from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.sources import Block, Pass, Source
 from unshuffle.core.threads import count_threads
 from unshuffle.kernels.grid import CELLS_PER_SIGMA
+from unshuffle.posterior.bag_means import Effects
 from unshuffle.posterior.cell_matching import match_all
 from unshuffle.posterior.held_bags import HeldBags, Matched, Point
 from unshuffle.posterior.histogram_shapes import BagMoments, HistogramShapes
@@ -64,6 +65,10 @@ class BlockTarget(Target):
     held: HeldBags | None = None
 
     @property
+    def is_in_blocks(self) -> bool:
+        return True
+
+    @property
     def nodes_per_sigma(self) -> float:
         """Nodes of the transport: the more, the more labels count."""
         return float(CELLS_PER_SIGMA * max(1.0, self.power * self.n / _FEW_LABELS) ** 0.25)
@@ -92,11 +97,11 @@ class BlockTarget(Target):
         found = self._shape([self._point(theta) for theta in thetas], False)
         return [self.power * value for value, _, _ in found]
 
-    def weigh_rest(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
+    def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return what means of bags and prior say at a point, and its gradient: no pass."""
         nothing = np.zeros(self.p + self.has_curve)
         found = self._combine(*self._point(theta), 0.0, nothing, 0.0)
-        return self.add_prior(theta, tilt, found)
+        return self.add_prior(theta, found)
 
     def _point(self, theta: np.ndarray) -> Point:
         """Return weights, log sigma and curve of coordinates."""
@@ -113,11 +118,10 @@ class BlockTarget(Target):
         asked = {i: next(step) for i, step in enumerate(steps)}
         while asked:
             places = list(asked)
-            points = [self._point(asked[i][0]) for i in places]
+            points = [self._point(asked[i]) for i in places]
             found = self._shape(points, True)
             for i, point, shape in zip(places, points, found, strict=True):
-                theta, tilt = asked.pop(i)
-                answer = self.add_prior(theta, tilt, self._combine(*point, *shape))
+                answer = self.add_prior(asked.pop(i), self._combine(*point, *shape))
                 try:
                     asked[i] = steps[i].send(answer)
                 except StopIteration as end:
@@ -145,25 +149,34 @@ class BlockTarget(Target):
         size = max(1, int(_MEMORY / (64.0 * self.n_bags * self.means.n_sizes)))
         found = []
         for start in range(0, len(law.w), size):
-            part = slice(start, start + size)
-            w, curves = law.w[part], law.curves[part, None]
-            gaps = self.bag_labels - multiply(w, self.bag_rows.T)
-            if self.has_curve:
-                squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, w, w)
-                gaps -= curves * (squares - law.signals[part, None])
-            nothing = np.zeros(gaps.shape)
-            found.append(self.means.evaluate_many(gaps, nothing, law.log_sigmas[part]))
+            some = law.part(slice(start, start + size))
+            gaps = self._gaps_of_many(some)
+            found.append(self.means.evaluate_many(gaps, np.zeros(gaps.shape), some.log_sigmas))
         return np.concatenate(found) if found else np.empty(0)
+
+    def _gaps_of_many(self, law: Laws) -> np.ndarray:
+        """Return the residuals of the bag means at many points, (m, R)."""
+        gaps = self.bag_labels - multiply(law.w, self.bag_rows.T)
+        if self.has_curve:
+            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, law.w, law.w)
+            gaps -= law.curves[:, None] * (squares - law.signals[:, None])
+        return gaps
 
     @cached_property
     def _mean_totals(self) -> MeanTotals | None:
         squares = self.bag_squares if self.has_curve else None
         return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
 
-    def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        w, log_sigma = self.split(theta)
-        means = self._bag_predictions(w, self.curve(theta))
-        return self.means.offset_shares(self.bag_labels - means, np.zeros(self.n_bags), log_sigma)
+    def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means = self._bag_predictions(theta[: self.p], self.curve(theta))
+        return self.bag_labels - means, np.zeros(self.n_bags)
+
+    def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
+        law, totals = self.read_points(x), self._mean_totals
+        if totals is not None:
+            return totals.draw_effects(self.means, law, rng)
+        gaps = self._gaps_of_many(law)
+        return self.means.draw_effects(gaps, np.zeros(gaps.shape), law.log_sigmas, rng)
 
     def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag, and the nodes of its predictions with their shares.

@@ -32,7 +32,7 @@ from unshuffle.posterior.block_peaks import MAX_STEPS, Peak, follow, look_around
 from unshuffle.posterior.block_posing import pose_blocks, pose_sample
 from unshuffle.posterior.block_target import BlockTarget
 from unshuffle.posterior.columns import Columns, Plain, answer_nothing
-from unshuffle.posterior.likelihood import answer
+from unshuffle.posterior.likelihood import answer, declare_effects
 from unshuffle.posterior.modes import (
     ANNEALING,
     OVERSTEP,
@@ -43,7 +43,6 @@ from unshuffle.posterior.modes import (
     exchange,
     keep_distinct,
 )
-from unshuffle.posterior.offsets import declare_offsets
 from unshuffle.posterior.options import Settings
 from unshuffle.solvers import multistart
 
@@ -107,7 +106,7 @@ def solve_blocks(
     `known` is what is known of offsets between bags; the labels of the first pass are not needed.
     """
     target, columns = posed
-    target, options = declare_offsets(target, known), target.options
+    target, options = declare_effects(target, known), target.options
     effort.report("looking for modes", 0.0)
     # Few bags leave the search to the shapes, of which too few rows show too little.
     has_few = target.n_bags < FEW_BAGS
@@ -223,7 +222,7 @@ def _exchange(
         theta, earlier = found[0][1], best
         chosen = rng.permutation(pairs)[:_MOST_EXCHANGED]
         starts = [exchange(theta, i, j) for i, j in chosen]
-        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts, 1.0)])
+        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts)])
         found, best = _rank(target, found)
         if best < earlier + _VALLEY:
             break
@@ -242,7 +241,7 @@ def _reorder_tops(
         moved = [reorder(best, order) for order in _draw_orders(target.p, rng)]
         values = _weigh(target, [peak.theta for peak in moved])
         chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
-        found = follow(target, chosen, target.power, 1.0, n_steps)
+        found = follow(target, chosen, target.power, n_steps)
         peaks = sorted([*peaks, *found], key=lambda peak: -peak.evidence)
         if peaks[0].evidence < best.evidence + _VALLEY:
             break
@@ -269,9 +268,9 @@ def _weaken(target: BlockTarget) -> BlockTarget:
 
 
 def _weigh(target: BlockTarget, thetas: list[np.ndarray]) -> list[float]:
-    """Return the leaning log posterior of points: one pass."""
+    """Return the log posterior of points: one pass."""
     parts = target.parts(np.array(thetas))
-    return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 3]]
+    return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
 
 
 def _ascend(
@@ -283,20 +282,20 @@ def _ascend(
     more labels than that, to which they may be as good.
     """
     full, power = target.power, weaker.power
-    found = _keep_basins(weaker, climb_all(weaker, starts, 1.0))
+    found = _keep_basins(weaker, climb_all(weaker, starts))
     if target.n_bags < FEW_BAGS:
         found = _exchange(_weaken(target), weaker, found, rng)
     n_steps = MAX_STEPS if power == full else _ON_THE_WAY
-    peaks, _ = settle(weaker, found[:_N_FOLLOWED], 1.0, n_steps)
+    peaks, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
     while power < full:
         stronger = replace(target, power=min(_RISE * power, full))
         n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
-        followed = follow(stronger, peaks, power, 1.0, n_steps)
+        followed = follow(stronger, peaks, power, n_steps)
         if stronger.power < _FAINT:
             tops = [(peak.value, peak.theta) for peak in followed]
-            seen = _keep_basins(stronger, [*tops, *look_around(stronger, peaks[0], power, 1.0)])
+            seen = _keep_basins(stronger, [*tops, *look_around(stronger, peaks[0], power)])
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in tops)]
-            followed += settle(stronger, new, 1.0, n_steps)[0] if new else []
+            followed += settle(stronger, new, n_steps)[0] if new else []
         peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
         if target.n_bags < FEW_BAGS and target.p > 1:
             peaks = _reorder_tops(stronger, peaks, n_steps, rng)

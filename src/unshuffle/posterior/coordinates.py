@@ -82,7 +82,7 @@ class Coordinates:
     @property
     def n_shuffled(self) -> float:
         """Number of labels, as the deviations count, that are no known pairs."""
-        return self.n if self.homes is None else float(self.sizes[self.sizes > 1.0].sum())
+        return float(self.sizes[self.means.m > 1.0].sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -92,9 +92,10 @@ class Coordinates:
     @property
     def curve_scale(self) -> float:
         """Prior sd of the curve: it opens with the bags, since in one bag nothing tells a curve
-        from other weights. A known pair tells as much of it as the mean of a bag.
+        from other weights, and closes as the share of linked pairs grows, which need none.
         """
-        return self.options.curve_scale * (1.0 - 1.0 / self.n_bags) ** 2
+        opened = (1.0 - 1.0 / self.n_bags) ** 2
+        return self.options.curve_scale * opened * self.n_shuffled / self.n
 
     @property
     def has_curve(self) -> bool:
@@ -196,21 +197,60 @@ class Coordinates:
         y = shapes.labels + self.bag_labels[self.bag_of_row]
         return y, y, np.ones(len(y)), self.offsets
 
-    def draw_levels(self, x: np.ndarray, sigma: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the intercept of centred rows at draws of θ; integrated out, it is Gaussian."""
-        if self.has_level:
-            return x[:, -1]
-        return sigma / sqrt(float(self.means.m.sum())) * rng.standard_normal(len(x))
-
-    def mean_level(self, x: np.ndarray, shares: np.ndarray) -> float:
-        """Return the mean level of weighted draws; integrated out, it is that of centred labels."""
-        return float((shares * x[:, -1]).sum()) if self.has_level else 0.0
-
     def distance(self, a: np.ndarray, b: np.ndarray) -> float:
         """Return the root mean square difference of two answers' predictions, in label spreads."""
         gap = a[: self.p] - b[: self.p]
         return sqrt(max(float(gap @ self.covariance @ gap), 0.0))
 
-    def with_offsets(self, share: float, sd: float | None = None) -> Self:
-        """Return the same with a prior probability, or a given sd, of offsets between bags."""
-        return replace(self, means=replace(self.means, offset_share=share, offset_sd=sd))
+    def with_effects(
+        self, offset_share: float, offset_sd: float | None, context_share: float
+    ) -> Self:
+        """Return the same with another prior of random and contextual bag effects."""
+        means = replace(
+            self.means,
+            offset_share=offset_share,
+            offset_sd=offset_sd,
+            context_share=context_share,
+        )
+        return replace(self, means=means)
+
+    @cached_property
+    def home_sizes(self) -> np.ndarray:
+        """Labels of every original bag."""
+        m = self.means.m
+        return m if self.homes is None else np.bincount(self.homes, m)
+
+    @cached_property
+    def home_rows(self) -> np.ndarray:
+        """Mean rows of every original bag, (H, p)."""
+        if self.homes is None:
+            return self.bag_rows
+        sums = np.zeros((len(self.home_sizes), self.p))
+        np.add.at(sums, self.homes, self.means.m[:, None] * self.bag_rows)
+        return np.asarray(sums / self.home_sizes[:, None])
+
+    @property
+    def effect_rows(self) -> np.ndarray:
+        """Mean rows of the original bags that have effects, zero for linked pairs, (H, p)."""
+        return self.home_rows * (self.home_sizes > 1.0)[:, None]
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """Whether the rows are passed over in blocks."""
+        return False
+
+    @property
+    def n_effective(self) -> int:
+        """Number of original bags of several labels, at least one: others are linked pairs."""
+        return max(int((self.home_sizes > 1.0).sum()), 1)
+
+    @cached_property
+    def between_share(self) -> np.ndarray:
+        """S⁻¹S_b, (p, p): pooled slopes are w + S⁻¹S_b δ with a contextual effect δ.
+
+        S is the covariance of the rows, S_b that of the mean rows of original bags with effects.
+        """
+        sizes = self.home_sizes * (self.home_sizes > 1.0)
+        between = (self.home_rows * sizes[:, None]).T @ self.home_rows / self.home_sizes.sum()
+        inverse = np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True)
+        return np.asarray(inverse @ between)

@@ -21,7 +21,7 @@ from unshuffle.core.noise import Noise
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.products import multiply, predict_rows, solve_rows
-from unshuffle.core.solution import Candidate, OffsetLaw, Solution, Status
+from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
 from unshuffle.core.strategy import Effort
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.posterior.columns import Columns
@@ -320,7 +320,7 @@ def _assemble(bags: Bags, columns: Columns, found: list[Exact]) -> Solution:
         stats={"n_exact": n_found, "priors": (sentence,)},
         estimate=widen(estimate[None])[0],
         misfits=(),
-        offsets=OffsetLaw(0.0, 0.0) if bags.n_bags > 1 else None,
+        effects=BagEffects(0.0, 0.0) if bags.n_bags > 1 else None,
         uncertainty=Posterior(
             draws=widen(draws),
             draw_weights=np.ones(len(draws)),

@@ -1,8 +1,7 @@
-"""Adaptive importance sampling: rounds of draws that all count, at one power after another."""
+"""Adaptive multiple importance sampling (Cornuet, Marin, Mira and Robert 2012)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
 
@@ -17,7 +16,7 @@ from unshuffle.posterior.surrogate import Followed, learn, teach
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# Draws so many nats below the best mode have no weight, also at five times the power.
+# Draws so many nats below the best mode have no weight.
 OUT_OF_REACH = 50.0
 # Draws of the first round and of others in blocks, as parts of those of rows in memory: most
 # often the first, which is worth .6 to .9 of its number, is enough.
@@ -25,33 +24,27 @@ _FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
 # Of draws from a surrogate all rows judge one in so many, and all that come from the mixture. Where
 # the surrogate errs by less than so many nats in the mean there, the others are taken as it says.
 _EVERY, _SURE = 4, 0.2
-# What a surrogate said of draws is not believed at powers so many times as large.
-_MUCH_SHARPER = 1.6
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """All draws with their log weights, plain and tilted, and what further rounds build on.
+    """All draws with their log importance weights, and what further rounds build on.
 
     `parts` are those of the density at every draw (`Target.parts`), `proposals` the log of the
     summed densities of the proposals `used`, one for every round, each counted by its draws
     (`rounds`: one where it has as many as a round of rows in memory). `first` is the mixture at
-    the modes. What shapes say of draws that are not `is_judged` by all rows may be what a surrogate
-    says at this `power`; `judged` counts rounds by the others.
+    the modes. The within-bag likelihood of draws that are not `is_exact` is the surrogate's.
     """
 
     x: np.ndarray
     slopes: np.ndarray
-    log_plain: np.ndarray
-    log_tilted: np.ndarray
+    log_weights: np.ndarray
     parts: np.ndarray
     proposals: np.ndarray
     used: tuple[Proposal, ...]
     rounds: tuple[float, ...]
     first: Mixture
-    is_judged: np.ndarray
-    judged: tuple[float, ...]
-    power: float
+    is_exact: np.ndarray
     effective_draws: float = 0.0
 
     @property
@@ -62,29 +55,7 @@ class Sample:
     @property
     def log_evidence(self) -> float:
         """Log of the posterior's normalising constant."""
-        return float(logsumexp(self.log_plain)) - log(len(self.log_plain))
-
-
-def limit_tilt(log_plain: np.ndarray, log_tilted: np.ndarray, limit: float) -> np.ndarray:
-    """Return log weights whose tilt is weakened until it moves at most `limit` nats.
-
-    The move is the Kullback-Leibler divergence of the tilted from the plain posterior.
-    """
-    plain = normalise(log_plain)[0]
-    low, high = 0.0, 1.0
-    power = 1.0
-    for _ in range(20):  # bisection to 1e-6; the first trial is the full tilt
-        mixed = log_plain + power * (log_tilted - log_plain)
-        shares = normalise(mixed)[0]
-        ratio = np.log(np.maximum(shares, 1e-300) / np.maximum(plain, 1e-300))
-        if float(shares @ ratio) > limit:
-            high = power
-        else:
-            low = power
-            if power == 1.0:
-                break
-        power = 0.5 * (low + high)
-    return mixed
+        return float(logsumexp(self.log_weights)) - log(len(self.log_weights))
 
 
 def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -110,52 +81,26 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 # Where a round draws.
 Proposal = Mixture | Followed
-# What a sample is for: log weights from the draws, one number each.
-Weigh = Callable[[Sample], np.ndarray]
 
 
-def reweigh(target: Target, sample: Sample, weigh: Weigh) -> Sample:
-    """Return the draws with their weights at the target's power, and how many they are worth.
-
-    At a much higher power than that of the draws those are left out that no row has judged.
-    """
-    if target.power > _MUCH_SHARPER * sample.power and not sample.is_judged.all():
-        sample = _keep_judged(sample)
+def reweigh(target: Target, sample: Sample) -> Sample:
+    """Return the draws with their weights and effective sample size at the target's power."""
     data = target.mix(sample.parts[:, 0], sample.parts[:, 1])
-    data = data - (sample.proposals - log(sum(sample.rounds)))
-    weighed = replace(
-        sample, log_plain=data + sample.parts[:, 2], log_tilted=data + sample.parts[:, 3]
-    )
-    return replace(weighed, effective_draws=normalise(weigh(weighed))[1])
-
-
-def _keep_judged(sample: Sample) -> Sample:
-    """Return the draws that all rows judged, which are a part of every round."""
-    keep = sample.is_judged
-    x, rounds = sample.x[keep], zip(sample.used, sample.judged, strict=True)
-    logs = [each.log_density(x) + log(part) for each, part in rounds]
-    return replace(
-        sample,
-        x=x,
-        slopes=sample.slopes[keep],
-        parts=sample.parts[keep],
-        proposals=np.asarray(logsumexp(logs, axis=0)),
-        rounds=sample.judged,
-        is_judged=np.ones(len(x), bool),
-    )
+    logs = data + sample.parts[:, 2] - (sample.proposals - log(sum(sample.rounds)))
+    return replace(sample, log_weights=logs, effective_draws=normalise(logs)[1])
 
 
 def sample_posterior(
     target: Target,
     mixture: Mixture,
-    weigh: Weigh,
     target_draws: float,
     rng: np.random.Generator,
     earlier: Sample | None = None,
 ) -> Sample:
-    """Draw in rounds, adapting the mixture; all rounds count by their joint mixture density.
+    """Sample by adaptive multiple importance sampling (Cornuet et al. 2012).
 
-    So do the rounds of an `earlier` sample at another power of the same target.
+    All rounds, also those of an `earlier` sample at another power, share one deterministic-mixture
+    weight. The mixture adapts between rounds.
     """
     o = target.options
     sample, floor = earlier, _find_floor(target, mixture)
@@ -164,11 +109,11 @@ def sample_posterior(
     for n_rounds in range(1, o.max_rounds + 1):
         proposal, n_draws = _aim(target, mixture, sample, rng)
         new = _draw(target, proposal, n_draws, floor, rng)
-        sample = reweigh(target, _add_round(target, new, proposal, mixture, sample), weigh)
+        sample = reweigh(target, _add_round(target, new, proposal, mixture, sample))
         if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:
             break
         if proposal is mixture:
-            shares = flatten(weigh(sample), 5.0 * target.dim)
+            shares = flatten(sample.log_weights, 5.0 * target.dim)
             mixture = follow(mixture, sample.x, shares, rng)
     assert sample is not None
     return sample
@@ -179,7 +124,7 @@ def _find_floor(target: Target, mixture: Mixture) -> float:
     if mixture.lessons is not None:
         return -np.inf
     best = target.parts(mixture.means)
-    return float((target.mix(best[:, 0], best[:, 1]) + best[:, 3]).max()) - OUT_OF_REACH
+    return float((target.mix(best[:, 0], best[:, 1]) + best[:, 2]).max()) - OUT_OF_REACH
 
 
 def _aim(
@@ -194,7 +139,7 @@ def _aim(
         return mixture, n_draws
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
-        drawn = sample.x[sample.is_judged], sample.parts[sample.is_judged, 0]
+        drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
     n_draws = round((_FIRST_SHARE if sample is None else _NEXT_SHARE) * n_draws)
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
@@ -244,15 +189,11 @@ def _add_round(
     target: Target, new: _Drawn, proposal: Proposal, mixture: Mixture, sample: Sample | None
 ) -> Sample:
     """Return the draws with a round from a proposal added, not yet weighed."""
-    x, parts, slopes, is_judged = new
-    share, judged = (n / target.options.n_draws for n in (len(x), int(is_judged.sum())))
+    x, parts, slopes, is_exact = new
+    share = len(x) / target.options.n_draws
     logs = proposal.log_density(x) + log(share)
     if sample is None:
-        plain, tilted = parts[:, 2], parts[:, 3]
-        return Sample(
-            x, slopes, plain, tilted, parts, logs, (proposal,), (share,), mixture, is_judged,
-            (judged,), target.power,
-        )  # fmt: skip
+        return Sample(x, slopes, parts[:, 2], parts, logs, (proposal,), (share,), mixture, is_exact)
     # The old draws under the new proposal, the new draws under every one.
     old = np.logaddexp(sample.proposals, proposal.log_density(sample.x) + log(share))
     earlier = zip(sample.used, sample.rounds, strict=True)
@@ -265,7 +206,5 @@ def _add_round(
         proposals=np.append(old, fresh),
         used=(*sample.used, proposal),
         rounds=(*sample.rounds, share),
-        is_judged=np.append(sample.is_judged, is_judged),
-        judged=(*sample.judged, judged),
-        power=min(sample.power, target.power),
+        is_exact=np.append(sample.is_exact, is_exact),
     )

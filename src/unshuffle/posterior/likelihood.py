@@ -1,4 +1,4 @@
-"""The likelihood of the shuffled model: its posterior, its modes, its mean.
+"""The posterior of the shuffled model: its modes, its draws, its centre.
 
 Inside a bag the labels are y = π(Xw + b) + e with an unknown permutation and Gaussian noise, so
 that the likelihood is a permanent,
@@ -7,39 +7,43 @@ that the likelihood is a permanent,
 
 The permanent is taken exactly for bags of up to ten rows, and otherwise as the value of entropic
 transport (Sinkhorn's scaling, on a grid where that is cheaper) with a local correction. Modes are
-found from many starts, and importance sampling from a mixture around them gives estimate,
-intervals and evidence at once.
+found from many starts; adaptive multiple importance sampling from a mixture around them draws from
+one tempered posterior (`posterior.calibration`). Estimate, intervals and competing answers are the
+spatial median, the quantiles and the groups of these draws.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from math import exp, log
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.losses import Squared
-from unshuffle.core.pairing import Permutation
+from unshuffle.core.options import BagOffsets
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
-from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.products import multiply
+from unshuffle.core.row_sample import FEW_BAGS
+from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.core.uncertainty import Posterior
+from unshuffle.core.uncertainty import ModelDraws, Posterior
+from unshuffle.posterior.bag_means import Effects
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.columns import Columns, nothing_to_learn
-from unshuffle.posterior.estimating import Draws, blend, hear, keep_inside, lean
-from unshuffle.posterior.exact_answers import solve_exactly
-from unshuffle.posterior.importance import (
-    Sample,
-    find_centre,
-    reweigh,
-    sample_posterior,
+from unshuffle.posterior.calibration import (
+    calibrated_count,
+    full_power,
+    load_calibration,
+    prior_share,
 )
-from unshuffle.posterior.many_modes import MANY_MODES, bet_on_many, sample_many
+from unshuffle.posterior.columns import Columns, nothing_to_learn
+from unshuffle.posterior.diagnostics import Diagnostics, diagnose, measure_difference
+from unshuffle.posterior.exact_answers import solve_exactly
+from unshuffle.posterior.importance import Sample, find_centre, sample_posterior
+from unshuffle.posterior.many_modes import MANY_MODES, sample_many
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import (
     Mode,
@@ -48,19 +52,17 @@ from unshuffle.posterior.modes import (
     find_modes,
     keep_distinct,
 )
-from unshuffle.posterior.offsets import average_offsets, declare_offsets, widen_levels
-from unshuffle.posterior.options import Settings
+from unshuffle.posterior.options import CALIBRATED, FULL, MOST_LABELS, Settings
 from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
-from unshuffle.posterior.trust import (
-    Signs,
-    choose_powers,
-    read_signs,
-)
+from unshuffle.posterior.shapes import PermutationShapes
 from unshuffle.posterior.walking import walk
 from unshuffle.solvers import multistart
+from unshuffle.solvers.means import solve_linked
 
-__all__ = ["Likelihood", "answer", "solve"]
+AnyTarget = TypeVar("AnyTarget", bound=Target)
+
+__all__ = ["Likelihood", "answer", "declare_effects", "search", "solve"]
 
 # Modes further than this below the best are out of reach: 20 nats are half a billion to one.
 _REACH = 20.0
@@ -68,13 +70,13 @@ _REACH = 20.0
 _N_FITTED = 6
 # Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
 _N_CLIMBED = 12
-# Walkers worth fewer independent draws than this have hardly left their starts, and did not explore
-# the posterior: the 64 of them count as 64 where none moved at all. Measured: 64.5 and 67 with 20
-# columns (200 rows, 4 bags), 64 with 30 and 40; 84 to 107 with 5 and 10.
-_THIN = 80.0
-# In blocks the estimate's posterior is looked for from the draws of the intervals' one unless its
-# power is so many times as large.
-_MUCH_SHARPER = 1.6
+# An ensemble with a lower effective sample size has hardly left its starts: 64 walkers count as 64
+# where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
+# 40; 84 to 107 with 5 and 10.
+_LOW_SAMPLE_SIZE = 80.0
+# Few bags of more rows count as so many would: more labels set dozens of modes tens of nats apart,
+# of which a search finds some.
+_MOST_OF_FEW = 100_000.0
 # Answers whose predictions differ by less than 10 % of sd(y) are told as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
@@ -93,9 +95,7 @@ class Likelihood(Settings, Strategy):
     of the predictions is as likely, the noise's share σ²/(s + σ²) is Beta(share_low, share_high),
     the scale is free, and a Gaussian factor bounds the weights.
 
-    The fields `lean_…` and `tilt_…` choose the point estimate, `trust` how far the likelihood is
-    believed; all were set on simulations and on splits that no reported figure uses. The rest is
-    numerical effort.
+    `power` tempers the within-bag likelihood; the rest is numerical effort.
 
     Parameters
     ----------
@@ -103,9 +103,12 @@ class Likelihood(Settings, Strategy):
         Sd of the factor that bounds a weight, in units of sd(y)/sd(x_j).
     share_low, share_high : float, default=0.5, 1.0
         The noise's share of the labels' variance is Beta(share_low, share_high).
+    power : "calibrated", "full" or float, default="calibrated"
+        Power of the within-bag likelihood: calibrated on real tables; "full" declares that the
+        linear model with this noise holds; a number in (0, 1] is taken as it is.
     curve_scale : float, default=0.3
-        Prior sd of the curve c of the mean law z + c (z² − mean z²) with many bags, closed with
-        one; 0 makes the law straight.
+        Prior sd of the curvature c of the mean function z + c (z² − mean z²) with many bags, closed
+        with one; 0 makes the mean linear.
 
     Examples
     --------
@@ -131,14 +134,30 @@ def solve(
     problem: Problem, options: Settings, rng: np.random.Generator, effort: Effort
 ) -> Solution:
     """Sample the posterior of a problem in standard units."""
-    bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
+    found = search(problem, options, rng, effort)
+    if isinstance(found, Solution):
+        return found
+    return answer(*found, rng, effort)
+
+
+def search(
+    problem: Problem, options: Settings, rng: np.random.Generator, effort: Effort
+) -> tuple[Target, Columns, list[Mode]] | Solution:
+    """Return the target and its modes at full power, or the solution where nothing is sampled."""
+    bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
+    if bags.is_linked and noise is None and bags.n > bags.d and not problem.offsets.is_declared:
+        found = solve_linked(bags)
+        if found is not None:
+            return found
+    if options.power == FULL:
+        options = replace(options, curve_scale=0.0)
     posed = pose(bags, has_intercept, noise, options, effort.n_jobs)
     if posed is None:
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, bags = posed
-    target = declare_offsets(target, problem.offsets)
+    target = declare_effects(target, problem.offsets)
     fitted = _fit_least_squares(bags, columns, rng, effort)
     if not problem.offsets.is_declared:
         exact = solve_exactly(bags, columns, noise, fitted, effort)
@@ -147,9 +166,37 @@ def solve(
     effort.report("looking for modes", 0.0)
     modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
-    # Least squares does not know of known pairs, nor of labels that lack their row.
-    is_plain = target.homes is None and bags.pairing.name == Permutation.name
-    return answer(target, columns, modes, rng, effort, fitted[0][0] if is_plain else None)
+    return target, columns, modes
+
+
+def declare_effects(target: AnyTarget, known: BagOffsets) -> AnyTarget:
+    """Return the target with the prior of bag effects, as known or as calibrated."""
+    if known.share == 0.0 or target.n_effective < 2:
+        return target.with_effects(0.0, None, 0.0)
+    numbers, difference = load_calibration(), measure_difference(target)
+    share = known.share
+    if share is None:
+        share = prior_share(numbers.offset_low, numbers.offset_high, difference)
+    context = prior_share(numbers.context_low, numbers.context_high, difference)
+    return target.with_effects(share, known.sd, context)
+
+
+def choose_power(target: Target, found: Diagnostics) -> float:
+    """Return the power of the within-bag likelihood: declared, or calibrated on real tables."""
+    n, options = target.n_shuffled, target.options
+    if n == 0.0:
+        return 1.0  # known pairs alone have no within-bag likelihood
+    full = full_power(target.shapes.approximate, options.approximate_power)
+    full = min(full, MOST_LABELS / n)
+    if options.power == FULL:
+        return full
+    if options.power != CALIBRATED:
+        return min(float(options.power), MOST_LABELS / n)
+    n_bags = target.n_effective
+    n_rows = n if n_bags >= FEW_BAGS else min(n, _MOST_OF_FEW)
+    is_paired = not isinstance(target.shapes, PermutationShapes) and not target.is_in_blocks
+    count = calibrated_count(load_calibration(), found, n_rows, n_bags, is_paired)
+    return min(full, count / n)
 
 
 def answer(
@@ -158,87 +205,38 @@ def answer(
     modes: list[Mode],
     rng: np.random.Generator,
     effort: Effort,
-    fitted: np.ndarray | None = None,
     thinner: BlockTarget | None = None,
 ) -> Solution:
-    """Judge the modes, sample the posterior around them, and say what follows.
+    """Choose the power, sample the posterior around the modes, and report what follows.
 
-    `fitted` is the answer of least squares, a second opinion for the estimate. `thinner`, of few
-    bags, is the posterior of a sample of their rows, which serves where few labels are trusted; it
-    is that of all rows where these are not many.
+    `thinner`, of few bags, is the posterior of a sample of their rows, or of all rows where these
+    are not many.
     """
-    signs = read_signs(target, modes)
-    if target.means.offset_share == 1.0:  # what was said beforehand is no misfit
-        signs = replace(signs, offset_probability=0.0)
-    power, bet = choose_powers(target, signs)
+    found = diagnose(target, modes)
+    target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
-    plain, sharper = replace(target, power=power), replace(target, power=bet)
-    if isinstance(plain, BlockTarget) and thinner is not None and len(modes) > MANY_MODES:
-        drawn = sample = sample_many(plain, thinner, modes, rng)
-        effort.report("sampling the posterior", 0.5)
-        sharp = bet_on_many(sharper, modes, sample.first, rng)
+    if isinstance(target, BlockTarget) and thinner is not None and len(modes) > MANY_MODES:
+        sample = sample_many(target, thinner, modes, rng)
     else:
-        drawn, sample = _sample_plain(plain, modes, rng)
-        effort.report("sampling the posterior", 0.5)
-        # The estimate may bet where the intervals may not: it sees the shapes at a higher power.
-        sharp = _sample_leaning(sharper, modes, rng, drawn)
+        sample = draw_sample(target, modes, rng)
     effort.report("sampling the posterior", 1.0)
-    # Thin weights are flattened towards the mixture: an average over the modes found then takes the
-    # place of the luck of one draw.
-    leaning = flatten(lean(sharp, target), target.options.least_draws)
-    draws = blend(sample, sharp, leaning, target.options)
-    centre = find_centre(sharp.slopes, leaning)
-    if fitted is not None and not target.options.bets_in_full:
-        centre = hear(centre, fitted, sharp, leaning, target, signs)
-    estimate = keep_inside(centre, draws)
-    target = replace(target, power=power)
-    return _assemble(target, sample, draws, drawn.first, estimate, columns, signs, rng)
+    return _assemble(target, sample, columns, found, rng)
 
 
-def _sample_plain(
-    target: Target, modes: list[Mode], rng: np.random.Generator
-) -> tuple[Sample, Sample]:
-    """Return the importance sample that intervals come from, and the walkers where it is thin."""
+def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> Sample:
+    """Sample by importance, or by an ensemble where the effective sample size is low."""
     o = target.options
-    mixture = _mix_modes(target, modes, 0.0)
-    drawn = sample_posterior(target, mixture, _plain, o.target_draws, rng)
-    if drawn.effective_draws < o.least_draws:
-        return drawn, walk(target, drawn, rng)
-    return drawn, drawn
+    sample = sample_posterior(target, mix_modes(target, modes), o.target_draws, rng)
+    return walk(target, sample, rng) if sample.effective_draws < o.least_draws else sample
 
 
-def _sample_leaning(
-    target: Target, modes: list[Mode], rng: np.random.Generator, earlier: Sample
-) -> Sample:
-    """Return the sample that the estimate comes from: the earlier draws, and more if they are few.
-
-    An average needs fewer draws than the ends of intervals do.
-    """
-    o = target.options
-
-    weigh = partial(lean, target=target)
-    sample = reweigh(target, earlier, weigh)
-    if sample.effective_draws >= o.estimate_draws:
-        return sample
-    if isinstance(target, BlockTarget) and target.power < _MUCH_SHARPER * earlier.power:
-        mixture = replace(earlier.first, tilt=1.0)
-    else:
-        mixture = _mix_modes(target, modes, 1.0)
-    return sample_posterior(target, mixture, weigh, o.estimate_draws, rng, earlier)
-
-
-def _mix_modes(target: Target, modes: list[Mode], tilt: float) -> Mixture:
+def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
     if isinstance(target, BlockTarget):  # mixtures in blocks climb from the modes themselves
-        return make_mixture(target, modes, tilt)
-    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]], tilt)
+        return make_mixture(target, modes)
+    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]])
     kept = keep_distinct(target, climbed, target.options.n_components)
-    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH], tilt)
-
-
-def _plain(sample: Sample) -> np.ndarray:
-    """Return the log weights of the posterior."""
-    return sample.log_plain
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH])
 
 
 def _fit_least_squares(
@@ -254,22 +252,24 @@ def _fit_least_squares(
 def _assemble(
     target: Target,
     sample: Sample,
-    draws: Draws,
-    mixture: Mixture,
-    estimate: np.ndarray,
     columns: Columns,
-    signs: Signs,
+    found: Diagnostics,
     rng: np.random.Generator,
 ) -> Solution:
-    """Turn the sample into draws of all weights, an estimate and competing answers."""
-    p, o = target.p, target.options
-    is_thin = sample.effective_draws < _THIN
-    x, shares = draws.x, draws.shares
-    is_free = target.log_sigma is None
-    sigma = np.exp(x[:, p]) if is_free else np.full(len(x), exp(target.log_sigma or 0.0))
-    levels = target.draw_levels(x, sigma, rng) if columns.has_intercept else np.zeros(len(x))
-    law = average_offsets(target, x, shares)
-    weights = columns.widen(draws.slopes, widen_levels(target, levels, sigma, law))
+    """Turn the sample into draws of all coefficients, their centre and competing answers."""
+    p, o, x = target.p, target.options, sample.x
+    is_low = sample.effective_draws < _LOW_SAMPLE_SIZE
+    # Weights of a low effective sample size are flattened towards the proposal: an average over
+    # the modes found then takes the place of the luck of one draw.
+    shares = flatten(sample.log_weights, o.least_draws)
+    sigma = np.full(len(x), exp(target.log_sigma or 0.0))
+    if target.log_sigma is None:
+        sigma = np.exp(x[:, p])
+    effects = target.draw_effects(x, rng)
+    slopes = sample.slopes + multiply(effects.contexts, target.between_share.T)
+    levels = effects.levels if columns.has_intercept else np.zeros(len(x))
+    centre = find_centre(np.column_stack([slopes, levels]), shares)
+    weights = columns.widen(slopes, levels)
     stats = {
         "n_starts": count_starts(target),
         "n_evaluations": target.evaluations.n,
@@ -277,36 +277,97 @@ def _assemble(
         "effective_draws": sample.effective_draws,
         "likelihood_power": target.power,
         "log_evidence": sample.log_evidence,
-        "signs": asdict(signs),
+        "diagnostics": asdict(found),
         "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
     }
+    is_declared = target.means.offset_share == 1.0  # what was declared is no misfit
     return Solution(
-        candidates=_competing_answers(target, draws, sample.log_evidence, mixture, columns),
-        status=Status.THIN_POSTERIOR if is_thin else Status.POSTERIOR,
+        candidates=_competing_answers(target, sample, shares, slopes, levels, columns),
+        status=Status.THIN_POSTERIOR if is_low else Status.POSTERIOR,
         stats=stats,
-        estimate=columns.widen(estimate[None], target.mean_level(x, shares))[0],
-        uncertainty=Posterior(weights, shares, sigma, is_thin),
-        misfits=signs.reasons,
-        offsets=law,
+        estimate=columns.widen(centre[None, :p], centre[p:])[0],
+        uncertainty=Posterior(
+            weights, shares, sigma, is_low, model=_model_draws(target, x, effects, columns)
+        ),
+        misfits=(replace(found, offset_probability=0.0) if is_declared else found).misfits,
+        effects=_describe_effects(target, effects, sigma, shares, columns),
+    )
+
+
+def _model_draws(target: Target, x: np.ndarray, effects: Effects, columns: Columns) -> ModelDraws:
+    """Return the draws of what predictions need beside pooled coefficients and noise."""
+    law, p = target.read_points(x), len(columns.is_kept)
+    contexts, between = effects.contexts, target.between_share
+
+    def widen(slopes: np.ndarray) -> np.ndarray:
+        return columns.widen(slopes)[:, :p]
+
+    # Given its own row, the mean row of a new bag varies by S_b − S_b S⁻¹ S_b.
+    spread = target.covariance @ between
+    spread = spread - spread.T @ between
+    variances = np.maximum(np.einsum("mj,jk,mk->m", contexts, spread, contexts), 0.0)
+    offsets = effects.offsets
+    if offsets is not None:
+        offsets = offsets + multiply(contexts, target.effect_rows.T)
+    return ModelDraws(
+        within=widen(law.w),
+        bends=widen(target.slopes(x) - law.w),
+        pooled_contexts=widen(multiply(contexts, between.T)),
+        curves=law.curves,
+        signals=law.signals,
+        effect_sds=np.sqrt(effects.offset_sds**2 + variances),
+        bag_effects=offsets,
+        centre=np.zeros(p),
+        factors=np.ones(p),
+        has_intercept=columns.has_intercept,
+    )
+
+
+def _describe_effects(
+    target: Target,
+    effects: Effects,
+    sigma: np.ndarray,
+    shares: np.ndarray,
+    columns: Columns,
+) -> BagEffects | None:
+    """Return the posterior of the bag effects; None for one bag, which has none."""
+    if target.n_homes < 2:
+        return None
+    mean = shares @ effects.contexts
+    spread = np.sqrt(np.maximum(shares @ (effects.contexts - mean) ** 2, 0.0))
+    p = len(columns.is_kept)
+    ratios, sizes = effects.offset_sds / sigma, target.means.sizes
+    masses = [float(shares @ np.isclose(ratios, size)) for size in sizes]
+    return BagEffects(
+        offset_probability=min(float(shares @ (effects.offset_sds > 0.0)), 1.0),
+        offset_sd=float(shares @ effects.offset_sds),
+        context_probability=min(float(shares @ (effects.context_sds > 0.0)), 1.0),
+        contexts=tuple(columns.widen(mean[None])[0][:p].tolist()),
+        context_sds=tuple(columns.widen(spread[None])[0][:p].tolist()),
+        sizes=tuple(float(size * (shares @ sigma)) for size in sizes),
+        shares=tuple(masses),
+        rests_on_prior=target.means.context_share > 0.0 and target.n_effective <= target.p + 1,
     )
 
 
 def _competing_answers(
     target: Target,
-    draws: Draws,
-    log_evidence: float,
-    mixture: Mixture,
+    sample: Sample,
+    shares: np.ndarray,
+    slopes: np.ndarray,
+    levels: np.ndarray,
     columns: Columns,
 ) -> tuple[Candidate, ...]:
-    """Return the answers with a share of the posterior, largest first; overlapping ones are one.
+    """Return groups of the draws as answers, largest first; groups that overlap are one.
 
-    Every draw belongs to the modes of the first mixture.
+    Every draw belongs to the components of the first mixture in proportion to their densities.
     """
-    parts = mixture.log_parts(draws.x)[: mixture.n_modes]
-    owned = np.exp(parts - logsumexp(parts, axis=0)) * draws.shares
+    mixture = sample.first
+    parts = mixture.log_parts(sample.x)[: mixture.n_modes]
+    owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
     groups: list[tuple[np.ndarray, np.ndarray]] = []
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
-        mean = owned[k] @ draws.slopes / max(owned[k].sum(), 1e-300)
+        mean = owned[k] @ slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
             if target.distance(mean, centre) < _SAME_RIVAL:
                 groups[i] = (centre, mass + owned[k])
@@ -318,15 +379,15 @@ def _competing_answers(
         share = float(mass.sum())
         if share < _LEAST_SHARE:
             continue
-        mean = mass @ draws.slopes / share
-        evidence = log_evidence + log(share)
+        mean, level = mass @ slopes / share, float(mass @ levels / share)
+        evidence = sample.log_evidence + log(share)
         candidates.append(
             Candidate(
-                columns.widen(mean[None], target.mean_level(draws.x, mass / share))[0],
+                columns.widen(mean[None], level)[0],
                 value=-evidence,
                 evidence=evidence,
                 share=share,
-                noise=exp(target.split(mass @ draws.x / share)[1]),
+                noise=exp(target.split(mass @ sample.x / share)[1]),
             )
         )
     return tuple(sorted(candidates, key=lambda c: c.value))

@@ -132,7 +132,7 @@ def solve(problem: Problem, share: Any, rng: np.random.Generator, effort: Effort
     probability[links.place] = top.probability
     stats = {"n_starts": len(starts), **_say(1.0 - top.right, probability)}
     if given is None and _says_nothing(links, top):
-        found = Likelihood(bets_in_full=True).solve(problem, rng, effort)
+        found = Likelihood(power="full").solve(problem, rng, effort)
         return _with_stats(found, {**stats, "method": "likelihood"})
     if top.sigma**2 < _SHARP_NOISE and 1.0 - top.right > _WORTH_MATCHING:
         known = links.is_known | (top.probability > 0.5)

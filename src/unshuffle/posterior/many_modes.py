@@ -1,20 +1,17 @@
 """Posteriors of few bags of very many rows: dozens of modes, on thin ridges.
 
-With columns of one law every order of the weights explains a lone bag nearly as well. Intervals
-come from a population that moves about while labels are added (`rising`), the estimate from the
-best modes.
+With columns of one distribution every order of the weights explains a lone bag nearly as well. The
+posterior is sampled by a population that moves about while labels are added (`rising`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.estimating import lean
-from unshuffle.posterior.importance import Sample, sample_posterior
+from unshuffle.posterior.importance import Sample
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import Mode
 from unshuffle.posterior.proposals import Mixture, make_mixture, normalise
@@ -25,9 +22,6 @@ MANY_MODES = 6
 # Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
 # so many draws of that.
 _WEAKER, _N_WEIGHED = 0.6, 600
-# The estimate is sampled around the first few modes unless it counts more labels than this, or
-# draws are worth less than that: then it is the best of fewer still.
-_N_BOLD, _THIN_RIDGES, _LEAST_BOLD, _N_ALONE = 6, 1e5, 20.0, 2
 
 
 def sample_many(
@@ -38,7 +32,7 @@ def sample_many(
     What some rows say of modes that are far apart errs by a part of a nat. At a part of the power
     that loses none of them, and all rows weigh the draws.
     """
-    mixture = make_mixture(replace(thinner, power=target.power), modes, 0.0)
+    mixture = make_mixture(replace(thinner, power=target.power), modes)
     if thinner.source is target.source:
         risen = rise(target, rng)
         x, parts, worth = risen.x, risen.parts, risen.effective_draws
@@ -54,24 +48,6 @@ def sample_many(
     return _as_sample(target, x, parts, logs, mixture, worth)
 
 
-def bet_on_many(
-    target: Target, modes: list[Mode], first: Mixture, rng: np.random.Generator
-) -> Sample:
-    """Return the sample that the estimate of many modes comes from, or the best mode alone.
-
-    The ridges of very many labels are thin and bent, and draws about a mode miss them.
-    """
-    is_thin = target.power * target.n > _THIN_RIDGES
-    mixture = make_mixture(target, modes[: _N_ALONE if is_thin else _N_BOLD], 1.0)
-    if not is_thin:
-        weigh = partial(lean, target=target)
-        drawn = sample_posterior(target, mixture, weigh, target.options.estimate_draws, rng)
-        if drawn.effective_draws >= _LEAST_BOLD:
-            return drawn
-    best = mixture.means[[int(np.argmax(mixture.shares[: mixture.n_modes]))]]
-    return _as_sample(target, best, target.parts(best), np.zeros(1), first, 1.0)
-
-
 def _as_sample(
     target: Target,
     x: np.ndarray,
@@ -84,15 +60,12 @@ def _as_sample(
     return Sample(
         x=x,
         slopes=target.slopes(x),
-        log_plain=logs,
-        log_tilted=logs + parts[:, 3] - parts[:, 2],
+        log_weights=logs,
         parts=parts,
         proposals=np.zeros(len(x)),
         used=(mixture,),
         rounds=(1.0,),
         first=mixture,
-        is_judged=np.ones(len(x), bool),
-        judged=(1.0,),
-        power=target.power,
+        is_exact=np.ones(len(x), bool),
         effective_draws=worth,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unshuffle.core.products import multiply
-from unshuffle.posterior.bag_means import BagMeans
+from unshuffle.posterior.bag_means import BagMeans, ClassSums, Effects
 from unshuffle.posterior.model import Laws
 
 # Numbers that are made at a time.
@@ -29,27 +29,26 @@ class MeanTotals:
     products: np.ndarray
 
     def weigh(self, means: BagMeans, law: Laws) -> np.ndarray:
-        """Return what the means of bags say at many points, some at a time."""
+        """Return the log density of the bag means at many points, some at a time."""
         size = max(1, int(_ROOM / self.products[:, 0].size))
         parts = [
-            self._weigh_some(means, *(each[start : start + size] for each in _list(law)))
-            for start in range(0, len(law.w), size)
+            means.evaluate_classes(self._sum(law, slice(k, k + size)), law.log_sigmas[k : k + size])
+            for k in range(0, len(law.w), size)
         ]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def _weigh_some(
-        self,
-        means: BagMeans,
-        w: np.ndarray,
-        curves: np.ndarray,
-        signals: np.ndarray,
-        log_sigmas: np.ndarray,
-    ) -> np.ndarray:
-        ones = np.ones(len(w))
-        left, right = np.triu_indices(w.shape[1])
+    def draw_effects(self, means: BagMeans, law: Laws, rng: np.random.Generator) -> Effects:
+        """Draw the bag effects at many points."""
+        return means.draw_effects_of_classes(self._sum(law, slice(None)), law.log_sigmas, rng)
+
+    def _sum(self, law: Laws, part: slice) -> ClassSums:
+        """Return the sums over classes at some points."""
+        w, curves, signals = law.w[part], law.curves[part], law.signals[part]
+        p = w.shape[1]
+        left, right = np.triu_indices(p)
         pairs = np.where(left == right, 1.0, 2.0) * w[:, left] * w[:, right]
-        parts = [ones[:, None], -w]
-        if self.products.shape[1] > w.shape[1] + 2:
+        parts = [np.ones((len(w), 1)), -w]
+        if self.products.shape[1] > p + 2:
             parts.append(-curves[:, None] * pairs)
         parts.append((curves * signals)[:, None])
         places = np.hstack(parts)
@@ -57,14 +56,12 @@ class MeanTotals:
         turned = multiply(places, self.products.transpose(1, 0, 2).reshape(size, -1))
         turned = turned.reshape(len(w), n_classes, size)
         squares = (turned * places[:, None, :]).sum(axis=2)
+        own = slice(1, 1 + p)
         # The last of what gaps are made of is one.
-        return means.evaluate_classes(
-            self.m, self.counts, np.stack([turned[:, :, -1], squares]), log_sigmas
-        )
-
-
-def _list(law: Laws) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    return law.w, law.curves, law.signals, law.log_sigmas
+        return ClassSums(
+            self.m, self.counts, turned[:, :, -1], squares, turned[:, :, own],
+            self.products[:, own, -1], self.products[:, own, own],
+        )  # fmt: skip
 
 
 def add_up(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import exp
 from typing import Any, TypeVar, cast
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.threads import map_all
+from unshuffle.posterior.bag_means import Effects
 from unshuffle.posterior.coordinates import Coordinates
 from unshuffle.posterior.options import LOG_SIGMA_MAX, LOG_SIGMA_MIN
 from unshuffle.posterior.shapes import PairedShapes
@@ -24,11 +25,11 @@ _BATCH, _BATCH_ROWS = 50, 2_000_000
 # powers).
 _ROUGH, _ROUGHEST = 1e-4, 1e-2
 # The parts of a point that cannot be.
-_OUTSIDE = (-1e300, 0.0, 0.0, 0.0)
+_OUTSIDE = (-1e300, 0.0, 0.0)
 
 Result = TypeVar("Result")
-# A search that asks from outside: it hands out a point and a tilt, and is given value and gradient.
-Steps = Generator[tuple[np.ndarray, float], tuple[float, np.ndarray], Result]
+# A search by reverse communication: it yields a point and is sent its value and gradient.
+Steps = Generator[np.ndarray, tuple[float, np.ndarray], Result]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +40,16 @@ class Laws:
     log_sigmas: np.ndarray
     curves: np.ndarray
     signals: np.ndarray
-    plain: np.ndarray
-    tilted: np.ndarray
+    log_prior: np.ndarray
     is_inside: np.ndarray
+
+    def part(self, chosen: slice) -> Laws:
+        """Return some of the points."""
+        return Laws(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     def join(self, shapes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the parts of the points from the log likelihoods of their shapes and means."""
-        parts = np.stack([shapes, means, self.plain, self.tilted], axis=1)
+        parts = np.stack([shapes, means, self.log_prior], axis=1)
         parts[~(self.is_inside & np.isfinite(shapes))] = _OUTSIDE
         return parts
 
@@ -135,44 +139,45 @@ class Target(Coordinates):
         """Return the log likelihood at its power from its two parts, numbers or arrays."""
         return self.power * shapes + self._means_power * means
 
-    def offset_law(self, theta: np.ndarray) -> tuple[float, float]:
-        """Return the probability that bags are offset, and the offsets' mean sd, at a point."""
-        sds, shares = self.offset_shares(theta)
-        return float((shares * (sds > 0.0)).sum()), float((shares * sds).sum())
+    def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the residuals of the bag means at a point, and variances of predictions."""
+        w, _ = self.split(theta)
+        return self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))[:2]
 
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sds of offsets that are possible, and how probable each is, at a point."""
-        w, log_sigma = self.split(theta)
-        gaps, variances, _ = self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))
-        return self.means.offset_shares(gaps, variances, log_sigma)
+        """Return the possible sds of random effects, and the probability of each, at a point."""
+        return self.means.size_shares(*self.gaps(theta), self.split(theta)[1])
 
-    def _log_prior(self, square: Any, signal: Any, log_sigma: Any, tilt: float) -> Any:
+    def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
+        """Draw bag effects and intercept given draws of the other parameters (m, dim)."""
+        law = self.read_points(x)
+        levels = x[:, -1] if self.has_level else np.zeros(len(x))
+        gaps, variances = np.empty((2, len(x), self.n_bags))
+        size = max(1, _BATCH_ROWS // max(self.rows.shape[1], 1))
+        for k in range(0, len(x), size):
+            part = slice(k, k + size)
+            z = self._predict_many(law.part(part), levels[part])
+            averages = self._average(z)
+            gaps[part] = self.bag_labels - averages
+            variances[part] = self._variances(z, averages)
+        drawn = self.means.draw_effects(gaps, variances, law.log_sigmas, rng)
+        return drawn._replace(levels=levels) if self.has_level else drawn
+
+    def _log_prior(self, square: Any, signal: Any, log_sigma: Any) -> Any:
         """Return the log prior of weights with a sum of squares and a signal, or of many.
 
         w ~ N(0, weight_scale²) times a Beta(share_low, share_high) on the noise's share of the
         total variance, with the direction of w uniform.
         """
         o = self.options
-        noise = np.exp(2.0 * log_sigma)
-        total = signal + noise
-        value = -0.5 * square * self._bound(tilt) - (o.share_low + o.share_high) * np.log(total)
+        total = signal + np.exp(2.0 * log_sigma)
+        value = -0.5 * square / o.weight_scale**2
+        value -= (o.share_low + o.share_high) * np.log(total)
         value += (o.share_high - 0.5 * self.p) * np.log(signal + SIGNAL_FLOOR * total)
-        lean = 0.5 * tilt * o.tilt_weight * np.log1p(noise / o.tilt_share)
-        return value + 2.0 * o.share_low * log_sigma - lean
+        return value + 2.0 * o.share_low * log_sigma
 
-    def _bound(self, tilt: float) -> float:
-        """Return the precision that bounds weights: the estimate's lean has a closer one."""
-        o = self.options
-        return (1.0 - tilt) / o.weight_scale**2 + tilt / min(o.lean_scale, o.weight_scale) ** 2
-
-    def close_bound(self, x: np.ndarray) -> np.ndarray:
-        """Return what the estimate's closer bound on the weights adds to log priors of points."""
-        return -0.5 * (x[:, : self.p] ** 2).sum(axis=1) * (self._bound(1.0) - self._bound(0.0))
-
-    def prior(
-        self, w: np.ndarray, log_sigma: float, tilt: float
-    ) -> tuple[float, np.ndarray, float]:
-        """Return the log prior and its slopes; `tilt` scales the estimate's low-noise factor."""
+    def prior(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
+        """Return the log prior and its derivatives in the weights and in log σ."""
         o = self.options
         noise = exp(2.0 * log_sigma)
         pull = self.covariance @ w
@@ -181,30 +186,26 @@ class Target(Coordinates):
         signal = power + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
-        ratio = noise / o.tilt_share
-        half = 0.5 * tilt * o.tilt_weight
-        bound = self._bound(tilt)
-        value = float(self._log_prior(float(w @ w), power, log_sigma, tilt))
+        value = float(self._log_prior(float(w @ w), power, log_sigma))
         along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
-        gradient = -w * bound + along * pull
+        gradient = -w / o.weight_scale**2 + along * pull
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
-        slope -= 2.0 * half * ratio / (1.0 + ratio)
         return value, gradient, slope
 
-    def __call__(self, theta: np.ndarray, tilt: float) -> tuple[float, np.ndarray]:
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient in the free coordinates."""
         w, log_sigma = self.split(theta)
         found = self.likelihood(w, log_sigma, self.curve(theta), self.level(theta))
-        return self.add_prior(theta, tilt, found)
+        return self.add_prior(theta, found)
 
     def add_prior(
-        self, theta: np.ndarray, tilt: float, likelihood: tuple[float, np.ndarray, float]
+        self, theta: np.ndarray, likelihood: tuple[float, np.ndarray, float]
     ) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient from those of the likelihood."""
         value, gradient, slope = likelihood
         w, log_sigma = self.split(theta)
         curve = self.curve(theta)
-        prior, prior_gradient, prior_slope = self.prior(w, log_sigma, tilt)
+        prior, prior_gradient, prior_slope = self.prior(w, log_sigma)
         parts = [gradient[: self.p] + prior_gradient]
         if self.log_sigma is None:
             parts.append(np.array([slope + prior_slope]))
@@ -216,9 +217,9 @@ class Target(Coordinates):
         return value + prior, np.concatenate(parts)
 
     def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
-        """Return, for many points (m, dim), four numbers each: log likelihoods and log priors.
+        """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
 
-        The likelihoods are those of shapes and of means at full power, the priors plain and tilted.
+        The likelihoods are those of shapes and of means at full power.
         Where the log posterior is surely below the floor the point may count as impossible.
         """
         size = max(1, min(_BATCH, _BATCH_ROWS // max(self.rows.shape[1], 1)))
@@ -230,12 +231,13 @@ class Target(Coordinates):
         self.evaluations.add(len(x))
         law = self.read_points(x)
         z = self._predict_many(law, x[:, -1] if self.has_level else np.zeros(len(x)))
-        averages = np.add.reduceat(z * self.masses, self.offsets[:-1], axis=1) / self.row_totals
-        means = self._weigh_averages(z, averages, law.log_sigmas)
+        averages = self._average(z)
+        gaps, variances = self.bag_labels - averages, self._variances(z, averages)
+        means = self.means.evaluate_many(gaps, variances, law.log_sigmas)
         if self.shapes.is_centred:
             z = z - averages[:, self.bag_of_row]
         tolerance = min(_ROUGH / self.power, _ROUGHEST)
-        reached = np.maximum(law.plain, law.tilted) + self._means_power * means
+        reached = law.log_prior + self._means_power * means
         floors = np.where(law.is_inside, (floor - reached) / self.power, np.inf)
         shapes = self.shapes.evaluate_many(z, law.log_sigmas, floors, tolerance)
         return law.join(shapes, means)
@@ -251,10 +253,8 @@ class Target(Coordinates):
         signals = np.array([each @ self.covariance @ each for each in w])
         bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
         squares = (w * w).sum(axis=1)
-        plain, tilted = (
-            self._log_prior(squares, signals, log_sigmas, tilt) + bend for tilt in (0.0, 1.0)
-        )
-        return Laws(w, log_sigmas, curves, signals, plain, tilted, is_inside)
+        log_prior = self._log_prior(squares, signals, log_sigmas) + bend
+        return Laws(w, log_sigmas, curves, signals, log_prior, is_inside)
 
     def _predict_many(self, law: Laws, levels: np.ndarray) -> np.ndarray:
         """Return the mean laws of all rows, (m, n)."""
@@ -263,14 +263,16 @@ class Target(Coordinates):
             z = z + law.curves[:, None] * (z * z - law.signals[:, None])
         return z + levels[:, None] if self.has_level else z
 
-    def _weigh_averages(
-        self, z: np.ndarray, averages: np.ndarray, log_sigmas: np.ndarray
-    ) -> np.ndarray:
-        """Return the log likelihoods of the means of bags at many predictions."""
-        variances = np.zeros(averages.shape)
+    def _average(self, z: np.ndarray) -> np.ndarray:
+        """Return the bag means of predictions (m, n)."""
+        sums = np.add.reduceat(z * self.masses, self.offsets[:-1], axis=1)
+        return np.asarray(sums / self.row_totals)
+
+    def _variances(self, z: np.ndarray, averages: np.ndarray) -> np.ndarray:
+        """Return the variances of predictions in bags, zero where they do not matter."""
         if isinstance(self.shapes, PairedShapes) and self.means.factors.any():
-            variances = self.shapes.prediction_variances(z)
-        return self.means.evaluate_many(self.bag_labels - averages, variances, log_sigmas)
+            return self.shapes.prediction_variances(z)
+        return np.zeros(averages.shape)
 
     def drive(self, steps: list[Steps[Result]]) -> list[Result]:
         """Run searches that ask for values and gradients, and return what each returns."""
@@ -280,6 +282,6 @@ class Target(Coordinates):
         try:
             asked = next(steps)
             while True:
-                asked = steps.send(self(*asked))
+                asked = steps.send(self(asked))
         except StopIteration as end:
             return cast(Result, end.value)

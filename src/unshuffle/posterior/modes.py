@@ -57,20 +57,18 @@ def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
 
 
 def climb_all(
-    target: Target, thetas: list[np.ndarray], tilt: float, metric: np.ndarray | None = None
+    target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
 ) -> list[Mode]:
     """Climb from every point; the inverse curvature may be given."""
-    return target.drive([climbing(target, theta, tilt, metric) for theta in thetas])
+    return target.drive([climbing(target, theta, metric) for theta in thetas])
 
 
-def climbing(
-    target: Target, theta: np.ndarray, tilt: float, metric: np.ndarray | None = None
-) -> Steps[Mode]:
+def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
     """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
     p, d = target.p, target.dim
     if metric is None:
         metric = first_metric(target, theta)
-    value, gradient = yield theta, tilt
+    value, gradient = yield theta
     for _ in range(_MAX_STEPS):
         step = metric @ gradient
         gain = float(step @ gradient)
@@ -81,7 +79,7 @@ def climbing(
         scale = min(1.0, 1.0 / abs(step[p])) if is_free and step[p] != 0.0 else 1.0
         for _ in range(6):
             trial = theta + scale * step
-            trial_value, trial_gradient = yield trial, tilt
+            trial_value, trial_gradient = yield trial
             if trial_value > value + 1e-4 * scale * gain:
                 break
             scale *= 0.35
@@ -167,5 +165,5 @@ def find_modes(
     best = keep_distinct(target, ends, o.n_refined)
     starts = [target.join(w, 0.5 * log(ANNEALING[-1])) for _, w in best]
     starts += [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
-    refined = climb_all(target, starts, 1.0)
+    refined = climb_all(target, starts)
     return keep_distinct(target, refined, o.n_components)

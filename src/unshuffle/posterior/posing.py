@@ -68,7 +68,7 @@ def make_target(
         bag_labels=stats.label_means,
         covariance=stats.gram[np.ix_(kept, kept)],
         shapes=shapes,
-        means=_make_means(bags, shapes, has_intercept),
+        means=_make_means(bags, shapes, has_intercept, kept),
         log_sigma=None,
         options=options,
         third=third,
@@ -77,13 +77,14 @@ def make_target(
     )
 
 
-def _make_means(bags: Bags, shapes: Shapes, has_intercept: bool) -> BagMeans:
-    """Return the law of the means of bags."""
+def _make_means(bags: Bags, shapes: Shapes, has_intercept: bool, kept: np.ndarray) -> BagMeans:
+    """Return the distribution of the bag means."""
     m, n = (np.asarray(each, dtype=float) for each in (bags.statistics.m, bags.statistics.n))
     fixed, factors = np.zeros(len(m)), np.zeros(len(m))
     if isinstance(shapes, PairedShapes):
         fixed, factors = shapes.spreads / m, bags.pairing.row_factors(n, m)
     is_free = has_intercept and shapes.is_centred
+    rows = bags.statistics.row_means[:, kept]
     if bags.homes is None:
-        return BagMeans(m, fixed, factors, is_free)
-    return AnchoredMeans(m, fixed, factors, is_free, homes=bags.homes)
+        return BagMeans(m, fixed, factors, is_free, rows)
+    return AnchoredMeans(m, fixed, factors, is_free, rows, homes=bags.homes)

@@ -134,8 +134,8 @@ class Shell:
 class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
-    Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes, of a
-    posterior with this tilt. What was seen of its shapes on the way there are lessons.
+    Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes. What
+    was seen of the shapes on the way there are lessons.
     """
 
     shares: np.ndarray
@@ -144,7 +144,6 @@ class Mixture:
     dof: float
     shell: Shell
     n_modes: int
-    tilt: float = 0.0
     lessons: Lessons | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -173,30 +172,30 @@ class Mixture:
         return np.asarray(logsumexp(self.log_parts(x), axis=0))
 
 
-def make_mixture(target: Target, modes: list[Mode], tilt: float) -> Mixture:
+def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
     if isinstance(target, BlockTarget):
         n_steps = MAX_STEPS if len(modes) <= _MANY_MODES else _STEPS_OF_MANY
-        return _mix_peaks(target, *settle(target, modes, tilt, n_steps), tilt)
-    spreads = target.drive([_laplace(target, theta, tilt) for _, theta in modes])
+        return _mix_peaks(target, *settle(target, modes, n_steps))
+    spreads = target.drive([_laplace(target, theta) for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
     means = np.array([theta for _, theta in modes])
     dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(modes), tilt)
+    return Mixture(shares, means, factors, dof, Shell(target), len(modes))
 
 
-def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons, tilt: float) -> Mixture:
+def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons) -> Mixture:
     """Place a component on every top."""
     factors = np.array([peak.factor for peak in peaks])
     shares = _evidence_shares([(peak.value, peak.theta) for peak in peaks], factors)
     shares = np.append((1.0 - _WIDE_SHARE) * shares, _WIDE_SHARE)
     means = np.array([peak.theta for peak in peaks])
     dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(peaks), tilt, lessons)
+    return Mixture(shares, means, factors, dof, Shell(target), len(peaks), lessons)
 
 
-def _laplace(target: Target, theta: np.ndarray, tilt: float) -> Steps[np.ndarray]:
+def _laplace(target: Target, theta: np.ndarray) -> Steps[np.ndarray]:
     """Return the inverse curvature at a mode from differences of the gradient, within the prior."""
     d, p = target.dim, target.p
     sigma = exp(target.split(theta)[1])
@@ -207,7 +206,7 @@ def _laplace(target: Target, theta: np.ndarray, tilt: float) -> Steps[np.ndarray
         step = 0.05 if is_noise else 0.05 * max(sigma, 0.02)
         move = np.zeros(d)
         move[k] = step
-        (_, ahead), (_, behind) = (yield theta + move, tilt), (yield theta - move, tilt)
+        (_, ahead), (_, behind) = (yield theta + move), (yield theta - move)
         curvature[k] = -(ahead - behind) / (2.0 * step)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     values = np.clip(values, 1.0 / target.options.weight_scale**2, _STEEPEST)

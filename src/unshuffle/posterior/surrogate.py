@@ -91,9 +91,9 @@ class Surrogate:
     pieces: dict[int, _Piece]
 
     def log_posterior(self, x: np.ndarray) -> np.ndarray:
-        """Return the log posterior of points, leaning halfway where the mixture leans."""
+        """Return the log posterior of points."""
         law = self.target.read_points(x)
-        return self.shapes(x, law) + _weigh_rest(self.target, self.mixture.tilt, x, law)
+        return self.shapes(x, law) + _weigh_rest(self.target, x, law)
 
     def shapes(self, x: np.ndarray, law: Laws) -> np.ndarray:
         """Return what the shapes say at points, at their power."""
@@ -103,12 +103,10 @@ class Surrogate:
         return np.asarray(values[owner, np.arange(len(x))])
 
 
-def _weigh_rest(target: BlockTarget, tilt: float, x: np.ndarray, law: Laws) -> np.ndarray:
-    """Return all but the shapes of the log posterior of points, halfway to a tilt."""
+def _weigh_rest(target: BlockTarget, x: np.ndarray, law: Laws) -> np.ndarray:
+    """Return the log posterior of points without the within-bag likelihood."""
     parts = target.parts_of_means(law)
-    leaning = parts[:, 3] + target.close_bound(x)
-    prior = parts[:, 2] + 0.5 * tilt * (leaning - parts[:, 2])
-    return np.asarray(target.mix(np.zeros(len(x)), parts[:, 1]) + prior)
+    return np.asarray(target.mix(np.zeros(len(x)), parts[:, 1]) + parts[:, 2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +249,7 @@ def _fit_pieces(
     without_slopes = Lessons(*drawn, np.full(drawn[0].shape, np.nan))
     seen = mixture.lessons.with_more(without_slopes).at_power(target.power)
     law = target.read_points(seen.x)
-    values = seen.values + _weigh_rest(target, mixture.tilt, seen.x, law)
+    values = seen.values + _weigh_rest(target, seen.x, law)
     bent = bend_coordinates(target, law)
     pieces: dict[int, _Piece] = {}
     for k in range(mixture.n_modes):

@@ -29,7 +29,7 @@ _WHOLE = 0.1
 def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     """Walk on from a thin sample of the target; the walkers' draws take its place."""
     d = target.dim
-    chosen = rng.choice(len(sample.x), _N_WALKERS, p=flatten(sample.log_plain, 0.5 * _N_WALKERS))
+    chosen = rng.choice(len(sample.x), _N_WALKERS, p=flatten(sample.log_weights, 0.5 * _N_WALKERS))
     x, parts = sample.x[chosen].copy(), sample.parts[chosen].copy()
     value = _log_posterior(target, parts)
     jitter = _JITTER * x.std(axis=0) + 1e-12
@@ -61,11 +61,10 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
         sample,
         x=flat,
         slopes=target.slopes(flat),
-        log_plain=plain,
-        log_tilted=plain + their[:, 3] - their[:, 2],
+        log_weights=plain,
         effective_draws=worth,
         parts=their,
-        is_judged=np.ones(len(flat), bool),
+        is_exact=np.ones(len(flat), bool),
     )
 
 

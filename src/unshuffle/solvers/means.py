@@ -76,6 +76,14 @@ def solve_means(bags: Bags) -> Solution:
     return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
 
 
+def solve_linked(bags: Bags) -> Solution | None:
+    """Return ordinary least squares of linked pairs; None where the columns are collinear."""
+    try:
+        return solve_means(bags)
+    except InputError:
+        return None
+
+
 def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
     """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
     # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
