@@ -36,15 +36,18 @@ from real_tables import (
 )
 from rows import run_jobs
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from unshuffle import ShuffledLinearRegression
 from unshuffle.core.products import multiply
 from unshuffle.core.solution import Solution
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.posterior.bag_means import CONTEXTS
 from unshuffle.posterior.calibration import describe, full_power, load_calibration, prior_share
 from unshuffle.posterior.diagnostics import diagnose, measure_difference
 from unshuffle.posterior.importance import find_centre, reweigh, sample_posterior
-from unshuffle.posterior.likelihood import Likelihood, answer, mix_modes, search
+from unshuffle.posterior.columns import nothing_to_learn
+from unshuffle.posterior.likelihood import Likelihood, mix_modes, search
 from unshuffle.posterior.proposals import flatten
 
 SEED = 1000
@@ -53,10 +56,15 @@ RECORD = Path("/tmp/unshuffle-calibration.pkl")  # noqa: S108
 # Numbers of labels c that the within-bag likelihood counts for, and the priors of bag effects:
 # probability of random effects and of contextual effects, for random bags and for others.
 COUNTS = 8.0 * 1.8 ** np.arange(12)
-PRIORS = (
+EFFECTS = (
     (0.05, 0.5, 0.05, 0.9), (0.05, 0.9, 0.05, 0.9), (0.05, 0.9, 0.1, 0.95), (0.2, 0.5, 0.1, 0.9),
     (0.2, 0.5, 0.2, 0.9), (0.2, 0.7, 0.3, 0.9), (0.5, 0.5, 0.2, 0.9), (0.3, 0.7, 0.3, 0.95),
 )  # fmt: skip
+# Priors of the noise's share of the variance: Beta(share_low, 1).
+SHARES_LOW = (0.5, 0.25, 0.1)
+PRIORS = tuple((*effects, low) for low in SHARES_LOW for effects in EFFECTS)
+# A sample with this effective size serves another power too.
+ENOUGH = 300.0
 TERMS = ("base", "bags", "rows", "misfit", "curve", "spread", "uneven", "noise")
 CELLS = [(corpus, bags) for corpus in CORPORA for bags in BAGS]
 
@@ -71,55 +79,84 @@ class Recorder(Likelihood):
         found = search(problem, self, rng, effort)
         if isinstance(found, Solution):
             return found
-        target, columns, modes = found
+        target, _, modes = found
         signs = diagnose(target, modes)
         n, n_bags = target.n_shuffled, target.n_effective
         full = full_power(target.shapes.approximate, self.approximate_power)
         counts = [c for c in COUNTS if c < full * n] + [full * n]
         difference = measure_difference(target)
-        curves = np.full((len(PRIORS), len(counts), 2 * target.p + target.p), np.nan)
+        curves = np.empty((len(PRIORS), len(counts), 3 * target.p))
         sizes = np.zeros(len(counts))
         sample = None
         for k, count in enumerate(counts):
             at = replace(target, power=count / n)
-            sample = sample_posterior(at, mix_modes(at, modes), 300.0, rng, sample)
+            if sample is not None:
+                sample = reweigh(at, sample)
+            if sample is None or sample.effective_draws < ENOUGH:
+                sample = sample_posterior(at, mix_modes(at, modes), ENOUGH, rng, sample)
             sizes[k] = sample.effective_draws
-            for j, (ol, oh, cl, ch) in enumerate(PRIORS if n_bags > 1 else PRIORS[:1]):
-                shares = prior_share(ol, oh, difference), None, prior_share(cl, ch, difference)
-                own = at.with_effects(*shares) if n_bags > 1 else at
-                curves[j, k] = restate(own, sample, np.random.default_rng(k))
-        if n_bags < 2:
-            curves[:] = curves[0]
+            curves[:, k] = restate(at, sample, difference, np.random.default_rng(k))
         is_paired = problem.bags.pairing.name != "permutation"
         LAST.update(
             terms=describe(signs, n, n_bags, is_paired), counts=np.array(counts), curves=curves,
             sizes=sizes, full=full * n, n=n,
         )  # fmt: skip
-        return answer(target, columns, modes, rng, effort)
+        return nothing_to_learn(problem.bags, problem.has_intercept, problem.noise)
 
 
 LAST: dict = {}
 
 
-def restate(target, sample, rng) -> np.ndarray:
-    """Return estimate and ends of 95 % intervals from a sample under another prior of effects."""
-    parts = sample.parts.copy()
-    law = target.read_points(sample.x)
+def restate(target, sample, difference, rng) -> np.ndarray:
+    """Return estimate and ends of 95 % intervals from a sample under every prior, (prior, 3p)."""
+    points = target.read_points(sample.x)
+    noise, totals = 2.0 * points.log_sigmas, points.signals + np.exp(2.0 * points.log_sigmas)
+    base = reweigh(target, sample).log_weights
+    draw = _effects_by_prior(target, sample, points, rng) if target.n_effective > 1 else None
+    found = []
+    for ol, oh, cl, ch, low in PRIORS:
+        logs = base + (low - target.options.share_low) * (noise - np.log(totals))
+        slopes = sample.slopes
+        if draw is not None:
+            change, contexts = draw(
+                prior_share(ol, oh, difference), prior_share(cl, ch, difference)
+            )
+            logs = logs + change
+            slopes = slopes + multiply(contexts, target.between_share.T)
+        shares = flatten(logs, 100.0)
+        keep = shares > 1e-6 * shares.max()
+        shares, slopes = shares[keep] / shares[keep].sum(), slopes[keep]
+        ends = Posterior(slopes, shares, np.ones(len(shares))).interval(0.95)
+        found.append(np.concatenate([find_centre(slopes, shares), ends[:, 0], ends[:, 1]]))
+    return np.array(found)
+
+
+def _effects_by_prior(target, sample, points, rng):
+    """Return a function from the prior of effects to log ratios of densities and draws of δ."""
     levels = sample.x[:, -1] if target.has_level else np.zeros(len(sample.x))
-    z = target._predict_many(law, levels)
+    z = target._predict_many(points, levels)
     averages = target._average(z)
-    variances = target._variances(z, averages)
-    parts[:, 1] = target.means.evaluate_many(
-        target.bag_labels - averages, variances, law.log_sigmas
-    )
-    logs = reweigh(target, replace(sample, parts=parts)).log_weights
-    shares = flatten(logs, 100.0)
-    keep = shares > 1e-8 * shares.max()
-    shares, x = shares[keep] / shares[keep].sum(), sample.x[keep]
-    effects = target.draw_effects(x, rng)
-    slopes = sample.slopes[keep] + multiply(effects.contexts, target.between_share.T)
-    ends = Posterior(slopes, shares, np.ones(len(shares))).interval(0.95)
-    return np.concatenate([find_centre(slopes, shares), ends[:, 0], ends[:, 1]])
+    gaps, variances = target.bag_labels - averages, target._variances(z, averages)
+    # All sizes are open here, whatever the target's own prior.
+    means = target.with_effects(0.5, None, 0.5).means
+    sums = means._add_up(gaps, means._precisions(variances, points.log_sigmas)[1])
+    logs, axes, values, pulls = means._condition(sums)
+    n, n_sizes, n_contexts = logs.shape
+    taus = np.where(CONTEXTS > 0.0, CONTEXTS, 1.0)
+    scale = values[:, :, None] + (taus**-2)[:, None]  # (n, T, C, p)
+    along = pulls[:, :, None] / scale + rng.standard_normal((n, 1, 1, target.p)) / np.sqrt(scale)
+    deltas = np.einsum("ntjk,ntck->ntcj", axes, along) * (CONTEXTS > 0.0)[:, None]
+    uniforms, own = rng.random((n, 1)), sample.parts[:, 1]
+
+    def draw(offset_share, context_share):
+        prior = replace(means, offset_share=offset_share, context_share=context_share)._log_prior
+        joint = (logs + prior).reshape(n, -1)
+        density = logsumexp(joint, axis=1)
+        ends = np.exp(joint - density[:, None]).cumsum(axis=1)
+        place = np.minimum((ends < uniforms).sum(axis=1), ends.shape[1] - 1)
+        return density - own, deltas.reshape(n, n_sizes * n_contexts, -1)[np.arange(n), place]
+
+    return draw
 
 
 def record_one(job: tuple[str, str, str]) -> dict | None:

@@ -190,8 +190,7 @@ def enumerate_posterior(target, log_likelihood):
     table = np.array(
         [
             [
-                log_likelihood(target, np.array([w]), level)
-                + target.prior(np.array([w]), level, 0.0)[0]
+                log_likelihood(target, np.array([w]), level) + target.prior(np.array([w]), level)[0]
                 for level in levels
             ]
             for w in weights

@@ -8,7 +8,7 @@ from unshuffle import Likelihood
 from unshuffle.core.bags import make_bags
 from unshuffle.core.scaling import standardise
 from unshuffle.core.strategy import Effort
-from unshuffle.posterior.likelihood import _fit_least_squares, _sample_plain
+from unshuffle.posterior.likelihood import _fit_least_squares, draw_sample
 from unshuffle.posterior.modes import find_modes
 from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import normalise
@@ -50,6 +50,6 @@ def sample_plainly(data, has_intercept=True, noise=None, rng=0):
     options = replace(PLAIN, n_draws=1500, min_rounds=3)
     target, columns, bags, _ = pose_data(data, options, has_intercept, noise)
     fitted = _fit_least_squares(bags, columns, rng, Effort())
-    sample = _sample_plain(target, find_modes(target, fitted, rng), rng)[1]
-    shares = normalise(sample.log_plain)[0]
+    sample = draw_sample(target, find_modes(target, fitted, rng), rng)
+    shares = normalise(sample.log_weights)[0]
     return sample.slopes, shares, sample.log_evidence - log_constant(target)

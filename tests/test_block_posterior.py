@@ -7,13 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from unshuffle.posterior.trust import (
-    VERIFIED_FROM,
-    Signs,
-    choose_powers,
-    count_verified,
-    worth_of_shapes,
-)
 
 from oracles import central_differences
 from tables import needs_files
@@ -34,7 +27,9 @@ from unshuffle.posterior.block_peaks import (
 )
 from unshuffle.posterior.block_posing import pose_blocks
 from unshuffle.posterior.blocks import _ascend, _exchange, _weaken
-from unshuffle.posterior.importance import _judge_some, reweigh, sample_posterior
+from unshuffle.posterior.diagnostics import Diagnostics
+from unshuffle.posterior.importance import _judge_some
+from unshuffle.posterior.likelihood import choose_power
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.modes import climb_all
 from unshuffle.posterior.options import MOST_LABELS
@@ -63,7 +58,7 @@ def pose_rows(X, y, groups, power, offset_share):
     first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
     scaling = standardise_pass(first, True)
     target = pose_blocks(first, scaling, None, Likelihood())[0]
-    return replace(target, power=power).with_offsets(offset_share), scaling
+    return replace(target, power=power).with_effects(offset_share, None, offset_share), scaling
 
 
 @pytest.fixture(scope="module")
@@ -96,30 +91,29 @@ def test_bags_without_offsets_are_a_top_of_their_own(differing):
     astray = truth.copy()
     astray[:3] += [0.02, -0.02, 0.02]
     astray[3] = -2.5
-    peaks, _ = settle(target, [(0.0, astray)], 0.0)
+    peaks, _ = settle(target, [(0.0, astray)])
     assert peaks[0].offset == 0
     sds = np.sqrt((peaks[0].factor ** 2).sum(axis=1))[:3]
     assert (np.abs(astray - peaks[0].theta)[:3] > 5.0 * sds).any()
     assert (np.abs(truth - peaks[0].theta)[:3] < 4.0 * sds).all()
-    assert target.offset_law(peaks[0].theta)[0] < 1e-3
+    sds, shares = target.offset_shares(peaks[0].theta)
+    assert shares[sds > 0.0].sum() < 1e-3
 
 
 def test_a_top_has_no_slope_left(differing, alike):
     for target, theta in (differing, alike):
-        best = settle(target, [(0.0, theta)], 0.0)[0][0]
+        best = settle(target, [(0.0, theta)])[0][0]
         alone = replace(target, means=replace(target.means, only=best.offset))
         # In sds: a fifth of one is as near as a top is asked to be.
-        assert np.linalg.norm(best.factor.T @ alone(best.theta, 0.0)[1]) < 0.3
+        assert np.linalg.norm(best.factor.T @ alone(best.theta)[1]) < 0.3
 
 
 def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differing):
     target, theta = differing
     alone = replace(target, means=replace(target.means, only=1))
-    found = bend_rest(alone, theta, 1.0)
+    found = bend_rest(alone, theta)
     for k in (0, 2, 3, 4):
-        expected = -central_differences(
-            lambda at, k=k: alone.weigh_rest(at, 1.0)[1][k], theta, 1e-5
-        )
+        expected = -central_differences(lambda at, k=k: alone.weigh_rest(at)[1][k], theta, 1e-5)
         # Bends of the prior in the weights, and of gaps in weights and curve at once, are left out.
         np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
 
@@ -127,8 +121,8 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
 def test_shapes_and_the_rest_are_the_posterior(differing):
     target, theta = differing
     values, slopes = target.weigh_shapes(theta[None])
-    rest, by_rest = target.weigh_rest(theta, 0.7)
-    value, gradient = target(theta, 0.7)
+    rest, by_rest = target.weigh_rest(theta)
+    value, gradient = target(theta)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(target.power * slopes[0] + by_rest, gradient, rtol=1e-9)
     parts, alone = target.parts(theta[None]), target.parts_of_means(target.read_points(theta[None]))
@@ -172,7 +166,7 @@ def test_a_law_that_is_quadratic_in_them_is_learnt_as_it_is(alike, has_slopes):
 def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
     target, theta = alike
     rng = np.random.default_rng(1)
-    mixture = teach(target, make_mixture(target, [(0.0, theta)], 0.0), rng)
+    mixture = teach(target, make_mixture(target, [(0.0, theta)]), rng)
     nothing = (np.empty((0, target.dim)), np.empty(0))
     proposal = learn(target, mixture, nothing, 300, rng)
     assert isinstance(proposal, Followed)
@@ -192,7 +186,7 @@ def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
 def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags, is_right):
     target, theta = small_bags
     rng = np.random.default_rng(2)
-    mixture = teach(target, make_mixture(target, [(0.0, theta)], 0.0), rng)
+    mixture = teach(target, make_mixture(target, [(0.0, theta)]), rng)
     proposal = learn(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
     if not is_right:
         pieces = {
@@ -217,38 +211,23 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
     assert np.abs(gaps).mean() < 0.4
 
 
-def test_draws_that_no_row_judged_are_left_out_at_much_higher_powers(small_bags):
-    target, theta = small_bags
-    rng = np.random.default_rng(3)
-    mixture = make_mixture(target, [(0.0, theta)], 0.0)
-    sample = sample_posterior(target, mixture, lambda each: each.log_plain, 10.0, rng)
-    assert not sample.is_judged.all()
-    again = reweigh(replace(target, power=1.5 * target.power), sample, lambda each: each.log_plain)
-    assert len(again.x) == len(sample.x)
-    sharp = reweigh(replace(target, power=3.0 * target.power), sample, lambda each: each.log_plain)
-    assert np.array_equal(sharp.x, sample.x[sample.is_judged])
-    # A part of every round counts as that part: densities differ by one factor.
-    factor = sample.proposals[sample.is_judged] - sharp.proposals
-    np.testing.assert_allclose(factor, np.log(4.0), atol=1e-9)
-
-
 def test_a_top_that_is_followed_to_another_power_is_the_top_there(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    peaks, _ = settle(weak, climb_all(weak, [theta], 0.0), 0.0)
-    followed = follow(strong, peaks, weak.power, 0.0)
-    direct, _ = settle(strong, climb_all(strong, [theta], 0.0), 0.0)
+    peaks, _ = settle(weak, climb_all(weak, [theta]))
+    followed = follow(strong, peaks, weak.power)
+    direct, _ = settle(strong, climb_all(strong, [theta]))
     assert followed[0].value == pytest.approx(direct[0].value, abs=0.05)
     # The last step may be of .3 sds: .05 nats.
-    assert followed[0].value > max(strong(peak.theta, 0.0)[0] for peak in peaks) + 1.0
+    assert followed[0].value > max(strong(peak.theta)[0] for peak in peaks) + 1.0
 
 
 def test_looking_around_a_wide_top_leads_to_the_narrow_one_inside(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    peaks, _ = settle(weak, climb_all(weak, [theta], 0.0), 0.0)
-    found = look_around(strong, peaks[0], weak.power, 0.0)
-    top = follow(strong, peaks, weak.power, 0.0)[0]
+    peaks, _ = settle(weak, climb_all(weak, [theta]))
+    found = look_around(strong, peaks[0], weak.power)
+    top = follow(strong, peaks, weak.power)[0]
     assert len(found) == 4  # both ways on two directions
     # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
     assert max(value for value, _ in found) == pytest.approx(top.value, abs=0.5)
@@ -285,7 +264,7 @@ def test_exchanged_weights_lead_from_a_wrong_top_to_the_right_one(two_bags):
     target, truth = two_bags
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
-    (right, _), wrong = climb_all(target, [truth, exchanged], 1.0)
+    (right, _), wrong = climb_all(target, [truth, exchanged])
     assert wrong[0] < right - 10.0  # a climb from there stays there
     found = _exchange(target, target, [wrong], np.random.default_rng(0))
     # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
@@ -306,29 +285,22 @@ def test_tops_that_all_labels_rule_out_are_kept_for_the_few_that_intervals_trust
     assert all(target.distance(theta, peaks[0].theta) > 0.05 for _, theta in others)
 
 
-# --- trust ------------------------------------------------------------
+# --- power ------------------------------------------------------------
 
 
-def test_the_estimate_bets_on_very_many_labels_without_misfit_and_on_few_of_others():
-    obeys = Signs(0.0, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0)
-    million, more = (count_verified(obeys, n) for n in (1e6, 1e8))
-    assert 0.5 * 1e6 < million < 1e6 and 0.9 * 1e8 < more < 1e8
-    # A law that is wrong by δ nats a label counts as some 1/δ labels, however many there are.
-    wrong = [count_verified(replace(obeys, misfit=1e-4 * n), n) for n in (1e8, 1e10)]
-    assert max(wrong) / min(wrong) < 1.01
-    assert count_verified(obeys, VERIFIED_FROM) == 0.0
-
-
-def test_shapes_never_count_for_more_labels_than_histograms_tell_apart():
-    obeys = Signs(0.0, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0)
-    shapes = SimpleNamespace(approximate=1.0)
+@pytest.mark.parametrize("power", ["calibrated", "full"])
+def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(power):
+    fits = Diagnostics(0.0, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0)
+    counts = []
     for n in (1e6, 1e9, 1e11):
-        target = SimpleNamespace(n_shuffled=n, n_homes=20, p=5, shapes=shapes, options=Likelihood())
-        plain, sharp = choose_powers(target, obeys)
-        assert plain <= sharp and sharp * n <= MOST_LABELS * (1 + 1e-12)
-        assert sharp * n > 0.7 * min(n, MOST_LABELS)
-        # Noise of another shape passes for other weights: intervals do not bet.
-        assert plain * n == pytest.approx(worth_of_shapes(obeys, n, 20), rel=0.01)
+        target = SimpleNamespace(
+            n_shuffled=n, n_effective=20, shapes=SimpleNamespace(approximate=1.0),
+            options=Likelihood(power=power), is_in_blocks=True,
+        )  # fmt: skip
+        counts.append(choose_power(target, fits) * n)
+    assert counts == sorted(counts) and counts[-1] <= MOST_LABELS * (1 + 1e-12)
+    if power == "full":
+        assert counts[-1] == pytest.approx(MOST_LABELS)
 
 
 def test_departures_below_what_histograms_tell_apart_are_no_misfit(alike):

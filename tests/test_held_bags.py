@@ -247,7 +247,7 @@ def test_labels_of_larger_bags_lie_in_their_law_as_where_rows_are_counted(monkey
 def test_means_of_very_many_bags_are_added_up_once():
     sizes = [2] * 300 + [3] * 300
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=10, rng=8)
-    target = pose_rows(data)[0].with_offsets(0.3)
+    target = pose_rows(data)[0].with_effects(0.3, None, 0.3)
     assert target._mean_totals is not None
     law = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
     found = target._weigh_many_means(law)

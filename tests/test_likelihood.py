@@ -1,7 +1,7 @@
 """Laws of the likelihood: permanents, slopes, binning, and the posterior against enumeration."""
 
 import warnings
-from itertools import permutations
+from itertools import permutations, product
 from math import exp, log
 
 import numpy as np
@@ -18,7 +18,8 @@ from unshuffle import (
     make_shuffled,
 )
 from unshuffle.core.solution import Status
-from unshuffle.posterior.importance import find_centre, flatten, limit_tilt, normalise
+from unshuffle.posterior.importance import find_centre
+from unshuffle.posterior.proposals import flatten, normalise
 
 
 def make_case(n, p, n_bags, seed, noise=0.3):
@@ -50,15 +51,14 @@ def test_small_bags_equal_the_sum_over_every_permutation(sizes, log_sigma):
 def test_prior_slopes_match_differences():
     target = make_case(40, 3, 2, seed=1)
     rng = np.random.default_rng(4)
-    for tilt in (0.0, 1.0):
-        w, log_sigma, step = rng.normal(size=3), -0.8, 1e-6
-        _, gradient, slope = target.prior(w, log_sigma, tilt)
-        for j in range(3):
-            move = step * np.eye(3)[j]
-            ends = [target.prior(w + s * move, log_sigma, tilt)[0] for s in (1, -1)]
-            assert_allclose(gradient[j], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
-        ends = [target.prior(w, log_sigma + s * step, tilt)[0] for s in (1, -1)]
-        assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
+    w, log_sigma, step = rng.normal(size=3), -0.8, 1e-6
+    _, gradient, slope = target.prior(w, log_sigma)
+    for j in range(3):
+        move = step * np.eye(3)[j]
+        ends = [target.prior(w + s * move, log_sigma)[0] for s in (1, -1)]
+        assert_allclose(gradient[j], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
+    ends = [target.prior(w, log_sigma + s * step)[0] for s in (1, -1)]
+    assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -81,44 +81,31 @@ def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
     assert 0.7 < spread / sd < 1.3
 
 
-def test_estimate_stays_inside_its_intervals_when_noise_drowns_the_signal():
-    """At -5 dB leaning towards low noise would fit the noise: the estimate must not.
-
-    Ten seeds, each fit's estimate inside its 95 % intervals, and the mean error at most half above
-    the plain posterior mean's. Measured on these seeds and on ten others: 25 and 15 % above;
-    without the bound on the tilt 87 and 70 %.
-    """
-    errors, plain = [], []
-    for seed in range(10):
-        data = make_shuffled(60, 2, snr_db=-5, bags=4, rng=1000 + seed)
+def test_the_estimate_is_the_spatial_median_of_the_draws_of_the_intervals():
+    """Clear and noisy data, one bag and several: in the middle, at no higher error."""
+    errors = []
+    for case, seed in product([(60, 2, 4, -5), (60, 2, 1, 15), (300, 3, 8, 10)], range(3)):
+        n, d, n_bags, snr_db = case
+        data = make_shuffled(n, d, snr_db=snr_db, bags=n_bags, rng=1000 + seed)
         model = ShuffledLinearRegression("likelihood", random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(data.X, data.y, data.groups)
-        low, high = model.conf_int().T
-        assert (low - 1e-9 <= model.coef_).all() and (model.coef_ <= high + 1e-9).all()
-        size = np.linalg.norm(data.weights)
-        errors.append(np.linalg.norm(model.coef_ - data.weights) / size)
-        plain.append(np.linalg.norm(model.posterior_.mean[:2] - data.weights) / size)
-    assert np.mean(errors) < 1.5 * np.mean(plain)
+        low, high = model.conf_int(0.6).T
+        assert (low <= model.coef_).all() and (model.coef_ <= high).all()
+        truth, mean = data.weights, model.posterior_.mean[:d]
+        errors.append([np.linalg.norm(each - truth) for each in (model.coef_, mean)])
+        answers = np.array([each.weights for each in model.solution_.candidates])
+        shares = np.array([each.share for each in model.solution_.candidates])
+        assert shares.sum() == pytest.approx(1.0, abs=0.02)
+        # Competing answers are groups of the same draws: together they have their mean.
+        spread = np.sqrt(model.posterior_.shares @ (model.posterior_.draws[:, :d] - mean) ** 2)
+        assert (np.abs(shares @ answers[:, :d] - mean) < 0.1 * spread + 1e-9).all()
+    mine, means = np.mean(errors, axis=0)
+    assert mine < 1.05 * means
 
 
-def test_estimate_leans_towards_low_noise_where_signal_dominates():
-    """One bag, 15 dB: on the plain posterior a noisy answer far away still weighs in."""
-    errors, centres = [], []
-    for seed in range(8):
-        data = make_shuffled(60, 2, snr_db=15, rng=1000 + seed)
-        both = []
-        for limit in (4.0, 0.0):
-            options = Likelihood(n_starts=24, n_refined=8, tilt_limit=limit)
-            model = ShuffledLinearRegression(options, random_state=0).fit(data.X, data.y)
-            both.append(np.linalg.norm(model.coef_ - data.weights) / np.linalg.norm(data.weights))
-        errors.append(both[0])
-        centres.append(both[1])
-    assert np.mean(errors) < np.mean(centres)
-
-
-def test_a_posterior_that_cannot_be_explored_is_said_and_weakened():
+def test_a_posterior_that_cannot_be_explored_is_said():
     """Thirty columns in one bag at 10 dB: walkers hardly leave their starts."""
     data = make_shuffled(60, 30, snr_db=10, rng=1000)
     options = Likelihood(n_starts=12, n_refined=4, n_draws=100)
@@ -127,15 +114,14 @@ def test_a_posterior_that_cannot_be_explored_is_said_and_weakened():
         model.fit(data.X, data.y)
     assert model.solution_.status is Status.THIN_POSTERIOR
     assert model.identified_ is False
-    assert model.solution_.stats["likelihood_power"] < 0.3
     assert np.isfinite(model.solution_.stats["log_evidence"])
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        dict(trust=-1.0), dict(trust=2.0), dict(n_starts=0), dict(n_draws=0), dict(n_draws=2.5),
-        dict(lean_scale=0.0), dict(weight_scale=float("nan")), dict(tilt_limit=-1.0),
+        dict(power=-1.0), dict(power=2.0), dict(power="half"), dict(n_starts=0), dict(n_draws=0),
+        dict(n_draws=2.5), dict(share_low=0.0), dict(weight_scale=float("nan")),
         dict(min_rounds=9),
     ],
 )  # fmt: skip
@@ -196,16 +182,6 @@ def test_bag_means_outlive_a_misfit():
     assert mine < 1.5 * means
 
 
-def test_tilt_is_limited_in_nats():
-    rng = np.random.default_rng(0)
-    plain = rng.normal(size=2000) * 0.1
-    tilted = plain + 30 * rng.normal(size=2000)
-    shares = normalise(limit_tilt(plain, tilted, 2.0))[0]
-    divergence = shares @ np.log(shares / normalise(plain)[0])
-    assert 1.9 < divergence <= 2.0
-    assert_allclose(limit_tilt(plain, plain + 0.01, 2.0), plain + 0.01)
-
-
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -225,14 +201,14 @@ def test_extremes_end_in_a_finite_answer_with_intervals(name, change):
     intervals = model.conf_int()
     assert np.isfinite(model.coef_).all() and np.isfinite(intervals).all()
     assert (intervals[:, 0] <= intervals[:, 1]).all()
-    assert model.noise_ >= 0 and model.identified_ in (True, False)
+    assert model.noise_ >= 0
     if name == "noise above the signal":
         assert model.identified_ is False
     if name == "bags of one row":
-        # Linked data: the answer is close to ordinary least squares (prior worth one observation).
+        # Linked data: ordinary least squares.
         design = np.column_stack([data.X, np.ones(40)])
         ols = np.linalg.lstsq(design, data.y, rcond=None)[0]
-        assert_allclose(model.coef_, ols[:2], atol=0.1)
+        assert_allclose(model.coef_, ols[:2], rtol=1e-9)
 
 
 def test_fewer_rows_than_weights_gives_wide_intervals():

@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.core.solution import OffsetLaw
+from unshuffle.core.solution import BagEffects
 from unshuffle.errors import InputError
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -67,7 +67,7 @@ def close_figures():
 def offset(model):
     """Return the fit as if its bags had been seen to be offset."""
     found = model.result_
-    solution = dataclasses.replace(found.solution, offsets=OffsetLaw(0.9, 0.3))
+    solution = dataclasses.replace(found.solution, effects=BagEffects(0.9, 0.3))
     return dataclasses.replace(found, solution=solution)
 
 
@@ -160,14 +160,14 @@ def test_what_is_not_there_is_said_in_words(fitted):
 
 
 def test_the_spread_of_offsets_is_drawn_as_it_was_weighed(fitted):
-    law = fitted[0].result_.offsets
+    law = fitted[0].result_.effects
     ax = plots.plot_offset_sd(fitted[0])
     heights = [bar.get_height() for bar in ax.patches]
     assert heights == pytest.approx([100 * share for share in law.shares])
     assert sum(heights) == pytest.approx(100.0)
-    assert law.sizes[0] == 0.0 and heights[0] == pytest.approx(100 * (1 - law.probability))
+    assert law.sizes[0] == 0.0 and heights[0] == pytest.approx(100 * (1 - law.offset_probability))
     assert sum(s * p for s, p in zip(law.sizes, law.shares, strict=True)) == pytest.approx(
-        law.sd,
+        law.offset_sd,
         rel=0.2,  # sizes are means over draws of the noise, which varies by less
     )
 

@@ -12,7 +12,7 @@ from targets import PLAIN, pose_bags, pose_data
 from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
 from unshuffle.core.bags import join_bags, make_bags
 from unshuffle.core.noise import GaussianNoise, StudentNoise
-from unshuffle.posterior.bag_means import DECLARED_OFFSETS, OFFSETS, BagMeans
+from unshuffle.posterior.bag_means import CONTEXTS, DECLARED_OFFSETS, OFFSETS, BagMeans
 from unshuffle.posterior.shapes import PairedShapes, PermutationShapes
 
 OPEN = Likelihood()
@@ -67,7 +67,7 @@ def make_target_of_kind(kind, has_intercept=True):
     """Return a target with curve and offsets at a power below one."""
     name, sizes, noise = KINDS[kind]
     target = pose_bags(make_kind(name, sizes), OPEN, has_intercept, noise)[0]
-    return replace(target.with_offsets(0.3), power=0.6)
+    return replace(target.with_effects(0.3, None, 0.4), power=0.6)
 
 
 def place(target, w=(0.5, -0.4), log_sigma=-0.9, curve=0.1, level=0.05):
@@ -87,22 +87,21 @@ def test_gradient_is_that_of_the_value(kind, has_intercept):
     assert target.dim == 3 + (not is_shaped) + target.has_level
     assert target.has_level is (has_intercept and kind != "small plain bags")
     theta = place(target)
-    for tilt in (0.0, 1.0):
-        gradient = target(theta, tilt)[1]
-        seen = central_differences(lambda at, t=tilt: target(at, t)[0], theta, 1e-5)
-        # Values to 1e-9 nats over the step.
-        assert_allclose(gradient, seen, atol=1e-4 * np.linalg.norm(gradient))
+    gradient = target(theta)[1]
+    seen = central_differences(lambda at: target(at)[0], theta, 1e-5)
+    # Values to 1e-9 nats over the step.
+    assert_allclose(gradient, seen, atol=1e-4 * np.linalg.norm(gradient))
 
 
 @pytest.mark.parametrize("n", [30, 300])
 def test_gradient_of_large_plain_bags_is_that_of_the_value(n):
     """Scaled permanents and grids stop within 1e-4 nats: a hundredth of a nat per posterior sd."""
     data = make_shuffled(n, 2, noise=0.4, bags=3, rng=1)
-    target = replace(pose_data(data, OPEN)[0].with_offsets(0.3), power=0.6)
+    target = replace(pose_data(data, OPEN)[0].with_effects(0.3, None, 0.4), power=0.6)
     theta = place(target)
     unit = np.full(target.dim, exp(-0.9) / sqrt(n))
-    gradient = target(theta, 0.5)[1] * unit
-    seen = central_differences(lambda at: target(theta + at * unit, 0.5)[0], np.zeros(4), 0.01)
+    gradient = target(theta)[1] * unit
+    seen = central_differences(lambda at: target(theta + at * unit)[0], np.zeros(4), 0.01)
     assert np.abs(gradient - seen).max() < max(1e-3 * np.linalg.norm(gradient), 0.01)
 
 
@@ -110,9 +109,8 @@ def test_gradient_of_large_plain_bags_is_that_of_the_value(n):
 def test_parts_add_up_to_the_value(kind):
     target = make_target_of_kind(kind)
     theta = place(target)
-    shapes, means, plain, tilted = target.parts(theta[None])[0]
-    assert target.mix(shapes, means) + plain == pytest.approx(target(theta, 0.0)[0], rel=1e-12)
-    assert target.mix(shapes, means) + tilted == pytest.approx(target(theta, 1.0)[0], rel=1e-12)
+    within, means, prior = target.parts(theta[None])[0]
+    assert target.mix(within, means) + prior == pytest.approx(target(theta)[0], rel=1e-12)
     if target.log_sigma is None:
         theta[target.p] = 2.0  # outside the prior's support
         assert target.parts(theta[None])[0, 0] < -1e299
@@ -120,80 +118,116 @@ def test_parts_add_up_to_the_value(kind):
 
 # ---- bag means -----------------------------------------------------------------------------------
 
-GAPS, VARIANCES, LOG_SIGMA = np.array([0.3, -0.2, 0.5]), np.array([0.8, 1.1, 0.6]), -0.4
-M = np.array([4.0, 9.0, 6.0])
+GAPS = np.array([0.3, -0.2, 0.5, 0.1, -0.6, 0.2])
+VARIANCES, LOG_SIGMA = np.array([0.8, 1.1, 0.6, 0.0, 0.0, 0.9]), -0.4
+M = np.array([4.0, 9.0, 6.0, 1.0, 1.0, 12.0])
+ROWS = np.array([[0.5, -0.2], [0.1, 0.4], [-0.3, 0.2], [1.0, 1.5], [-0.8, 0.1], [-0.2, -0.5]])
+MEANS_OPTIONS = [
+    {},
+    {"offset_share": 0.3},
+    {"offset_share": 1.0, "context_share": 0.4},
+    {"offset_share": 0.2, "context_share": 0.4},
+    {"offset_sd": 0.4, "context_share": 0.3},
+]
 
 
 def make_means(has_intercept=True, **options):
-    """Return the law of the means of three bags, all of its parts at work."""
-    return BagMeans(
-        M, np.array([0.01, 0.0, 0.03]), np.array([0.1, 0.0, 0.2]), has_intercept, **options
-    )
+    """Return the distribution of the mean gaps of six bags, two of one row."""
+    fixed, factors = np.array([[0.01, 0.0, 0.03, 0, 0, 0], [0.1, 0.0, 0.2, 0, 0, 0]])
+    return BagMeans(M, fixed, factors, has_intercept, ROWS, **options)
 
 
-def variances_of_gaps(means):
-    return exp(2 * LOG_SIGMA) / means.m + means.fixed + means.factors * VARIANCES
+def density_by_matrices(means, gaps, variances, log_sigma):
+    """Return the log density by dense covariance matrices, one for every pair of sizes.
+
+    √2π is left out once for every gap, and once put back for an intercept.
+    """
+    share, context = means.offset_share, means.context_share
+    has_effect = M > 1
+    offsets = {means.offset_sd: 1.0}
+    if means.offset_sd is None:
+        sizes = DECLARED_OFFSETS if share == 1.0 else OFFSETS
+        prior = np.where(sizes > 0, share / (sizes > 0).sum(), 1.0 - share)
+        offsets = dict(zip(sizes * exp(log_sigma), prior, strict=True))
+    contexts = dict.fromkeys(CONTEXTS, context / (len(CONTEXTS) - 1)) | {0.0: 1.0 - context}
+    densities = {}
+    for sd, offset_prior in offsets.items():
+        for tau, context_prior in contexts.items():
+            rows = ROWS * has_effect[:, None]
+            covariance = tau**2 * rows @ rows.T + np.diag(
+                exp(2 * log_sigma) / M + means.fixed + means.factors * variances
+                + sd**2 * has_effect
+            )  # fmt: skip
+            inverse, ones = np.linalg.inv(covariance), np.ones(len(M))
+            value, square = -0.5 * np.linalg.slogdet(covariance)[1], gaps @ inverse @ gaps
+            if means.has_intercept:
+                total = ones @ inverse @ ones
+                value -= 0.5 * log(total)
+                square -= (ones @ inverse @ gaps) ** 2 / total
+            if offset_prior * context_prior > 0:
+                densities[sd, tau] = exp(value - 0.5 * square) * offset_prior * context_prior
+    return densities
 
 
 @pytest.mark.parametrize("has_intercept", [True, False])
-@pytest.mark.parametrize(
-    "options", [{}, {"offset_share": 0.3}, {"offset_share": 1.0}, {"offset_sd": 0.4}], ids=str
-)
-def test_slopes_of_bag_means_are_those_of_their_density(options, has_intercept):
+@pytest.mark.parametrize("options", MEANS_OPTIONS, ids=str)
+def test_bag_means_have_the_density_of_dense_matrices(options, has_intercept):
     means = make_means(has_intercept, **options)
-    _, by_gap, by_variance, slope = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)
+    value, by_gap, by_variance, slope = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)
+    densities = density_by_matrices(means, GAPS, VARIANCES, LOG_SIGMA)
+    total = sum(densities.values())
+    assert value == pytest.approx(log(total), abs=1e-10)
+    many = means.evaluate_many(GAPS[None], VARIANCES[None], np.array([LOG_SIGMA]))
+    assert many[0] == pytest.approx(log(total), abs=1e-10)
+    sds, shares = means.size_shares(GAPS, VARIANCES, LOG_SIGMA)
+    for sd, share in zip(sds, shares, strict=True):
+        own = sum(mass for (each, _), mass in densities.items() if np.isclose(each, sd))
+        assert share == pytest.approx(own / total, abs=1e-10)
 
-    def value(at):
-        return means.evaluate(at[:3], at[3:6], at[6])[0]
+    def value_at(at):
+        return means.evaluate(at[:6], at[6:12], at[12])[0]
 
     at = np.concatenate([GAPS, VARIANCES, [LOG_SIGMA]])
-    seen = central_differences(value, at, 1e-5)
     # Second differences of a smooth function: 1e-9.
+    seen = central_differences(value_at, at, 1e-5)
     assert_allclose(np.concatenate([by_gap, by_variance, [slope]]), seen, atol=1e-7)
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_effects_are_drawn_from_their_conditional_distribution(has_intercept):
+    """Against the formulas of the multivariate normal, averaged over sizes."""
+    means = make_means(has_intercept, offset_share=0.3, context_share=0.4)
+    densities = density_by_matrices(means, GAPS, VARIANCES, LOG_SIGMA)
+    total, n = sum(densities.values()), 20_000
+    many = [np.tile(values, (n, 1)) for values in (GAPS, VARIANCES)]
+    drawn = means.draw_effects(*many, np.full(n, LOG_SIGMA), np.random.default_rng(0))
+    rows = ROWS * (M > 1)[:, None]
+    noise = exp(2 * LOG_SIGMA) / M + means.fixed + means.factors * VARIANCES
+    # The intercept has a flat prior: an sd of a thousand stands for it.
+    level_sd = 1e3 if has_intercept else 0.0
+    expected = np.zeros(9)
+    for (sd, tau), mass in densities.items():
+        prior = np.diag([level_sd**2, tau**2, tau**2, *(sd**2 * (M > 1))])
+        design = np.column_stack([np.ones(6), rows, np.eye(6)])
+        covariance = design @ prior @ design.T + np.diag(noise)
+        expected += mass / total * prior @ design.T @ np.linalg.solve(covariance, GAPS)
+    found = np.column_stack([drawn.levels, drawn.contexts, drawn.offsets])
+    # Five standard errors: one false alarm in 10⁵.
+    assert np.all(np.abs(found.mean(axis=0) - expected) <= 5 * found.std(axis=0) / sqrt(n) + 1e-6)
+    seen = {(sd, tau): mass / total for (sd, tau), mass in densities.items()}
+    without = sum(mass for (sd, _), mass in seen.items() if sd == 0.0)
+    assert (drawn.offset_sds == 0.0).mean() == pytest.approx(without, abs=0.02)
 
 
 def test_the_intercept_is_integrated_out():
     """Against a sum over a fine grid of levels; √2π is left out once for every gap but one."""
     means = make_means()
-    variance = variances_of_gaps(means)
+    variance = exp(2 * LOG_SIGMA) / M + means.fixed + means.factors * VARIANCES
     levels = np.linspace(-8.0, 8.0, 20_001)
     gaps = GAPS - levels[:, None]
     density = np.exp(-0.5 * (gaps**2 / variance).sum(axis=1)).sum() * (levels[1] - levels[0])
     expected = log(density / sqrt(2 * np.pi)) - 0.5 * np.log(variance).sum()
     assert means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0] == pytest.approx(expected, abs=1e-9)
-
-
-def test_without_offsets_bag_means_are_gaussian():
-    means = make_means(has_intercept=False)
-    variance = variances_of_gaps(means)
-    expected = -0.5 * (GAPS**2 / variance + np.log(variance)).sum()
-    assert means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0] == pytest.approx(expected, rel=1e-12)
-    assert means.offset_law(GAPS, VARIANCES, LOG_SIGMA) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("has_intercept", [True, False])
-@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
-def test_offsets_are_a_mixture_over_their_given_sizes(share, has_intercept):
-    # Offsets that are said to be there may be larger.
-    sizes = DECLARED_OFFSETS if share == 1.0 else OFFSETS
-    prior = np.where(sizes > 0, share / (sizes > 0).sum(), 1.0 - share)
-    given = [
-        make_means(has_intercept, offset_sd=t * exp(LOG_SIGMA)).evaluate(
-            GAPS, VARIANCES, LOG_SIGMA
-        )[0]
-        for t in sizes
-    ]
-    mass = prior * np.exp(given)
-    means = make_means(has_intercept, offset_share=share)
-    found = means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0]
-    assert found == pytest.approx(log(mass.sum()), abs=1e-12)
-    probability, sd = means.offset_law(GAPS, VARIANCES, LOG_SIGMA)
-    assert probability == pytest.approx(mass[sizes > 0].sum() / mass.sum(), abs=1e-12)
-    assert sd == pytest.approx(mass @ sizes * exp(LOG_SIGMA) / mass.sum(), abs=1e-12)
-    sds, shares = means.offset_shares(GAPS, VARIANCES, LOG_SIGMA)
-    possible = prior > 0
-    assert sds == pytest.approx(sizes[possible] * exp(LOG_SIGMA))
-    assert shares == pytest.approx(mass[possible] / mass.sum(), abs=1e-12)
 
 
 # ---- shapes --------------------------------------------------------------------------------------

@@ -123,8 +123,8 @@ def test_a_sample_without_spread_has_no_far_rows():
 
 
 def test_a_top_in_another_order_is_its_own_image(alike):
-    modes = climb_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)], 1.0)
-    top = settle(alike, modes, 1.0)[0][0]
+    modes = climb_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)])
+    top = settle(alike, modes)[0][0]
     moved = reorder(top, np.array([1, 0]))
     assert moved.theta[:2].tolist() == top.theta[[1, 0]].tolist()
     assert moved.theta[2:].tolist() == top.theta[2:].tolist()
@@ -143,8 +143,8 @@ def test_other_orders_lead_from_a_wrong_top_to_the_right_one():
     starts = [
         target.join(each * scaling.scale / scaling.label_scale, level) for each in (w, w[::-1])
     ]
-    (right, _), wrong = climb_all(target, starts, 1.0)
-    peaks = settle(target, [wrong], 1.0)[0]
+    (right, _), wrong = climb_all(target, starts)
+    peaks = settle(target, [wrong])[0]
     assert peaks[0].value < right - 2.0
     found = _reorder_tops(target, peaks, 15, np.random.default_rng(0))
     assert found[0].value > right - 0.5

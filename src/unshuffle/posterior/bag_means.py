@@ -91,6 +91,11 @@ class _Sizes(NamedTuple):
     pulls: np.ndarray | None
 
 
+def _add_rows(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the product of (T, R) with (R, k)."""
+    return np.asarray((weights[:, :, None] * rows).sum(axis=1))
+
+
 @dataclass(frozen=True, eq=False)
 class BagMeans:
     """The distribution of the gaps of R bags.
@@ -184,23 +189,15 @@ class BagMeans:
         """Return the log density and its derivatives in the gaps, in var(z) and in log σ."""
         s2, weights = self._precisions(variances, log_sigma)
         found = self._integrate(self._add_up(gaps, weights))
-        by_gap, by_variance = np.zeros(len(gaps)), np.zeros(len(gaps))
-        slope = 0.0
-        for t, size in enumerate(self._sizes):
-            own = np.zeros(len(gaps))
-            w = weights[t]
-            for c, share in enumerate(found.shares[t]):
-                if share == 0.0:
-                    continue
-                pull, inner = self._residuals(gaps, w, found, t, c)
-                by_gap -= share * pull
-                own += share * 0.5 * (pull * pull - inner)
-            by_variance += own
-            per_s2 = 1.0 / self.m
-            if self.offset_sd is None:
-                per_s2 = per_s2 + size**2 * self._has_effect
-            slope += float((own * per_s2).sum()) * 2.0 * s2
-        return float(found.value), by_gap, by_variance * self.factors, slope
+        pulls, inner = self._residuals(gaps, weights, found)
+        shares = found.shares[:, :, None]
+        by_gap = -(shares * pulls).sum(axis=(0, 1))
+        by_variance = 0.5 * (shares * (pulls * pulls - inner)).sum(axis=1)
+        per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
+        if self.offset_sd is None:
+            per_s2 = per_s2 + self._sizes[:, None] ** 2 * self._has_effect
+        slope = float((by_variance * per_s2).sum()) * 2.0 * s2
+        return float(found.value), by_gap, by_variance.sum(axis=0) * self.factors, slope
 
     def evaluate_many(
         self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
@@ -290,10 +287,12 @@ class BagMeans:
         sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
         if len(self._contexts) == 1:
             return _Sums(logs, ones, sums, squares, None, None, None)
-        p = self.rows.shape[1]
-        rows = multiply(weights, self._effect_rows)
-        products = multiply(weights, self._products).reshape(*ones.shape, p, p)
-        return _Sums(logs, ones, sums, squares, rows, products, multiply(heavy, self._effect_rows))
+        p, add = self.rows.shape[1], multiply
+        if gaps.ndim == 1:  # one point: a sum over an axis has no loop in Python
+            add = _add_rows
+        rows = add(weights, self._effect_rows)
+        products = add(weights, self._products).reshape(*ones.shape, p, p)
+        return _Sums(logs, ones, sums, squares, rows, products, add(heavy, self._effect_rows))
 
     def _add_up_classes(self, sums: ClassSums, log_sigmas: np.ndarray) -> tuple[_Sums, Any]:
         """Add up over classes of bags; return σ² too."""
@@ -315,54 +314,66 @@ class BagMeans:
 
     def _integrate(self, sums: _Sums) -> _Sizes:
         """Integrate intercept and effects, and sum over sizes."""
-        logs, squares = 0.5 * sums.logs, sums.squares
-        if self.has_intercept:
-            logs = logs - 0.5 * np.log(sums.ones)
-            squares = squares - sums.gaps**2 / sums.ones
-        logs = (logs - 0.5 * squares)[..., None] + self._log_prior
-        axes = values = pulls = None
-        if sums.products is not None:
-            assert sums.rows is not None
-            assert sums.rows_gaps is not None
-            products, pull = sums.products, sums.rows_gaps
-            if self.has_intercept:
-                part = sums.rows / sums.ones[..., None]
-                products = products - part[..., None] * sums.rows[..., None, :]
-                pull = pull - part * sums.gaps[..., None]
-            values, axes = np.linalg.eigh(products)
-            values = np.maximum(values, 0.0)
-            pulls = (axes * pull[..., None]).sum(axis=-2)
-            for c, tau in enumerate(self._contexts):
-                if tau > 0.0:
-                    logs[..., c] += 0.5 * (pulls**2 / (values + tau**-2)).sum(axis=-1)
-                    logs[..., c] -= 0.5 * np.log1p(values * tau**2).sum(axis=-1)
+        logs, axes, values, pulls = self._condition(sums)
+        logs = logs + self._log_prior
         # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
         best = logs.max(axis=(-1, -2))
         shares = np.exp(logs - best[..., None, None])
         mass = shares.sum(axis=(-1, -2))
         return _Sizes(best + np.log(mass), shares / mass[..., None, None], axes, values, pulls)
 
+    def _condition(
+        self, sums: _Sums
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Return the log density given every pair of sizes (…, T, C), and axes, values and pulls.
+
+        The last three are those of `_Sizes`.
+        """
+        logs, squares = 0.5 * sums.logs, sums.squares
+        if self.has_intercept:
+            logs = logs - 0.5 * np.log(sums.ones)
+            squares = squares - sums.gaps**2 / sums.ones
+        logs = (logs - 0.5 * squares)[..., None] + np.zeros(len(self._contexts))
+        if sums.products is None:
+            return logs, None, None, None
+        assert sums.rows is not None
+        assert sums.rows_gaps is not None
+        products, pull = sums.products, sums.rows_gaps
+        if self.has_intercept:
+            part = sums.rows / sums.ones[..., None]
+            products = products - part[..., None] * sums.rows[..., None, :]
+            pull = pull - part * sums.gaps[..., None]
+        values, axes = np.linalg.eigh(products)
+        values = np.maximum(values, 0.0)
+        pulls = (axes * pull[..., None]).sum(axis=-2)
+        taus = self._contexts[1:]
+        values_of = values[..., None, :]
+        logs[..., 1:] += 0.5 * (pulls[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)).sum(
+            -1
+        )
+        logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
+        return logs, axes, values, pulls
+
     def _residuals(
-        self, gaps: np.ndarray, w: np.ndarray, found: _Sizes, t: int, c: int
+        self, gaps: np.ndarray, w: np.ndarray, found: _Sizes
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return C⁻¹gap and the diagonal of C⁻¹ for one pair of sizes, at one point."""
-        total, rows = w.sum(), self._effect_rows
-        delta, inner = np.zeros(rows.shape[1]), w.copy()
-        tau = self._contexts[c]
+        """Return C⁻¹gap and the diagonal of C⁻¹ for every pair of sizes at one point, (T, C, R)."""
+        total, rest = w.sum(axis=1)[:, None, None], gaps[None, None]
+        inner = w - w * w / total[:, 0] if self.has_intercept else w
+        inner = inner[:, None]
+        if found.axes is not None and found.values is not None and found.pulls is not None:
+            rows = self._effect_rows
+            taus = self._contexts
+            inverse = np.where(taus > 0.0, taus, 1.0) ** -2
+            parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
+            deltas = ((parts * found.pulls[:, None])[:, :, None] * found.axes[:, None]).sum(axis=-1)
+            rest = gaps - multiply(deltas, rows.T)
+            middle = multiply(w, rows) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
+            turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
+            inner = inner - w[:, None] ** 2 * np.einsum("tck,tkr->tcr", parts, turned**2)
         if self.has_intercept:
-            inner -= w * w / total
-        if tau > 0.0:
-            assert found.axes is not None
-            assert found.values is not None
-            assert found.pulls is not None
-            axes, scale = found.axes[t], found.values[t] + tau**-2
-            delta = axes @ (found.pulls[t] / scale)
-            centred = rows - (w @ rows) / total if self.has_intercept else rows
-            inner -= w * w * ((centred @ axes) ** 2 / scale).sum(axis=1)
-        rest = gaps - (rows * delta).sum(axis=1)
-        if self.has_intercept:
-            rest = rest - (w * rest).sum() / total
-        return w * rest, inner
+            rest = rest - (w[:, None] * rest).sum(axis=-1, keepdims=True) / total
+        return w[:, None] * rest, inner
 
     def _draw(self, sums: _Sums, s2: Any, rng: np.random.Generator) -> Effects:
         """Draw sizes, contextual effects and intercepts, one for each point."""

@@ -338,8 +338,10 @@ def _describe_effects(
     p = len(columns.is_kept)
     ratios, sizes = effects.offset_sds / sigma, target.means.sizes
     masses = [float(shares @ np.isclose(ratios, size)) for size in sizes]
+    is_declared = target.means.offset_share == 1.0
+    probability = 1.0 if is_declared else min(float(shares @ (effects.offset_sds > 0.0)), 1.0)
     return BagEffects(
-        offset_probability=min(float(shares @ (effects.offset_sds > 0.0)), 1.0),
+        offset_probability=probability,
         offset_sd=float(shares @ effects.offset_sds),
         context_probability=min(float(shares @ (effects.context_sds > 0.0)), 1.0),
         contexts=tuple(columns.widen(mean[None])[0][:p].tolist()),
