@@ -1,129 +1,189 @@
-"""Honesty and accuracy on real tables that no model was made for.
+"""Error, coverage and verdicts of the default fit, and of every feature, on real tables.
 
-    python benchmarks/corpus.py run [--methods auto,ls] [--seeds 0,1,2,3,4] [--jobs 2] [--fresh]
-    python benchmarks/corpus.py table [--rows results/corpus.csv]
+    python benchmarks/corpus.py run [--parts bags,features,pairs] [--jobs 2] [--seed 0] [--fresh]
+    python benchmarks/corpus.py table
 
-The tables are those of `real_tables.npz` in the folder that UNSHUFFLE_DATA names. Columns and
-label are standardised; the truth is OLS on the linked table; random bags of equal size (R = 1, 4,
-10, three rows a bag at least) and the natural bags where a table has them, labels shuffled inside.
-`run` adds one line per fit to results/corpus.csv and skips what is there already; `table` sums up
-by bags and writes results/corpus.md. Seeds 0 to 4 are for reporting; tuning uses seeds from 1000.
+The tables are those of both corpora (`real_tables.py`). `run` adds one line per fit to
+results/corpus.csv and skips what is there; `table` sums up and writes results/corpus.md. The
+calibrated numbers of a fit are those of its fold, fitted without the tables of its R package.
+The public API alone is used, so that another version can be measured beside this one:
+PYTHONPATH=/other/src python benchmarks/corpus.py run --label other.
+
+Parts:
+  bags      random bags (1, 4, 10) and natural bags: error, coverage, interval score, verdicts
+  features  six bags, clean tables: anchors (15 % of pairs), separate samples (every second row;
+            the labels of the others), histograms (15 cells), half of the labels missing
+  pairs     four and ten bags: predictive intervals (fitted on 70 % of the rows, labels of the
+            others) and the probabilities of matches, by deciles
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
+import json
 import sys
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+from real_tables import (
+    BAGS,
+    CORPORA,
+    bootstrap_error,
+    judge,
+    load_tables,
+    package_fold,
+    relative_error,
+    split,
+)
 from rows import head_commit, run_jobs, write_rows
 
-from unshuffle import ShuffledLinearRegression
+import unshuffle
+from unshuffle import Bag, Histogram, ShuffledLinearRegression
 
-BAGS = ("1", "4", "10", "natural")
-METHODS = ("auto", "ls", "paper", "means")
-PEER = "shuffled_stats"
 RESULTS = Path(__file__).parent / "results"
 FIELDS = (
-    "seed", "table", "bags", "method", "n", "d", "n_bags", "error", "covered", "score",
-    "identified", "signs", "wrong_signs", "power", "draws", "evaluations", "seconds", "commit",
+    "label", "seed", "corpus", "table", "part", "case", "n", "d", "error", "covered", "score",
+    "verdict", "signs", "wrong_signs", "misfits", "low_probability", "low_right", "power", "draws",
+    "seconds", "commit",
 )  # fmt: skip
-# Errors below this are as good as exact: geometric means have it as a floor.
-FLOOR = 0.01
+FEATURES = ("anchors", "separate samples", "histograms", "half missing")
+N_FEATURE_BAGS, N_CELLS, ANCHORED = 6, 15, 0.15
+TRAINED = 0.7
 WRONG, RIGHT = 0.3, 0.1
 
 
-def load_tables() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Return features, linked labels and natural bags (or None) of every table, standardised."""
-    folder = os.environ.get("UNSHUFFLE_DATA")
-    if not folder:
-        raise SystemExit("set UNSHUFFLE_DATA to the folder that holds real_tables.npz")
-    found = np.load(Path(folder) / "real_tables.npz")
-    tables = {}
-    for name in sorted({key.split("|")[0] for key in found.files}):
-        X, y = found[name + "|X"].astype(float), found[name + "|y"].astype(float)
-        bags = found[name + "|bags"] if name + "|bags" in found.files else None
-        tables[name] = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), bags
-    return tables
+def use_fold(table: str) -> None:
+    """Let the likelihood take the numbers that were fitted without a table's R package."""
+    try:
+        from unshuffle.posterior import calibration, likelihood
+    except ImportError:  # versions before 0.2 have no calibrated numbers
+        return
+    folds = json.loads(Path(calibration.__file__).with_name("calibration.json").read_text())
+    numbers = calibration.Calibration(**folds["folds"][package_fold(table)])
+    likelihood.load_calibration = lambda: numbers
 
 
-def split(tables: dict, name: str, bags: str, seed: int):
-    """Return X, linked y, shuffled y and groups, or None where the table has no such bags."""
-    X, y, natural = tables[name]
-    rng = np.random.default_rng([seed, sorted(tables).index(name), BAGS.index(bags)])
-    if bags == "natural":
-        if natural is None:
-            return None
-        groups = np.unique(natural, return_inverse=True)[1]
-    else:
-        n_bags = int(bags)
-        if len(y) < 3 * n_bags:
-            return None
-        groups = np.empty(len(y), dtype=int)
-        groups[rng.permutation(len(y))] = np.arange(len(y)) % n_bags
-    shuffled = y.copy()
-    for r in np.unique(groups):
-        rows = np.flatnonzero(groups == r)
-        shuffled[rows] = rng.permutation(shuffled[rows])
-    return X, y, shuffled, groups
-
-
-def judge(ends: np.ndarray, truth: np.ndarray) -> dict:
-    """Return coverage, interval score and signs of 95 % intervals."""
-    low, high = ends[: len(truth)].T
-    over = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
-    is_known = (low > 0) | (high < 0)
+def describe_fit(found, truth: np.ndarray) -> dict:
+    """Return error, coverage, score and verdicts of a fit with intervals."""
+    ends = np.asarray(found.conf_int())
+    covered, score = judge(ends, truth)
+    low, high = ends.T
+    has_sign = (low > 0) | (high < 0)
+    stats = found.stats
     return dict(
-        covered=float(np.mean(over == 0)), score=float(np.mean(high - low + 40.0 * over)),
-        signs=float(np.mean(is_known)),
-        wrong_signs=float(np.mean(is_known & (np.sign(low) != np.sign(truth)))),
+        error=relative_error(found.coef, truth), covered=covered, score=score,
+        verdict=getattr(found, "verdict", found.identified), signs=float(has_sign.mean()),
+        wrong_signs=float((has_sign & (np.sign(low) != np.sign(truth))).mean()),
+        misfits=";".join(found.misfits), power=stats.get("likelihood_power", ""),
+        draws=stats.get("effective_draws", ""),
     )  # fmt: skip
 
 
-def run_one(job: tuple[str, str, str, int]) -> dict:
-    """Fit one split with one method and return its row without the commit."""
-    name, bags, method, seed = job
-    X, linked, y, groups = split(load_tables(), name, bags, seed)
-    truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), linked, rcond=None)[0][:-1]
-    row = dict.fromkeys(FIELDS, "")
-    row.update(seed=seed, table=name, bags=bags, method=method, n=len(y), d=X.shape[1])
-    row["n_bags"] = len(np.unique(groups))
-    start = time.perf_counter()
+def fit_bags(made, seed: int) -> ShuffledLinearRegression:
+    """Fit shuffled labels by the default."""
+    return ShuffledLinearRegression(random_state=seed).fit(made.X, made.y, made.groups)
+
+
+def fit_feature(made, case: str, seed: int):
+    """Fit a table with a feature beside bags."""
+    rng = np.random.default_rng([seed, len(made.y)])
+    if case == "anchors":
+        known = rng.random(len(made.y)) < ANCHORED
+        y = made.y.copy()
+        for r in np.unique(made.groups):
+            rows = np.flatnonzero(made.groups == r)
+            y[rows[known[rows]]] = made.linked[rows[known[rows]]]
+            y[rows[~known[rows]]] = rng.permutation(made.linked[rows[~known[rows]]])
+        model = ShuffledLinearRegression(random_state=seed)
+        return model.fit(made.X, y, made.groups, anchors=known).result_
+    bags = []
+    for r in np.unique(made.groups):
+        rows = rng.permutation(np.flatnonzero(made.groups == r))
+        half = len(rows) // 2
+        if case == "separate samples":
+            bags.append(Bag(made.X[rows[:half]], made.linked[rows[half:]]))
+        elif case == "half missing":
+            bags.append(Bag(made.X[rows], made.linked[rows[:half]]))
+        else:
+            edges = np.linspace(made.linked.min(), made.linked.max(), N_CELLS + 1)
+            bags.append(Bag(made.X[rows], Histogram(edges, np.histogram(made.y[rows], edges)[0])))
+    is_same = {"separate samples": False, "half missing": True}.get(case)
+    return unshuffle.fit(bags, same_individuals=is_same, rng=seed)
+
+
+def describe_pairs(made, seed: int) -> list[dict]:
+    """Return coverage of new labels, and how often matches of each probability are right."""
+    rng = np.random.default_rng([seed, len(made.y)])
+    is_used = rng.random(len(made.y)) < TRAINED
+    y = made.linked.copy()
+    for r in np.unique(made.groups):
+        rows = np.flatnonzero(is_used & (made.groups == r))
+        y[rows] = rng.permutation(y[rows])
+    model = ShuffledLinearRegression(random_state=seed)
+    model.fit(made.X[is_used], y[is_used], made.groups[is_used])
+    low, high = model.predict_interval(made.X[~is_used], new_label=True).T
+    seen = made.linked[~is_used]
+    over = np.maximum(low - seen, 0.0) + np.maximum(seen - high, 0.0)
+    score = float(np.mean(high - low + 40.0 * over))
+    rows = [dict(part="predictive", covered=float(np.mean(over == 0.0)), score=score)]
+    found = model.match(made.X[is_used], y[is_used], made.groups[is_used])
+    order, probability = np.asarray(found.order), np.asarray(found.probability)
+    is_right = y[is_used][order] == made.linked[is_used]
+    decile = np.minimum((10 * probability).astype(int), 9)
+    for k in np.unique(decile):
+        own = decile == k
+        rows.append(dict(part="matches", n=int(own.sum()),
+                         low_probability=float(probability[own].mean()),
+                         low_right=float(is_right[own].mean())))  # fmt: skip
+    return rows
+
+
+def run_one(job: tuple) -> list[dict]:
+    """Fit one case and return its rows."""
+    label, part, corpus, name, case, seed = job
+    if label == "head":
+        use_fold(name)
+    bags = {"bags": case, "features": str(N_FEATURE_BAGS), "pairs": case}[part]
+    made, truth = split(corpus, name, bags, seed), load_tables(corpus)[name].truth
+    base = dict(label=label, seed=seed, corpus=corpus, table=name, part=part, case=case,
+                n=len(made.y), d=len(truth))  # fmt: skip
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if method == PEER:
-            import shuffled_stats
-
-            np.random.seed([seed, len(y), X.shape[1]])
-            by_bag = groups if groups.max() else None
-            design = np.column_stack([X, np.ones(len(y))])
-            weights = np.ravel(shuffled_stats.linregress(design, y, groups=by_bag))[:-1]
+        if part == "pairs":
+            rows = describe_pairs(made, seed)
+        elif part == "bags":
+            rows = [describe_fit(fit_bags(made, seed).result_, truth)]
         else:
-            model = ShuffledLinearRegression(method, random_state=seed)
-            try:
-                weights = model.fit(X, y, groups).coef_
-            except ValueError:
-                if method != "means":  # which refuses fewer bags than weights
-                    raise
-                weights = np.full(len(truth), np.nan)
-    row["seconds"] = f"{time.perf_counter() - start:.4f}"
-    row["error"] = f"{np.linalg.norm(weights - truth) / np.linalg.norm(truth):.8g}"
-    if method in ("auto", "likelihood"):
-        stats = model.solution_.stats
-        row.update(judge(model.conf_int(), truth), identified=int(model.identified_))
-        row.update(power=stats["likelihood_power"], draws=stats["effective_draws"])
-        row["evaluations"] = stats["n_evaluations"]
-    return row
+            rows = [describe_fit(fit_feature(made, case, seed), truth)]
+    seconds = round(time.process_time() - start, 4)
+    empty = dict.fromkeys(FIELDS, "")
+    return [{**empty, **base, **row, "seconds": seconds} for row in rows]
 
 
-def job_of(row: dict) -> tuple[str, str, str, int]:
-    """Return the fit that a row tells of."""
-    return row["table"], row["bags"], row["method"], int(row["seed"])
+def plan_jobs(label: str, parts: list[str], seed: int, largest: int) -> list[tuple]:
+    """Return the fits to make, small tables first."""
+    jobs = []
+    for corpus in CORPORA:
+        for name, table in load_tables(corpus).items():
+            for part in parts:
+                cases = {"bags": BAGS, "features": FEATURES, "pairs": ("4", "10")}[part]
+                if part == "features" and corpus != "clean":
+                    continue
+                for case in cases:
+                    bags = case if part != "features" else str(N_FEATURE_BAGS)
+                    least = 0 if bags == "natural" else 3 * int(bags)
+                    if part == "features":
+                        least = 60
+                    if len(table.y) < least or len(table.y) > largest:
+                        continue
+                    if bags == "natural" and table.natural is None:
+                        continue
+                    jobs.append((len(table.y), (label, part, corpus, name, case, seed)))
+    return [job for _, job in sorted(jobs)]
 
 
 def read_rows(path: Path) -> list[dict]:
@@ -131,85 +191,134 @@ def read_rows(path: Path) -> list[dict]:
     if not path.exists():
         return []
     text = path.read_text()
-    rows = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
-    return list({job_of(row): row for row in rows}.values())
+    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
-def run(path: Path, methods: list[str], seeds: list[int], n_jobs: int, is_fresh: bool, part: tuple):
-    """Compute the rows that are missing, and our rows of other commits where `is_fresh`."""
-    rows, commit, tables = read_rows(path), head_commit(), load_tables()
-    done = {
-        job_of(row) for row in rows
-        if not (is_fresh and row["method"] != PEER and row["commit"] != commit)
-    }  # fmt: skip
-    first, step, largest = part
-    names = sorted(tables, key=lambda name: (len(tables[name][1]), name))[first::step]
-    names = [name for name in names if len(tables[name][1]) <= largest]
-    plan = [
-        (name, bags, method, seed)
-        for seed in seeds for name in names for bags in BAGS for method in methods
-        if split(tables, name, bags, seed) is not None
-        and (bags != "natural" or seed == seeds[0] or method != "means")
-    ]  # fmt: skip
+def run(path: Path, jobs: list[tuple], n_jobs: int, is_fresh: bool) -> None:
+    """Compute the rows that are missing, and all of these jobs where `is_fresh`."""
+    keys, wanted = ("label", "part", "corpus", "table", "case", "seed"), set(map(_key, jobs))
+
+    def key_of(row: dict) -> tuple:
+        part = "pairs" if row["part"] in ("predictive", "matches") else row["part"]
+        return _key(tuple({**row, "part": part}[name] for name in keys))
+
+    rows = [row for row in read_rows(path) if not (is_fresh and key_of(row) in wanted)]
+    done, commit = {key_of(row) for row in rows}, head_commit()
     write_rows(path, FIELDS, rows)
     with path.open("a") as file:
-        for row in run_jobs(run_one, [job for job in plan if job not in done], n_jobs, "fits"):
-            row["commit"] = "-" if row["method"] == PEER else commit
-            file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
+        missing = [job for job in jobs if _key(job) not in done]
+        for found in run_jobs(run_one, missing, n_jobs, "fits"):
+            for row in found:
+                row["commit"] = commit if row["label"] == "head" else row["label"]
+                file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
 
 
-def geometric_mean(errors: np.ndarray) -> float:
-    """Return the geometric mean with the floor."""
-    return float(np.exp(np.mean(np.log(np.maximum(errors, FLOOR)))))
+def _key(job: tuple) -> tuple:
+    return tuple(map(str, job))
+
+
+def column(rows: list[dict], name: str) -> np.ndarray:
+    """Return one column as numbers."""
+    return np.array([float(row[name]) for row in rows])
+
+
+def is_identified(rows: list[dict]) -> np.ndarray:
+    """Return which fits are called identified, in this version's words or in those of 0.1.0."""
+    return np.array([row["verdict"] in ("identified", "True") for row in rows])
+
+
+def table_of_fits(rows: list[dict], part: str) -> list[str]:
+    """Return one line for every corpus, case and version."""
+    lines = [
+        "| corpus | bags | version | fits | mean error | RMS error | errors > 1 | coverage "
+        "| interval score | identified | of these wrong | of errors < .1 identified | signs given "
+        "| of these wrong | CPU s |",
+        "|---" * 15 + "|",
+    ]
+    for corpus in CORPORA:
+        for case in BAGS if part == "bags" else FEATURES:
+            for label in dict.fromkeys(row["label"] for row in rows):
+                own = [row for row in rows if (row["part"], row["corpus"], row["case"],
+                       row["label"]) == (part, corpus, case, label)]  # fmt: skip
+                if own:
+                    lines.append(_line(corpus, case, label, own))
+    return lines
+
+
+def _line(corpus: str, case: str, label: str, own: list[dict]) -> str:
+    error, covered, score = (column(own, name) for name in ("error", "covered", "score"))
+    good, sure = error < RIGHT, is_identified(own)
+    signs, wrong = column(own, "signs").mean(), column(own, "wrong_signs").mean()
+    cells = [
+        corpus, case, label, len(own), f"{error.mean():.3f} ± {bootstrap_error(error):.3f}",
+        f"{np.sqrt((error**2).mean()):.3f}", f"{(error > 1).mean():.2f}",
+        f"{covered.mean():.3f} ± {bootstrap_error(covered):.3f}",
+        f"{score.mean():.2f} ± {bootstrap_error(score):.2f}", sure.sum(),
+        (sure & (error > WRONG)).sum(), f"{(sure & good).sum() / max(good.sum(), 1):.2f}",
+        f"{signs:.2f}", f"{wrong / max(signs, 1e-9):.3f}", f"{column(own, 'seconds').mean():.2f}",
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def table_of_pairs(rows: list[dict]) -> list[str]:
+    """Return coverage of new labels, and the reliability of match probabilities."""
+    lines = ["| corpus | bags | version | predictive coverage | predictive score | match "
+             "probability | share right |", "|---" * 7 + "|"]  # fmt: skip
+    for corpus in CORPORA:
+        for case in ("4", "10"):
+            for label in dict.fromkeys(row["label"] for row in rows):
+                own = [r for r in rows if (r["corpus"], r["case"], r["label"]) ==
+                       (corpus, case, label)]  # fmt: skip
+                new = [r for r in own if r["part"] == "predictive"]
+                pairs = [r for r in own if r["part"] == "matches"]
+                if not new:
+                    continue
+                n, p, right = (column(pairs, k) for k in ("n", "low_probability", "low_right"))
+                place = np.minimum((10 * p).astype(int), 9)
+                deciles = [
+                    f"{np.average(p[place == k], weights=n[place == k]):.2f} → "
+                    f"{np.average(right[place == k], weights=n[place == k]):.2f}"
+                    for k in np.unique(place)
+                ]
+                covered, score = column(new, "covered"), column(new, "score")
+                lines.append(
+                    f"| {corpus} | {case} | {label} | {covered.mean():.3f} ± "
+                    f"{bootstrap_error(covered):.3f} | {score.mean():.2f} | {'; '.join(deciles)} | "
+                    f"{np.average(p, weights=n):.3f} → {np.average(right, weights=n):.3f} |"
+                )
+    return lines
+
+
+def table_of_misfits(rows: list[dict]) -> list[str]:
+    """Return the coverage of fits by the kinds of misfit that were found."""
+    own = [row for row in rows if row["part"] == "bags" and row["label"] == "head"]
+    kinds = sorted({kind for row in own for kind in row["misfits"].split(";") if kind})
+    lines = ["| misfit | fits | coverage | interval score |", "|---|---|---|---|"]
+    for kind in ["none", *kinds]:
+        these = [r for r in own if (kind in r["misfits"].split(";") if kind != "none"
+                 else not r["misfits"])]  # fmt: skip
+        if these:
+            covered = column(these, "covered")
+            score = column(these, "score").mean()
+            lines.append(
+                f"| {kind} | {len(these)} | {covered.mean():.3f} ± {bootstrap_error(covered):.3f} "
+                f"| {score:.2f} |"
+            )
+    return lines
 
 
 def table(rows: list[dict]) -> str:
-    """Return one line per method and kind of bags."""
-    lines = [
-        "| method | bags | fits | error | / ls | coverage | interval score | identified | wrong "
-        "| of errors < .1 identified | signs known | of these wrong | mean s |",
-        "|---" * 13 + "|",
-    ]
-    for method in dict.fromkeys(row["method"] for row in rows):
-        for bags in BAGS:
-            these, ls = (
-                {
-                    (r["table"], r["seed"]): r
-                    for r in rows
-                    if (r["method"], r["bags"]) == (name, bags) and r["error"] != "nan"
-                }
-                for name in (method, "ls")
-            )
-            if these:
-                lines.append(_line(method, bags, these, ls))
-    return "\n".join(lines) + "\n"
-
-
-def _line(method: str, bags: str, these: dict, ls: dict) -> str:
-    """Return one line of the table."""
-
-    def column(name: str) -> np.ndarray:
-        return np.array([float(row[name]) for row in these.values()])
-
-    errors, shown = column("error"), ["–"] * 7
-    both = [key for key in these if key in ls]
-    ratio = "–"
-    if both:
-        pair = [np.array([float(d[k]["error"]) for k in both]) for d in (these, ls)]
-        ratio = f"{geometric_mean(pair[0]) / geometric_mean(pair[1]):.2f}"
-    if next(iter(these.values()))["covered"] != "":
-        is_identified = column("identified") > 0
-        known, wrong = column("signs").mean(), column("wrong_signs").mean()
-        near = errors < RIGHT
-        shown = [
-            f"{column('covered').mean():.3f}", f"{column('score').mean():.2f}",
-            str(is_identified.sum()), str((is_identified & (errors > WRONG)).sum()),
-            f"{(is_identified & near).sum() / max(near.sum(), 1):.2f}",
-            f"{known:.2f}", f"{wrong / max(known, 1e-9):.3f}",
-        ]  # fmt: skip
-    cells = [method, bags, str(len(these)), f"{geometric_mean(errors):.3f}", ratio, *shown]
-    return "| " + " | ".join([*cells, f"{column('seconds').mean():.2f}"]) + " |"
+    """Return all tables."""
+    blocks = []
+    if any(row["part"] == "bags" for row in rows):
+        blocks += ["## Bags", *table_of_fits(rows, "bags"), "", "## Misfit (version head)",
+                   *table_of_misfits(rows), ""]  # fmt: skip
+    if any(row["part"] == "features" for row in rows):
+        blocks += ["## Features, six bags", *table_of_fits(rows, "features"), ""]
+    if any(row["part"] == "predictive" for row in rows):
+        blocks += ["## Predictions and matches", *table_of_pairs(rows), ""]
+    return "\n".join(blocks) + "\n"
 
 
 def main() -> None:
@@ -217,20 +326,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("command", choices=["run", "table"])
-    parser.add_argument("--methods", default=",".join((*METHODS, PEER)))
-    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--parts", default="bags,features,pairs")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--label", default="head", help="name of the version that is measured")
     parser.add_argument("--rows", type=Path, default=RESULTS / "corpus.csv")
-    parser.add_argument("--part", default="0/1", help="every k-th table from the i-th on: i/k")
     parser.add_argument("--largest", type=int, default=10**9, help="leave out longer tables")
-    parser.add_argument(
-        "--fresh", action="store_true", help="compute our rows of other commits anew"
-    )
+    parser.add_argument("--fresh", action="store_true", help="compute these fits anew")
     args = parser.parse_args()
     if args.command == "run":
-        first, step = (int(v) for v in args.part.split("/"))
-        run(args.rows, args.methods.split(","), [int(v) for v in args.seeds.split(",")],
-            args.jobs, args.fresh, (first, step, args.largest))  # fmt: skip
+        jobs = plan_jobs(args.label, args.parts.split(","), args.seed, args.largest)
+        run(args.rows, jobs, args.jobs, args.fresh)
     text = table(read_rows(args.rows))
     args.rows.with_suffix(".md").write_text(text)
     sys.stdout.write(text)

@@ -69,6 +69,18 @@ def test_a_declared_power_is_taken_and_few_rows_count_in_full(power):
     assert found == 0.3 if power == 0.3 else found == 0.8 if power == "full" else found < 0.5
 
 
+def test_the_estimators_option_is_the_full_power_and_other_methods_refuse_it():
+    data = make_shuffled(200, 2, bags=4, noise=0.5, rng=3)
+    options = dict(n_starts=8, random_state=0)
+    first = ShuffledLinearRegression("likelihood", model_holds=True, **options)
+    second = ShuffledLinearRegression(Likelihood(power="full"), **options)
+    found = [each.fit(data.X, data.y, data.groups).conf_int() for each in (first, second)]
+    assert np.array_equal(*found)
+    assert "Declared: the linear model" in str(first.result_.stats["priors"])
+    with pytest.raises(ValueError, match="'ls' takes no model_holds"):
+        ShuffledLinearRegression("ls", model_holds=True).fit(data.X, data.y)
+
+
 def test_declaring_the_model_narrows_intervals_and_is_said():
     data = make_shuffled(400, 2, bags=4, noise=0.5, rng=3)
     widths = []

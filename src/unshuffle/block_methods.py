@@ -56,6 +56,7 @@ def solve_source(
     """
     check_options(options)
     noise = as_noise(options.noise)
+    settings = settings.declare(options)
     settings.check_penalties(options)
     check_kernels(settings, options)
     if settings.has_passes:

@@ -219,6 +219,7 @@ def solve_bags(
     check_options(options)
     noise = as_noise(options.noise)
     strategy = _resolve_links(bags, options) or resolve(options.method, bags, options)
+    strategy = strategy.declare(options)
     loss = strategy.loss
     check_range(bags, names)
     standard, scaling = standardise(

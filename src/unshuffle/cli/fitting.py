@@ -59,6 +59,7 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
         bag_offsets=options["bag_offsets"],
         mislinked=options.get("mislinked"),
         device=options.get("device"),
+        model_holds=options.get("model_holds", False),
     )
 
 

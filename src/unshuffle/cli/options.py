@@ -253,7 +253,17 @@ def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the estimator."""
-    return method_option(tuning_options(time_limit_option(command)))
+    return method_option(tuning_options(time_limit_option(_model_holds_option(command))))
+
+
+def _model_holds_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--model-holds``."""
+    return click.option(
+        "--model-holds",
+        is_flag=True,
+        help="Declare that the linear model with this noise holds (simulations, calibrated "
+        "assays): intervals are then those of the model.",
+    )(command)
 
 
 def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:

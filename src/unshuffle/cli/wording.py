@@ -18,6 +18,7 @@ _PHRASES = tuple(
         (r"\bmethod 'likelihood' does\b", "--method likelihood does"),
         (r"\buse method 'likelihood' or 'ls'", "use --method likelihood or ls"),
         (r"\bleave method at 'auto'", "leave --method at auto"),
+        (r"\btakes no model_holds\b", "takes no --model-holds"),
         (r"\bleave l1 and l2 at 0\b", "leave --l1 and --l2 at 0"),
         (r"\bgive a penalty l2 > 0\b", "give a penalty --l2 above 0"),
         (r"^(l1|l2) must be\b", r"--\1 must be"),

@@ -75,6 +75,7 @@ class FitOptions:
     bag_offsets: Any = "auto"
     mislinked: Any = None
     device: Any = None
+    model_holds: bool = False
 
 
 def check_options(options: FitOptions) -> None:
@@ -95,6 +96,8 @@ def check_options(options: FitOptions) -> None:
             f"n_jobs must be None or a whole number other than 0 (-1: all cores), got {n_jobs!r}"
         )
     check_mislinked(options.mislinked)
+    if not isinstance(options.model_holds, bool | np.bool_):
+        raise InputError(f"model_holds must be True or False, got {options.model_holds!r}")
 
 
 def check_mislinked(mislinked: Any) -> None:

@@ -75,6 +75,15 @@ class Strategy(ABC):
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         """Solve a problem in standard units."""
 
+    def declare(self, options: FitOptions) -> Strategy:
+        """Return the method for a model that is declared to hold, where that changes anything."""
+        if options.model_holds and options.method != "auto":
+            raise InputError(
+                f"method '{self.name}' takes no model_holds: leave it out, or use method "
+                "'likelihood'"
+            )
+        return self
+
     def check(self, bags: Bags, options: FitOptions) -> None:
         """Refuse data the method cannot take, or too small, and options that it does not have."""
         why = self.why_plain or self.loss.why_plain

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from unshuffle.core.bags import Bags
 from unshuffle.core.losses import Squared
-from unshuffle.core.options import BagOffsets
+from unshuffle.core.options import BagOffsets, FitOptions
 from unshuffle.core.penalties import no_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.products import multiply
@@ -125,6 +125,9 @@ class Likelihood(Settings, Strategy):
     @property
     def name(self) -> str:
         return "likelihood"
+
+    def declare(self, options: FitOptions) -> Likelihood:
+        return replace(self, power=FULL) if options.model_holds else self
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         return solve(problem, self, rng, effort)
