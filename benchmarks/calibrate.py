@@ -56,16 +56,13 @@ RECORD = Path("/tmp/unshuffle-calibration.pkl")  # noqa: S108
 # Numbers of labels c that the within-bag likelihood counts for, and the priors of bag effects:
 # probability of random effects and of contextual effects, for random bags and for others.
 COUNTS = 8.0 * 1.8 ** np.arange(12)
-EFFECTS = (
-    (0.05, 0.5, 0.05, 0.9), (0.05, 0.9, 0.05, 0.9), (0.05, 0.9, 0.1, 0.95), (0.2, 0.5, 0.1, 0.9),
-    (0.2, 0.5, 0.2, 0.9), (0.2, 0.7, 0.3, 0.9), (0.5, 0.5, 0.2, 0.9), (0.3, 0.7, 0.3, 0.95),
+PRIORS = (
+    (0.05, 0.5, 0.05, 0.9), (0.05, 0.9, 0.05, 0.9), (0.05, 0.9, 0.1, 0.95), (0.2, 0.5, 0.2, 0.9),
+    (0.3, 0.7, 0.3, 0.95),
 )  # fmt: skip
-# Priors of the noise's share of the variance: Beta(share_low, 1).
-SHARES_LOW = (0.5, 0.25, 0.1)
-PRIORS = tuple((*effects, low) for low in SHARES_LOW for effects in EFFECTS)
 # A sample with this effective size serves another power too.
 ENOUGH = 300.0
-TERMS = ("base", "bags", "rows", "misfit", "curve", "spread", "uneven", "noise")
+TERMS = ("base", "bags", "rows", "misfit", "uneven", "noise")
 CELLS = [(corpus, bags) for corpus in CORPORA for bags in BAGS]
 
 
@@ -110,13 +107,11 @@ LAST: dict = {}
 def restate(target, sample, difference, rng) -> np.ndarray:
     """Return estimate and ends of 95 % intervals from a sample under every prior, (prior, 3p)."""
     points = target.read_points(sample.x)
-    noise, totals = 2.0 * points.log_sigmas, points.signals + np.exp(2.0 * points.log_sigmas)
     base = reweigh(target, sample).log_weights
     draw = _effects_by_prior(target, sample, points, rng) if target.n_effective > 1 else None
     found = []
-    for ol, oh, cl, ch, low in PRIORS:
-        logs = base + (low - target.options.share_low) * (noise - np.log(totals))
-        slopes = sample.slopes
+    for ol, oh, cl, ch in PRIORS:
+        logs, slopes = base, sample.slopes
         if draw is not None:
             change, contexts = draw(
                 prior_share(ol, oh, difference), prior_share(cl, ch, difference)
@@ -238,7 +233,8 @@ BASE = np.array([
 ])  # fmt: skip
 # Where targets conflict: coverage, then interval score, then errors.
 COVERAGE_WEIGHT, SCORE_WEIGHT, ERROR_WEIGHT, RIDGE = 12.0, 1.0, 0.6, 0.01
-PRIOR_CENTRE = np.array([3.4, 0.85, 0.55, -0.6, -0.65, -0.5, -0.5, 0.3])
+# Where the simplex begins, and the ridge pulls to.
+PRIOR_CENTRE = np.array([3.3, 0.4, 0.5, -0.8, -0.5, 0.3])
 
 
 def loss(curves: Curves, j: int, theta: np.ndarray, chosen: np.ndarray) -> float:
@@ -332,7 +328,7 @@ def fit(is_written: bool) -> None:
 
 def _numbers(j: int, theta: np.ndarray) -> dict[str, float]:
     """Return the calibrated numbers by name."""
-    names = ("offset_low", "offset_high", "context_low", "context_high", "share_low")
+    names = ("offset_low", "offset_high", "context_low", "context_high")
     numbers = dict(zip(TERMS, (round(float(v), 3) for v in theta), strict=True))
     return {**numbers, **dict(zip(names, PRIORS[j], strict=True))}
 

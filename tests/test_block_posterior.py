@@ -290,7 +290,7 @@ def test_tops_that_all_labels_rule_out_are_kept_for_the_few_that_intervals_trust
 
 @pytest.mark.parametrize("power", ["calibrated", "full"])
 def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(power):
-    fits = Diagnostics(0.0, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0)
+    fits = Diagnostics(0.0, 0.0, 0.05, 0.0, 0.0, 0.0)
     counts = []
     for n in (1e6, 1e9, 1e11):
         target = SimpleNamespace(

@@ -21,8 +21,8 @@ from math import exp, log
 
 from unshuffle.posterior.diagnostics import Diagnostics
 
-# Diagnostics enter no further than this: fits beyond were not seen.
-_MOST_CURVE, _MOST_NOISE_LOG = 5.0, 3.0
+# The logarithm of the noise's share enters no further than this: fits beyond were not seen.
+_MOST_NOISE_LOG = 3.0
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Calibration:
     Attributes
     ----------
     base, bags, rows : log c of 200 labels in one bag that fit; per log R; per log(n/200).
-    misfit, curve, spread, uneven : per log(1 + misfit), per 0.3 of curvature, per log F of the
-        bags' mean rows, per log(1 + excess of the heteroscedasticity score).
+    misfit, uneven : per log(1 + misfit), per log(1 + excess of the heteroscedasticity score).
     noise : per log of 0.1 over the noise's share of the variance, where that is below 0.1.
     paired : added where rows and labels are no permutation (missing labels, separate samples,
         histograms).
@@ -47,8 +46,6 @@ class Calibration:
     bags: float
     rows: float
     misfit: float
-    curve: float
-    spread: float
     uneven: float
     noise: float
     paired: float
@@ -71,8 +68,6 @@ def describe(found: Diagnostics, n: float, n_bags: int, is_paired: bool) -> dict
         "bags": log(n_bags),
         "rows": log(n / 200.0),
         "misfit": log(1.0 + found.misfit),
-        "curve": min(found.curve / 0.3, _MOST_CURVE),
-        "spread": log(max(found.spread, 1.0)),
         "uneven": log(1.0 + max(0.5 * found.uneven**2 - 2.0, 0.0)),
         "noise": min(max(log(0.1 / found.noise), 0.0), _MOST_NOISE_LOG),
         "paired": float(is_paired),

@@ -24,7 +24,6 @@ class Diagnostics:
     misfit : nats by which the PIT histogram of the labels departs from uniform, beyond chance.
     curve : absolute curvature of the mean function.
     noise : share of the labels' variance that is noise.
-    spread : F statistic of the bags' mean rows, about one for random bags.
     uneven : score of noise that changes with the prediction, in standard deviations.
     offset_probability, offset_sd : posterior probability and mean sd of random bag effects.
     """
@@ -32,7 +31,6 @@ class Diagnostics:
     misfit: float
     curve: float
     noise: float
-    spread: float
     uneven: float
     offset_probability: float
     offset_sd: float
@@ -59,8 +57,6 @@ def diagnose(target: Target, modes: list[Mode]) -> Diagnostics:
         misfit=min(misfits),
         curve=abs(target.curve(best)),
         noise=exp(2.0 * target.split(best)[1]),
-        # Where bag effects are ruled out, bags may differ in their rows as they like.
-        spread=measure_spread(target) if target.means.offset_share > 0.0 else 1.0,
         uneven=measure_uneven(target, best),
         offset_probability=float((shares * (sds > 0.0)).sum()),
         offset_sd=float((shares * sds).sum()),
