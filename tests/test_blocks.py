@@ -320,8 +320,8 @@ def test_the_gradient_is_that_of_the_value(counts_all):
     block, _, scaling = pose_both(data)
     w, log_sigma = point_near(data, scaling, np.random.default_rng(3))
     theta = np.append(w, [log_sigma, 0.05])
-    gradient = block(theta, 0.5)[1]
-    found = central_differences(lambda at: block(at, 0.5)[0], theta, 1e-5)
+    gradient = block(theta)[1]
+    found = central_differences(lambda at: block(at)[0], theta, 1e-5)
     # Scaling leaves margins unmet by 1e-6 nats a step.
     np.testing.assert_allclose(found, gradient, atol=3e-4 * np.abs(gradient).max())
 
@@ -345,7 +345,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
     np.testing.assert_array_equal(
         one.parts(thetas), [other.parts(theta[None])[0] for theta in thetas]
     )
-    (value, gradient), (same, again) = one(thetas[0], 0.3), other(thetas[0], 0.3)
+    (value, gradient), (same, again) = one(thetas[0]), other(thetas[0])
     assert value == same and np.array_equal(gradient, again)
 
 
@@ -355,7 +355,7 @@ def test_a_sample_of_all_rows_is_all_rows(counts_all):
     target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     sample = replace(pose_sample(target, first.sample), power=1.0)
     theta = target.join(np.array([0.5, -0.4]), -1.5)
-    assert sample(theta, 0.5)[0] == pytest.approx(target(theta, 0.5)[0], abs=1e-5)
+    assert sample(theta)[0] == pytest.approx(target(theta)[0], abs=1e-5)
 
 
 # --- fits ------------------------------------------------------------

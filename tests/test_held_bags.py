@@ -159,15 +159,15 @@ def test_small_bags_say_what_they_say_in_memory():
     block, scaling = pose_rows(data)
     assert block.n_held == len(sizes)
     theta = point_of(block, data, scaling)
-    (value, gradient), (expected, slopes) = block(theta, 0.3), plain(theta, 0.3)
+    (value, gradient), (expected, slopes) = block(theta), plain(theta)
     # Those of 30 rows lie half on a grid in memory; each of the others is right to 1e-3.
     assert value == pytest.approx(expected, abs=0.2)
     np.testing.assert_allclose(gradient, slopes, atol=2e-3 * np.abs(slopes).max())
 
 
 def test_slopes_of_held_bags_are_differences_of_their_values():
-    gradient = TARGET(POINT, 0.5)[1]
-    found = central_differences(lambda at: TARGET(at, 0.5)[0], POINT, 1e-5)
+    gradient = TARGET(POINT)[1]
+    found = central_differences(lambda at: TARGET(at)[0], POINT, 1e-5)
     # Scaling leaves margins unmet by 1e-6 nats a step.
     np.testing.assert_allclose(found, gradient, atol=3e-4 * np.abs(gradient).max())
 
@@ -185,7 +185,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
     thetas = POINT + rng.normal(0.0, 0.05, (4, len(POINT)))
     assert np.array_equal(TARGET.parts(thetas), other.parts(thetas))
     assert np.array_equal(TARGET.parts(thetas)[2:], TARGET.parts(thetas[2:]))
-    (value, gradient), (same, again) = TARGET(POINT, 0.3), other(POINT, 0.3)
+    (value, gradient), (same, again) = TARGET(POINT), other(POINT)
     assert value == same and np.array_equal(gradient, again)
 
 
@@ -197,7 +197,7 @@ def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
     less = pose_rows(DATA)[0]
     assert 0 < less.n_held < TARGET.n_held
     # Two grids of one law.
-    assert less(POINT, 0.3)[0] == pytest.approx(TARGET(POINT, 0.3)[0], abs=0.3)
+    assert less(POINT)[0] == pytest.approx(TARGET(POINT)[0], abs=0.3)
 
 
 def test_bags_are_held_in_groups_of_one_size():
@@ -292,6 +292,6 @@ def test_small_bags_have_the_same_bits_from_every_source(read, tmp_path):
     first = look_at(read(tmp_path), 1)
     there = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     assert there.n_held == TARGET.n_held
-    (value, gradient), (same, again) = TARGET(POINT, 0.3), there(POINT, 0.3)
+    (value, gradient), (same, again) = TARGET(POINT), there(POINT)
     assert value == same and np.array_equal(gradient, again)
     assert np.array_equal(TARGET.parts(POINT[None]), there.parts(POINT[None]))
