@@ -45,7 +45,7 @@ myst_substitutions = {
     "limits": LIMITS,
     **{
         f"{name}_schema": site_figures.describe_schema(name)
-        for name in ("fit", "predict", "plan", "audit")
+        for name in ("fit", "compare", "predict", "plan", "audit")
     },
     **site_figures.quote_all(),
 }

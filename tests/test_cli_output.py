@@ -306,6 +306,44 @@ def test_compare_shows_every_method(folder, capsys):
         assert f"\n{name} " in text
 
 
+def test_compare_shows_coefficients_and_intervals_side_by_side(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    args = ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"]
+    assert run([*args, "--level", "0.9", "-q"]) == 0
+    head, _, ls, means, *more = capsys.readouterr().out.splitlines()
+    assert head.split() == ["method", "seconds", "x1", "low", "high", "x2", "low", "high",
+                            "intercept", "low", "high"]  # fmt: skip
+    # By statsmodels: bag means weighted by the sizes of the bags, with t intervals.
+    given = np.genfromtxt("data.csv", delimiter=",", skip_header=1, usecols=(0, 1, 3))
+    names = np.genfromtxt("data.csv", delimiter=",", skip_header=1, usecols=2, dtype=str)
+    sizes = np.unique(names, return_counts=True)[1]
+    x1, x2, y = np.array([given[names == name].mean(axis=0) for name in np.unique(names)]).T
+    rows = np.column_stack([x1, x2, np.ones(len(y))])
+    known = pytest.importorskip("statsmodels.api").WLS(y, rows, weights=sizes).fit()
+    expected = np.column_stack([known.params, known.conf_int(0.1)])
+    found = np.array(means.split()[2:], dtype=float).reshape(3, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    # Least squares has no intervals, and nothing that would rank it.
+    assert ls.split()[3:5] == ls.split()[6:8] == ["–", "–"]
+    assert "low, high: 90 % intervals." in more
+    assert any(line.startswith("No intervals: ls.") for line in more)
+    assert "gap" not in " ".join([head, *more])
+
+
+def test_tables_of_many_coefficients_stand_below_each_other(folder, capsys, monkeypatch):
+    write_data("wide.csv", n=60, d=7, bags=10)
+    monkeypatch.setenv("COLUMNS", "70")
+    args = ["compare", "wide.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means", "-q"]
+    assert run(args) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split() for line in lines if line.startswith("method ")]
+    assert len(heads) > 2 and max(map(len, lines)) <= 70
+    names = [name for head in heads for name in head[1:] if name not in ("low", "high")]
+    assert names == ["seconds", *(f"x{j}" for j in range(1, 8)), "intercept"]
+    # A coefficient and the ends of its interval stay together.
+    assert all(head.count("low") == head.count("high") == len(head[1:]) // 3 for head in heads)
+
+
 def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
     assert run(["match", "data.csv", "--label", "y", "--bag", "bag"]) == 0
     streams = capsys.readouterr()

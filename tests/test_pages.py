@@ -140,7 +140,7 @@ def test_samples_of_pages_name_no_folder_of_the_machine(tmp_path):
 
 @needs_results
 def test_the_figures_that_pages_quote_exist():
-    schemas = {f"{name}_schema" for name in ("fit", "predict", "plan", "audit")}
+    schemas = {f"{name}_schema" for name in ("fit", "compare", "predict", "plan", "audit")}
     quotes = {"limits", *schemas, *site_figures.quote_all()}
     for page in DOCS.rglob("*.md"):
         used = set(re.findall(r"\{\{ (\w+) \}\}", page.read_text(encoding="utf-8")))
