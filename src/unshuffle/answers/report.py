@@ -18,7 +18,7 @@ from unshuffle.answers.limits import LIMITS
 from unshuffle.answers.matching import Match
 from unshuffle.answers.report_parts import Picture, draw_picture, draw_pictures
 from unshuffle.answers.result import Fit, as_fit
-from unshuffle.answers.summary import Summary, SummaryRow, describe_offsets
+from unshuffle.answers.summary import Summary, SummaryRow
 from unshuffle.core.bags import Bags, make_bags
 from unshuffle.core.options import ESTIMATE
 from unshuffle.errors import import_extra, shorten
@@ -156,7 +156,7 @@ def _render(
         remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),
         sizes=_describe_sizes(summary),
-        offsets=None if found.effects is None else describe_offsets(found.effects),
+        offsets=words(summary.offsets_sentence or ""),
         data=data,
         origin=origin,
         pictures=pictures,
