@@ -365,6 +365,31 @@ def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
     assert f"About {100 * share:.0f} % of these matches are right" in streams.err
 
 
+@pytest.mark.parametrize("kind", ["table", "weights", "two files"])
+def test_match_returns_the_labels_of_the_file_where_logarithms_are_fitted(kind, folder, capsys):
+    """Each bag gets its own labels back, digit by digit; 1e15 and 1e15 + 1 have one logarithm."""
+    rng = np.random.default_rng(0)
+    x, bags = rng.normal(size=24), np.repeat(["b", "a", "c"], 8)
+    labels = [f"{value:.6g}" for value in 10 ** (1.5 * x + 0.01 * rng.normal(size=24))]
+    labels[:2] = ["1000000000000000", "1000000000000001"]
+    lines = [f"{a:.4f},{bag},1" for a, bag in zip(x, bags, strict=True)]
+    both = [f"{line},{label}" for line, label in zip(lines, labels, strict=True)]
+    Path("all.csv").write_text("\n".join(["x,bag,n,y", *both]))
+    Path("x.csv").write_text("\n".join(["x,bag,n", *lines]))
+    mixed = [f"{label},{bag}" for label, bag in zip(labels, bags, strict=True)]
+    Path("y.csv").write_text("\n".join(["y,bag", *rng.permutation(mixed).tolist()]))
+    how = {
+        "table": ["all.csv", "--label", "y", "--exclude", "n"],
+        "weights": ["all.csv", "--label", "y", "--weight", "n"],
+        "two files": ["--rows", "x.csv", "--labels", "y.csv", "--exclude", "n"],
+    }
+    assert run(["match", *how[kind], "--bag", "bag", "--log10", "--method", "ls"]) == 0
+    records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    for bag in "abc":
+        found = sorted(float(r["label"]) for r in records if r["bag"] == bag)
+        assert found == sorted(float(y) for y, b in zip(labels, bags, strict=True) if b == bag)
+
+
 def test_match_without_bags_has_no_such_column_and_says_where_it_has_no_probabilities(
     folder, capsys
 ):
