@@ -133,9 +133,9 @@ def _verdict(table: Table) -> str:
         word = ONE_SPLIT
     return (
         f"{word}: with the paper's rule {shade['paper']} of {printed.size} cells have the printed "
-        f"colour (geometric mean of our error over print: the rule {ratio['paper']:.2f}, LS {ratio['ls']:.2f}, auto "
-        f"{ratio['auto']:.2f}); auto is better than print by more than 0.02 in {better} "
-        f"cells and worse in {worse}."
+        f"colour (geometric mean of our error over print: the rule {ratio['paper']:.2f}, LS "
+        f"{ratio['ls']:.2f}, auto {ratio['auto']:.2f}); auto is better than print by more than "
+        f"0.02 in {better} cells and worse in {worse}."
     )
 
 
