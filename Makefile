@@ -63,6 +63,7 @@ audit: .venv/.core ## known vulnerabilities of the dependencies
 docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/site_figures.py
 	$(BIN)/python docs/run_pages.py --write
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
