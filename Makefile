@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus inference fuzz dist lowest audit docs clean
+.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus inference fuzz dist lowest audit docs expected clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -63,9 +63,17 @@ audit: .venv/.core ## known vulnerabilities of the dependencies
 docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/site_figures.py
 	$(BIN)/python docs/run_pages.py --write
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
+
+expected: $(STAMP) ## what golden files, pages and README show, written anew as the code prints it now
+	UNSHUFFLE_GOLDEN=write $(BIN)/python -m pytest -q tests/test_cli_golden.py
+	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/site_figures.py
+	$(BIN)/python docs/run_pages.py --write
 
 clean:
 	rm -rf .venv

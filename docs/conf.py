@@ -12,7 +12,6 @@ sys.path.insert(0, str(HERE))
 import site_figures  # noqa: E402
 
 import unshuffle  # noqa: E402
-from unshuffle.answers.limits import LIMITS  # noqa: E402
 
 project = "unshuffle"
 author = "The unshuffle developers"
@@ -38,17 +37,8 @@ templates_path = ["_templates"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!unshuffle\b).*")]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-# Every figure that a page quotes comes from the files of the benchmarks as they are now.
-myst_substitutions = {
-    "limits": LIMITS,
-    **{
-        f"{name}_schema": site_figures.describe_schema(name)
-        for name in ("fit", "predict", "plan", "audit")
-    },
-    **site_figures.quote_all(),
-}
 
 autosummary_generate = True
 autodoc_typehints = "none"

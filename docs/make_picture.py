@@ -11,13 +11,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
+from unshuffle.answers.drawing import render_figure
 from unshuffle.answers.plots import BLUE, ORANGE, plot_coefficients
 
 
 def main() -> None:
     data = make_shuffled(n=300, d=3, noise=0.3, bags=6, rng=7)
     model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
-    matplotlib.rcParams["svg.hashsalt"] = "unshuffle"
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     one = data.groups == 0
     linked, shuffled = data.linked_y[one], data.y[one]
@@ -34,7 +34,7 @@ def main() -> None:
     axes[2].plot(data.weights, places + 0.22, "x", color=ORANGE, ms=8, mew=2, label="truth")
     axes[2].set_title("weights, 95 % intervals, truth ×")
     out = Path(__file__).parent / "images" / "fit.svg"
-    figure.savefig(out, metadata={"Date": None})
+    out.write_bytes(render_figure(figure, "svg"))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,17 @@ import sys
 from pathlib import Path
 
 from unshuffle.experiments import EXPERIMENTS, load_experiment
+from unshuffle.experiments.table2 import ONE_SPLIT
 
 HERE = Path(__file__).parent
 PAGE = HERE / "reproduction.md"
 HEAD = "| item | in print | agrees | run | what it finds |\n|---|---|---|---|---|"
-WORDS = {"Agrees": "yes", "Agrees in part": "partly", "Cannot be checked": "cannot be checked"}
+WORDS = {
+    "Agrees": "yes",
+    "Agrees in part": "partly",
+    "Cannot be checked": "cannot be checked",
+    ONE_SPLIT: "one split",
+}
 
 
 def find_drawn(name: str, folders: list[Path]) -> tuple[Path, dict] | None:

@@ -2,8 +2,8 @@
 
 A page is a session in an empty folder: its ``python`` blocks share one namespace, its ``bash``
 blocks hold commands (``unshuffle …``, ``head -5 FILE``), and a ``text`` block that follows at once
-shows what was printed on stdout. Words must agree exactly and numbers to 2 % (or 0.001), since the
-last digits may differ between processors. Where times are printed, or shares of answers that
+shows what was printed on stdout. Words must agree exactly and numbers as far as their digits are
+meant (``tests/printed.py``). Where times are printed, or shares of answers that
 compete, the line ``<!-- numbers not compared -->`` stands before the output; where it depends on
 the machine, ``<!-- not compared -->``. Blocks of other kinds are not run.
 
@@ -26,6 +26,14 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from sklearn import config_context  # noqa: E402
+
+from printed import find_difference  # noqa: E402
+
+README = ROOT / "README.md"
 PAGES = ("index.md", "start.md", "methods.md", "guides/*.md", "reference/*.md")
 WORDS_ONLY, NOTHING = "<!-- numbers not compared -->", "<!-- not compared -->"
 BLOCK = re.compile(
@@ -33,8 +41,6 @@ BLOCK = re.compile(
     r"(?P<gap>\n(?:<!-- (?:numbers )?not compared -->\n)?)?(?:^```text\n(?P<shown>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
-NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
-RELATIVE, ABSOLUTE = 0.02, 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,13 +51,15 @@ class Difference:
     code: str
     shown: str
     printed: str
+    first: str
 
     def __str__(self) -> str:
-        return f"{self.page}\n{self.code}shows\n{self.shown}prints\n{self.printed}"
+        where = f"{self.page}: {self.first}"
+        return f"{where}\n{self.code}shows\n{self.shown}prints\n{self.printed}"
 
 
 def find_pages() -> list[Path]:
-    """List the pages whose code is run."""
+    """List the pages of the site whose code is run."""
     return [page for pattern in PAGES for page in sorted(HERE.glob(pattern))]
 
 
@@ -66,15 +74,15 @@ def run_page(page: Path) -> tuple[str, list[Difference]]:
         if shown is None:
             return found[0]
         gap = found["gap"] or ""
-        if (NOTHING in gap and shown.strip()) or agree(
-            printed, shown, has_numbers=WORDS_ONLY not in gap
-        ):
+        first = find_difference(printed, shown, has_numbers=WORDS_ONLY not in gap)
+        if not first or (NOTHING in gap and shown.strip()):
             return found[0]
-        differences.append(Difference(page.name, code, shown, printed))
+        differences.append(Difference(page.name, code, shown, printed, first))
         start, end = (place - found.start() for place in found.span("shown"))
         return found[0][:start] + printed.rstrip("\n") + "\n" + found[0][end:]
 
-    with empty_folder():
+    # A page may set options of scikit-learn.
+    with empty_folder(), config_context():
         text = BLOCK.sub(renew, page.read_text(encoding="utf-8"))
     return text, differences
 
@@ -108,19 +116,6 @@ def run_shell(code: str) -> str:
     return printed.getvalue()
 
 
-def agree(printed: str, shown: str, has_numbers: bool = True) -> bool:
-    """Tell whether two outputs have the same words, and numbers as near as they need be."""
-    # The rules of tables are as long as their numbers are wide.
-    words, expected = (NUMBER.sub("#", text).replace("─", "").split() for text in (printed, shown))
-    if words != expected or not has_numbers:
-        return words == expected
-    pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
-    return all(
-        abs(float(one) - float(other)) <= max(ABSOLUTE, RELATIVE * abs(float(other)))
-        for one, other in pairs
-    )
-
-
 @contextlib.contextmanager
 def empty_folder() -> Iterator[None]:
     """Work in a folder that is gone afterwards."""
@@ -137,7 +132,7 @@ def main(arguments: list[str]) -> int:
     is_writing = "--write" in arguments
     named = [Path(each).resolve() for each in arguments if each != "--write"]
     n_different = 0
-    for page in named or find_pages():
+    for page in named or [README, *find_pages()]:
         text, differences = run_page(page)
         n_different += len(differences)
         for each in differences:

@@ -1,16 +1,29 @@
-"""Figures of the prose pages, in numbers and pictures, from the benchmarks' files as they are."""
+"""Figures of the prose pages, in numbers and pictures, from the benchmarks' files as they are.
+
+A page holds its figures as text, so that it can be read as it lies here. A comment behind a figure
+names what it quotes (``0.25<!-- auto_error_4 -->``), and two comments stand around a longer text
+(``<!-- limits -->`` and ``<!-- end of limits -->``).
+
+Run: python docs/site_figures.py     puts the figures as they are now into the pages
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+from unshuffle.answers.limits import LIMITS
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "benchmarks" / "results"
+QUOTE = re.compile(r"(?:–|\d[\d.]*(?: to \d[\d.]*)?)<!-- (\w+) -->")
+SCHEMAS = ("fit", "compare", "predict", "plan", "audit")
 BAGS = ("1", "4", "10", "natural")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b7075"
 # What the columns of the corpus' table are called in the pages.
@@ -122,6 +135,36 @@ def quote_all() -> dict[str, str]:
     return {name: text for quote in kinds for name, text in quote().items()}
 
 
+def quote_texts() -> dict[str, str]:
+    """Return the longer texts that pages quote from the package."""
+    schemas = {f"{name}_schema": describe_schema(name) for name in SCHEMAS}
+    return {"limits": f"> {LIMITS}", **schemas}
+
+
+def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    """Return a page with its figures and texts as they are now."""
+    text = QUOTE.sub(lambda found: f"{quotes[found[1]]}<!-- {found[1]} -->", text)
+    for name, content in texts.items():
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+            lambda found, content=content: f"{found[1]}\n{content}\n\n{found[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def write_pages() -> None:
+    """Put the figures and texts as they are now into the pages."""
+    quotes, texts = quote_all(), quote_texts()
+    for page in sorted(HERE.rglob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        after = quote_page(before, quotes, texts)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"{page.relative_to(HERE)}: figures changed")
+
+
 def describe_schema(name: str = "fit") -> str:
     """Return tables in Markdown of every key of the JSON of a command, part by part."""
     text = (resources.files("unshuffle") / "schema" / f"{name}.schema.json").read_text("utf-8")
@@ -195,12 +238,13 @@ def draw_all(folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from unshuffle.answers.drawing import render_figure
+
     folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"svg.hashsalt": "unshuffle"}):
-        for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):
-            figure = draw()
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            plt.close(figure)  # or the gallery would take it for one of its own
+    for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):
+        figure = draw()
+        (folder / f"{name}.svg").write_bytes(render_figure(figure, "svg"))
+        plt.close(figure)  # or the gallery would take it for one of its own
 
 
 def draw_corpus():
@@ -276,3 +320,7 @@ def draw_violations():
         ax.grid(axis="y", color="0.9")
         ax.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+if __name__ == "__main__":
+    write_pages()

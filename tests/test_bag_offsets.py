@@ -163,10 +163,11 @@ def test_exact_answers_have_no_offsets_and_declared_offsets_no_exact_answers():
 def test_summary_and_json_tell_the_offsets():
     X, y, groups = make_offset_data(0.4)
     summary = fit_quietly(LIGHT, X, y, groups, bag_offsets=0.25).summary()
-    assert "Offsets between bags: probability 100%, sd 0.25." in str(summary).splitlines()
-    assert summary.to_dict()["bag_offsets"] == {"probability": 1.0, "sd": pytest.approx(0.25)}
+    assert "Offsets between bags: declared, sd 0.25." in str(summary).splitlines()
+    sizes = {"probability": pytest.approx(1.0), "sd": pytest.approx(0.25)}
+    assert summary.to_dict()["bag_offsets"] == {**sizes, "declared": True}
     none = fit_quietly(LIGHT, X, y, groups, bag_offsets="none").summary()
-    assert "No offsets between bags." in str(none).splitlines()
+    assert "Offsets between bags: none, as declared (bag_offsets='none')." in str(none)
     single = fit_quietly("ls", X, y).summary()
     assert "ffsets" not in str(single) and single.to_dict()["bag_offsets"] is None
 
@@ -175,10 +176,26 @@ def test_the_command_line_declares_offsets(folder, capsys):
     assert run([*FIT, "--bag-offsets", "0.25", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     told = found["bag_offsets"]
-    assert (told["probability"], told["sd"]) == (1.0, pytest.approx(0.25))
+    assert (told["probability"], told["sd"]) == (pytest.approx(1.0), pytest.approx(0.25))
+    assert told["declared"] is True
     assert list(told["bags"]) == [f"pool {r}" for r in (0, 1, 2, 3)]
     assert run([*FIT, "--bag-offsets", "none", "--method", "ls", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bag_offsets"] is None
+
+
+def test_what_was_declared_of_offsets_is_not_printed_as_a_finding(folder, capsys):
+    report = ["--report", "r.html"]
+    assert run([*FIT, "--bag-offsets", "none", *report, "-q"]) == 0
+    printed = capsys.readouterr().out
+    page = (folder / "r.html").read_text()
+    for text in (printed, page):
+        assert "No offsets between bags" not in text
+        assert "none, as declared (--bag-offsets none)" in text.replace("&#39;", "'")
+    assert run([*FIT, "--bag-offsets", "0.2", "-q"]) == 0
+    printed = capsys.readouterr().out
+    assert "Offsets between bags: declared, sd 0.2." in printed and "probability" not in printed
+    assert run([*FIT, "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["bag_offsets"]["declared"] is False
 
 
 @pytest.mark.parametrize("value", ["some", "-1", "nan", "inf"])

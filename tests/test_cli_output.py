@@ -306,6 +306,44 @@ def test_compare_shows_every_method(folder, capsys):
         assert f"\n{name} " in text
 
 
+def test_compare_shows_coefficients_and_intervals_side_by_side(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    args = ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"]
+    assert run([*args, "--level", "0.9", "-q"]) == 0
+    head, _, ls, means, *more = capsys.readouterr().out.splitlines()
+    assert head.split() == ["method", "seconds", "x1", "low", "high", "x2", "low", "high",
+                            "intercept", "low", "high"]  # fmt: skip
+    # By statsmodels: bag means weighted by the sizes of the bags, with t intervals.
+    given = np.genfromtxt("data.csv", delimiter=",", skip_header=1, usecols=(0, 1, 3))
+    names = np.genfromtxt("data.csv", delimiter=",", skip_header=1, usecols=2, dtype=str)
+    sizes = np.unique(names, return_counts=True)[1]
+    x1, x2, y = np.array([given[names == name].mean(axis=0) for name in np.unique(names)]).T
+    rows = np.column_stack([x1, x2, np.ones(len(y))])
+    known = pytest.importorskip("statsmodels.api").WLS(y, rows, weights=sizes).fit()
+    expected = np.column_stack([known.params, known.conf_int(0.1)])
+    found = np.array(means.split()[2:], dtype=float).reshape(3, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    # Least squares has no intervals, and nothing that would rank it.
+    assert ls.split()[3:5] == ls.split()[6:8] == ["–", "–"]
+    assert "low, high: 90 % intervals." in more
+    assert any(line.startswith("No intervals: ls.") for line in more)
+    assert "gap" not in " ".join([head, *more])
+
+
+def test_tables_of_many_coefficients_stand_below_each_other(folder, capsys, monkeypatch):
+    write_data("wide.csv", n=60, d=7, bags=10)
+    monkeypatch.setenv("COLUMNS", "70")
+    args = ["compare", "wide.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means", "-q"]
+    assert run(args) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split() for line in lines if line.startswith("method ")]
+    assert len(heads) > 2 and max(map(len, lines)) <= 70
+    names = [name for head in heads for name in head[1:] if name not in ("low", "high")]
+    assert names == ["seconds", *(f"x{j}" for j in range(1, 8)), "intercept"]
+    # A coefficient and the ends of its interval stay together.
+    assert all(head.count("low") == head.count("high") == len(head[1:]) // 3 for head in heads)
+
+
 def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
     assert run(["match", "data.csv", "--label", "y", "--bag", "bag"]) == 0
     streams = capsys.readouterr()
@@ -325,6 +363,31 @@ def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
     assert "The data identify the weights" in streams.err
     share = np.mean([float(r["probability"]) for r in records])
     assert f"About {100 * share:.0f} % of these matches are right" in streams.err
+
+
+@pytest.mark.parametrize("kind", ["table", "weights", "two files"])
+def test_match_returns_the_labels_of_the_file_where_logarithms_are_fitted(kind, folder, capsys):
+    """Each bag gets its own labels back, digit by digit; 1e15 and 1e15 + 1 have one logarithm."""
+    rng = np.random.default_rng(0)
+    x, bags = rng.normal(size=24), np.repeat(["b", "a", "c"], 8)
+    labels = [f"{value:.6g}" for value in 10 ** (1.5 * x + 0.01 * rng.normal(size=24))]
+    labels[:2] = ["1000000000000000", "1000000000000001"]
+    lines = [f"{a:.4f},{bag},1" for a, bag in zip(x, bags, strict=True)]
+    both = [f"{line},{label}" for line, label in zip(lines, labels, strict=True)]
+    Path("all.csv").write_text("\n".join(["x,bag,n,y", *both]))
+    Path("x.csv").write_text("\n".join(["x,bag,n", *lines]))
+    mixed = [f"{label},{bag}" for label, bag in zip(labels, bags, strict=True)]
+    Path("y.csv").write_text("\n".join(["y,bag", *rng.permutation(mixed).tolist()]))
+    how = {
+        "table": ["all.csv", "--label", "y", "--exclude", "n"],
+        "weights": ["all.csv", "--label", "y", "--weight", "n"],
+        "two files": ["--rows", "x.csv", "--labels", "y.csv", "--exclude", "n"],
+    }
+    assert run(["match", *how[kind], "--bag", "bag", "--log10", "--method", "ls"]) == 0
+    records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    for bag in "abc":
+        found = sorted(float(r["label"]) for r in records if r["bag"] == bag)
+        assert found == sorted(float(y) for y, b in zip(labels, bags, strict=True) if b == bag)
 
 
 def test_match_without_bags_has_no_such_column_and_says_where_it_has_no_probabilities(

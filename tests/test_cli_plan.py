@@ -179,3 +179,14 @@ BAD = {
 def test_bad_input_is_one_line(command, words, samples, capsys):
     code = run([*command, "-q"])
     assert_one_line(code, capsys.readouterr(), words)
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_the_same_plan_draws_the_same_file(ending, samples, capsys):
+    pytest.importorskip("matplotlib")
+    how = [*FEATURES, "--runs", "2", "--label-sd", "1", "--method", "ls", "-q"]
+    for name in ("one", "two"):
+        assert run([*PLAN, *how, "--figure", f"{name}.{ending}"]) == 0
+    one, two = (Path(f"{name}.{ending}").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert b"<dc:date>" not in one and b"CreationDate" not in one

@@ -98,6 +98,12 @@ WRONG_COMMANDS = {
     ),
     "report in no folder": ([*FIT, "--report", "no/such/f.html"], ["no/such/f.html", "folder"]),
     "report is a folder": ([*FIT, "--report", "."], ["folder"]),
+    "report is no page": ([*FIT, "--report", "f.pdf"], ["f.pdf", "HTML", "ends in .html"]),
+    "audit is no page": (
+        ["audit", "data.csv", "--label", "y", "--bag", "bag", "--report", "a.PDF"],
+        ["a.PDF", "HTML", "ends in .html"],
+    ),
+    "demo is no page": (["demo", "--out", "demo.docx"], ["demo.docx", "HTML", "ends in .html"]),
     "encoding unknown": ([*FIT, "--encoding", "klingon"], ["klingon"]),
     "noise twice": ([*FIT, "--noise", "1", "--calibration", "data.csv"], ["not both"]),
     "truth absent": (["compare", "data.csv", "--truth", "Y"], ["'Y'", "did you mean 'y'"]),

@@ -72,6 +72,20 @@ def test_a_design_does_not_depend_on_order_or_units():
     assert other == pytest.approx(value, rel=1e-6)
 
 
+def test_the_same_partition_has_the_same_numbers_from_every_start():
+    X = np.repeat([3.0, 1.0, 2.0], 4)[:, None] + 0.01 * np.arange(12)[:, None]
+    for seed in range(8):
+        # Three clusters, numbered by their smallest value.
+        assert assign_runs(X, 3, rng=seed).runs.tolist() == [2] * 4 + [0] * 4 + [1] * 4
+        # Only runs of one size can change places.
+        sized = assign_runs(X, sizes=[4, 3, 5], rng=seed).runs
+        limited = assign_runs(X, capacities=[2, 5, 5], rng=seed).runs
+        assert np.bincount(sized).tolist() == [4, 3, 5]
+        assert np.bincount(limited).tolist() == [2, 5, 5]
+        first = [X[limited == r].min() for r in (1, 2)]
+        assert first == sorted(first)
+
+
 def test_designed_runs_lie_further_apart_than_random_ones():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 4))

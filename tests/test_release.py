@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -91,3 +94,21 @@ def test_the_image_runs_the_demo_where_its_user_may_write():
     home = next(line for line in lines if line.startswith("WORKDIR")).split()[1]
     assert lines.index("USER 1000") < place and lines.index(f"WORKDIR {home}") < place
     assert home.startswith("/home/") and f"={home}/" in read("Dockerfile")
+
+
+def test_an_interpreter_that_only_has_a_name_is_left_out(tmp_path):
+    """Version managers put commands into the PATH that end with 127 where none is active."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash to run the script")
+    for name in ("python3", "python3.98", "python3.99"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'not active' >&2\nexit 127\n")
+        (tmp_path / name).chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    found = subprocess.run(
+        [bash, ROOT / "packaging" / "check_dist.sh", "newest", "python3.98", "python3.99"],
+        env={**os.environ, "PATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.returncode == 1
+    assert "python3.98: does not run here, left out" in found.stdout
+    assert found.stderr == "none of python3.98 python3.99 runs here: name an interpreter\n"

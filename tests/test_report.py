@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.answers.drawing import render_figure
 from unshuffle.answers.known import KNOWN_RULE
 from unshuffle.answers.limits import LIMITS
 from unshuffle.core.solution import Status
@@ -416,3 +417,20 @@ def test_a_browser_shows_it_without_errors_or_requests(hostile, tmp_path):
     assert picture.stat().st_size > 20_000
     assert b"CONSOLE" not in done.stderr
     assert set(asked) - {"/favicon.ico"} == {f"/{path.name}"}
+
+
+def test_an_svg_file_does_not_depend_on_last_digits_of_its_coordinates():
+    """They differ between processors, and matplotlib names parts by a digest of all digits."""
+    from matplotlib.figure import Figure
+
+    def draw(shift):
+        figure = Figure(figsize=(3 + shift, 2))
+        for ax in figure.subplots(1, 2):
+            ax.plot([0.0, 1.0], [0.1 + shift, 0.3], "o-")
+        return render_figure(figure, "svg", "name").decode()
+
+    text = draw(0.0)
+    assert text == draw(1e-13)
+    names = re.findall(r'<clipPath id="(.*?)"', text)
+    assert len(set(names)) == 2 and all(f"url(#{name})" in text for name in names)
+    assert all(re.fullmatch(r"name-\d+", name) for name in names)

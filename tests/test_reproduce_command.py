@@ -11,8 +11,10 @@ from experiment_rows import tiny_tasks
 from unshuffle import datasets
 from unshuffle.cli.app import run
 from unshuffle.errors import MissingDataError
-from unshuffle.experiments import EXPERIMENTS, load_experiment, runner
+from unshuffle.experiments import EXPERIMENTS, load_experiment, runner, table2
 from unshuffle.experiments.command import choose_names
+from unshuffle.experiments.rows import Table
+from unshuffle.experiments.simulations import make_row
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path, monkeypatch, capsys):
@@ -128,6 +130,31 @@ def test_sheets_of_an_earlier_drawing_do_not_stay(tmp_path, small_figure2, cheap
     monkeypatch.setattr("unshuffle.experiments.figure2.EXPERIMENT", bare)
     assert run(args) == 0
     assert not list((tmp_path / "tables").iterdir())
+
+
+def test_one_split_of_table_2_is_no_agreement(tmp_path, monkeypatch, capsys):
+    """Twelve cells of 65 have another colour than print."""
+    experiment = load_experiment("table2")
+    printed = [(name, k) for name in table2.PRINTED for k in range(len(table2.BAGS))]
+
+    def run_one(settings, rng):
+        name, k = settings["data"], table2.BAGS.index(settings["bags"])
+        error = table2.PRINTED[name][k]
+        if printed.index((name, k)) < 12:
+            error = 0.5 if error < 0.3 else 0.1
+        return make_row(error, 0.0, settings["method"], "EXACT")
+
+    monkeypatch.setattr(runner, "split_by_data", lambda tasks: (tasks, {}))
+    small = replace(experiment, run_one=run_one)
+    monkeypatch.setattr("unshuffle.experiments.table2.EXPERIMENT", small)
+    assert run(["reproduce", "table2", "--quick", "--out", str(tmp_path)]) == 0
+    found = "with the paper's rule 53 of 65 cells have the printed colour"
+    assert f"table2: Quick run of one split: {found}" in capsys.readouterr().err
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<strong>Quick run of one split:</strong>" in page
+    # The means of several splits can be compared with print.
+    rows = [{**s, **run_one(s, None)} for s in experiment.grid(runner.Scope())]
+    assert experiment.draw(Table(tuple(rows))).verdict.startswith(f"Agrees: {found}")
 
 
 def test_the_time_of_all_rows_is_summed(tmp_path, small_figure2, cheap_auto, capsys):

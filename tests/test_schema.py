@@ -20,7 +20,7 @@ def read_schema(command):
 SCHEMA = read_schema("fit")
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
 # The parts of each schema that list keys.
-PARTS = {"fit": 8, "plan": 5, "audit": 9, "predict": 3}
+PARTS = {"fit": 8, "plan": 5, "audit": 9, "predict": 3, "compare": 4}
 
 
 def walk_objects(schema):
@@ -120,6 +120,17 @@ def test_audit_prints_what_its_schema_says(method, tmp_path, monkeypatch, capsys
     jsonschema.Draft202012Validator(read_schema("audit")).validate(found)
     del found["not_shown"]
     assert not jsonschema.Draft202012Validator(read_schema("audit")).is_valid(found)
+
+
+@pytest.mark.parametrize("more", [[], ["--truth", "y"], ["--no-intercept"]])
+def test_compare_prints_what_its_schema_says(more, folder, capsys):
+    label = [] if "--truth" in more else ["--label", "y"]
+    how = ("compare", "data.csv", *label, "--bag", "bag", "--methods", "ls,means,exact")
+    found = print_object(capsys, *how, *more)
+    check = jsonschema.Draft202012Validator(read_schema("compare"))
+    check.validate(found)
+    del found["methods"][1]["intervals"]
+    assert not check.is_valid(found)
 
 
 @pytest.mark.parametrize("method", ["ls", "means"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.fit import fit_bags
+from unshuffle.answers.fit import Fit, fit_bags
 from unshuffle.core.bags import Bags
 from unshuffle.core.options import FitOptions, check_mislinked, make_rng
 from unshuffle.core.progress import Report, say_nothing
@@ -26,18 +26,22 @@ _LINKED = (_MIXTURE, "sampler")
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What one method made of the data.
+    """The fit of one method.
 
-    ``gap`` is the root mean square gap of sorted labels and sorted predictions. ``error`` is
+    ``intervals`` has a row (low, high) for each weight, the intercept last, as `Fit.conf_int` has;
+    None where the method has no intervals, NaN where an interval has no ends. ``error`` is
     |w - w₀| / |w₀| with weights in standard units w_j sd(x_j), where w₀ is least squares on the
     linked labels, and ``r2`` the share of the linked labels' variance explained; both need the
-    linked labels. ``note`` says why a method has no answer.
+    linked labels. ``note`` says why a method has no answer. ``gap`` is the root mean square gap of
+    sorted labels and sorted predictions. Least squares minimises it, so it does not measure the
+    error of the weights.
     """
 
     method: str
     seconds: float
     weights: np.ndarray | None = None
     intercept: float | None = None
+    intervals: np.ndarray | None = None
     gap: float | None = None
     error: float | None = None
     r2: float | None = None
@@ -52,15 +56,16 @@ def compare_methods(
     linked_y: np.ndarray | None = None,
     methods: Sequence[str] | None = None,
     anchors: Any = None,
+    level: float = 0.95,
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
 
     Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
-    rows for them. `report` is told which method is fitted, and the share of all that is done. The
-    other options are those of `ShuffledLinearRegression`; with `mislinked` the mixture comes first,
-    and methods that do not know of links are fitted without.
+    rows for them. `level` is that of the intervals. `report` is told which method is fitted, and
+    the share of all that is done. The other options are those of `ShuffledLinearRegression`; with
+    `mislinked` the mixture comes first, and methods that do not know of links are fitted without.
 
     Examples
     --------
@@ -76,7 +81,9 @@ def compare_methods(
     first = [_MIXTURE] if has_links else []
     for name in _tell(methods or [*first, *_suitable(len(y))], report):
         known = {**options, "mislinked": options.get("mislinked") if name in _LINKED else None}
-        yield _compare_one(name, X, y, groups, linked_y, anchors, known if has_links else options)
+        yield _compare_one(
+            name, X, y, groups, linked_y, anchors, level, known if has_links else options
+        )
 
 
 def compare_bags(
@@ -84,6 +91,7 @@ def compare_bags(
     *,
     methods: Sequence[str] | None = None,
     random_state: Any = None,
+    level: float = 0.95,
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
@@ -103,7 +111,8 @@ def compare_bags(
             continue
         seconds = time.perf_counter() - begin
         gap = float(np.sqrt(measure_gap(bags, found.coef, found.intercept)))
-        yield Comparison(name, seconds, found.coef, found.intercept, gap)
+        ends = _find_intervals(found, level)
+        yield Comparison(name, seconds, found.coef, found.intercept, ends, gap)
 
 
 def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
@@ -130,6 +139,7 @@ def _compare_one(
     groups: Any,
     linked_y: Any,
     anchors: Any,
+    level: float,
     options: dict[str, Any],
 ) -> Comparison:
     model = ShuffledLinearRegression(method=name, **options)
@@ -148,7 +158,16 @@ def _compare_one(
     error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
     if model.mislinked is not None:
         name = model.method_
-    return Comparison(name, seconds, model.coef_, model.intercept_, gap, error, r2)
+    ends = _find_intervals(model.result_, level)
+    return Comparison(name, seconds, model.coef_, model.intercept_, ends, gap, error, r2)
+
+
+def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
+    """Return (low, high) of each weight, NaN where there are no ends; None without intervals."""
+    summary = found.summary(level)
+    if not summary.has_intervals:
+        return None
+    return np.array([[row.low, row.high] for row in summary.rows], dtype=float)
 
 
 def _judge(

@@ -6,6 +6,8 @@ no meaning rests on colour alone: markers, line styles and positions carry it as
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +26,14 @@ GRID = "#c8c9ca"
 _NAME_LENGTH = 34
 # A line of more points looks the same and makes the file large.
 CURVE_POINTS = 200
+# Without these a file would carry the time and matplotlib's version.
+_NO_METADATA = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+# Names that matplotlib gives to parts of an SVG file: a kind and a digest of their coordinates.
+_PART = re.compile(r'(id="|#)(\w*[0-9a-f]{10})(?=["\)])')
 # Ticks that never touch each other, whatever the numbers, on an axis of three inches or more.
 _N_TICKS = 6
 
@@ -35,6 +45,26 @@ def prepare(ax: Any, size: tuple[float, float]) -> Any:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def render_figure(figure: Any, ending: str, name: str = "part", **how: Any) -> bytes:
+    """Return a figure as the content of an SVG, PDF or PNG file, the same on every machine.
+
+    The parts of an SVG file are numbered: matplotlib names them by a digest of coordinates whose
+    last digits differ between processors. `name` keeps them apart from those of another file on
+    the same page; `how` is handed to ``savefig``.
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=ending, metadata=_NO_METADATA[ending], **how)
+    content = buffer.getvalue()
+    if ending != "svg":
+        return content
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"{found[1]}{name}-{numbers.setdefault(found[2], len(numbers) + 1)}"
+
+    return _PART.sub(number, content.decode("utf-8")).encode("utf-8")
 
 
 def space_ticks(ax: Any, n_x: int = _N_TICKS, n_y: int = _N_TICKS) -> None:

@@ -17,7 +17,7 @@ from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
-from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.options import FitOptions, as_bag_offsets, make_rng
 from unshuffle.core.pairing import Permutation
 from unshuffle.core.progress import Report, make_report, say_nothing, watch_compiling
 from unshuffle.core.scaling import column_spreads
@@ -184,6 +184,7 @@ def _describe(
         scales=scales,
         noise=None,
         sources=None if sources is None else tuple(map(str, sources)),
+        are_offsets_declared=as_bag_offsets(options.bag_offsets).share is not None,
         **facts,
     )
 

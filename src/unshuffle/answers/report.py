@@ -18,11 +18,11 @@ from unshuffle.answers.limits import LIMITS
 from unshuffle.answers.matching import Match
 from unshuffle.answers.report_parts import Picture, draw_picture, draw_pictures
 from unshuffle.answers.result import Fit, as_fit
-from unshuffle.answers.summary import Summary, SummaryRow, describe_offsets
+from unshuffle.answers.summary import Summary, SummaryRow
 from unshuffle.core.bags import Bags, make_bags
 from unshuffle.core.options import ESTIMATE
 from unshuffle.errors import import_extra, shorten
-from unshuffle.files.writing import check_writable, write_whole
+from unshuffle.files.writing import check_page, write_whole
 from unshuffle.registry import METHODS
 from unshuffle.wording import show_number
 
@@ -122,9 +122,10 @@ def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
 
 def check_report(path: str | os.PathLike[str]) -> Path:
     """Refuse a report that cannot be written or drawn, before any work is done for it."""
+    target = check_page(path)
     import_extra("matplotlib", "report", _PURPOSE)
     import_extra("jinja2", "report", _PURPOSE)
-    return check_writable(path)
+    return target
 
 
 def _render(
@@ -155,7 +156,7 @@ def _render(
         remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),
         sizes=_describe_sizes(summary),
-        offsets=None if found.effects is None else describe_offsets(found.effects),
+        offsets=words(summary.offsets_sentence or ""),
         data=data,
         origin=origin,
         pictures=pictures,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import warnings
 from collections.abc import Callable
@@ -34,8 +33,6 @@ _COLOURS = {
 _STYLE = {
     # Text stays text: it can be searched, read aloud, and takes little room.
     "svg.fonttype": "none",
-    # Names of parts follow from their content, so that the same fit gives the same file.
-    "svg.hashsalt": "unshuffle",
     "font.family": "sans-serif",
     "text.color": _INK,
     "axes.edgecolor": _INK,
@@ -43,9 +40,6 @@ _STYLE = {
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
-# Without these the file would carry the time and matplotlib's address.
-_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-
 # Of an inch, so that the usual drawing of seven inches fills the page.
 _PIXELS = 120
 
@@ -264,9 +258,8 @@ def draw_picture(
         warnings.simplefilter("ignore")
         figure = figures.Figure(figsize=size, layout="constrained")
         plot(ax=figure.add_subplot())
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
-    return Picture(title, _embed(buffer.getvalue(), title, size[0]), caption)
+        svg = drawing.render_figure(figure, "svg", transparent=True).decode("utf-8")
+    return Picture(title, _embed(svg, title, size[0]), caption)
 
 
 def _embed(svg: str, title: str, inches: float) -> str:

@@ -69,6 +69,7 @@ class Summary:
     priors: tuple[str, ...]
     remarks: tuple[str, ...]
     certificate: Certificate | None = None
+    are_offsets_declared: bool = False
     # Pairs that were known, and the share of links that are wrong, given or found.
     n_anchors: int = 0
     mislinked: float | None = None
@@ -88,6 +89,13 @@ class Summary:
         if all(row.known is None for row in self.rows):
             return None
         return KNOWN_RULE if self.is_explored else f"{KNOWN_RULE} {UNEXPLORED_RULE}"
+
+    @property
+    def offsets_sentence(self) -> str | None:
+        """How probable offsets between bags are and how large, or what was declared of them."""
+        if self.offsets is None:
+            return None
+        return _describe_offsets(self.offsets, self.are_offsets_declared)
 
     def _table(self) -> list[tuple[str, ...]]:
         """Return the head and one line per weight, with what is known where that is judged."""
@@ -115,8 +123,8 @@ class Summary:
             facts.append(self.pairing.sentence)
         if self.noise is not None:
             facts.append(f"Noise sd {show_number(self.noise)}.")
-        if self.offsets is not None:
-            facts.append(describe_offsets(self.offsets))
+        if self.offsets_sentence is not None:
+            facts.append(self.offsets_sentence)
         if self.certificate is not None:
             facts.append(self.certificate.describe(self.candidates[0]["value"]))
         rule = [] if self.known_rule is None else [self.known_rule]
@@ -184,7 +192,11 @@ class Summary:
             "pairing": self.pairing.name,
             "bag_offsets": None
             if self.offsets is None
-            else {"probability": self.offsets.offset_probability, "sd": self.offsets.offset_sd},
+            else {
+                "probability": self.offsets.offset_probability,
+                "sd": self.offsets.offset_sd,
+                "declared": self.are_offsets_declared,
+            },
             "identified": self.identified,
             "model_fits": self.model_fits,
             "misfits": list(self.misfits),
@@ -255,6 +267,7 @@ def summarise(solution: Solution, facts: Facts, level: float) -> Summary:
         priors=tuple(solution.stats.get("priors", ())),
         remarks=tuple(solution.stats.get("remarks", ())),
         certificate=solution.certificate,
+        are_offsets_declared=facts.are_offsets_declared,
         n_anchors=facts.n_anchors,
         mislinked=solution.stats.get("mislinked"),
         headline=make_headline(solution, identified),
@@ -304,11 +317,14 @@ def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryR
     return tuple(found)
 
 
-def describe_offsets(offsets: BagEffects) -> str:
-    """Say how probable offsets between bags are, and how large."""
+def _describe_offsets(offsets: BagEffects, are_declared: bool) -> str:
+    if are_declared and offsets.offset_probability == 0.0:
+        return "Offsets between bags: none, as declared (bag_offsets='none')."
     if offsets.offset_probability == 0.0:
         return "No offsets between bags."
     size = show_number(offsets.offset_sd)
+    if are_declared:
+        return f"Offsets between bags: declared, sd {size}."
     if offsets.offset_probability < 0.005:
         return "Offsets between bags: none seen (probability below 1 %)."
     return f"Offsets between bags: probability {offsets.offset_probability:.0%}, sd {size}."

@@ -65,6 +65,8 @@ class Facts:
     collinear: tuple[int, ...] = ()
     two_valued: tuple[int, ...] = ()
     has_logs: bool = False
+    # Whether offsets between bags, or that there are none, were declared and not inferred.
+    are_offsets_declared: bool = False
     has_positive_labels: bool = False
 
 

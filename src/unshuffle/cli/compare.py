@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from unshuffle.cli.fitting import choose_noise
 from unshuffle.cli.options import (
     data_options,
     json_option,
+    level_option,
     links_option,
     provenance,
     seed_option,
@@ -32,6 +34,9 @@ Examples:
   unshuffle compare cells.csv --label fluorescence --bag pool
   unshuffle compare linked.csv --truth y --methods ls,sm,p1"""
 
+# A column as wide as its name would leave no room for others.
+_NAME_LENGTH = 30
+
 
 @click.command(epilog=_EPILOG)
 @data_options
@@ -41,12 +46,13 @@ Examples:
 @click.option(
     "--methods", multiple=True, callback=split_names, metavar="M,M", help="Only these methods."
 )
+@level_option
 @seed_option
 @json_option
 def compare(**options: Any) -> None:
     """Fit every method to the same data.
 
-    Shown are the time, the gap of sorted labels and predictions, and the error where the truth is
+    Shown are coefficients and intervals side by side, the time, and the error where the truth is
     known. With --truth alone the linked labels serve as shuffled ones too: their order is never
     used. With --mislinked the mixture stands beside the methods that do not know of links; of
     these, the sampler uses them too.
@@ -57,17 +63,16 @@ def compare(**options: Any) -> None:
     console.print_messages(data.describe(), options["quiet"])
     with console.report_progress("fitting every method", options["quiet"]) as report:
         rows = list(_compare(data, options, report))
+    names, level = data.design.feature_names, options["level"]
     if options["as_object"]:
-        names = data.design.feature_names
         origin = provenance(options["seed"], data.sha256)
-        console.print_json(
-            {"methods": [_as_object(row, names) for row in rows], "provenance": origin}
-        )
+        found = [_as_object(row, names) for row in rows]
+        console.print_json({"methods": found, "level": level, "provenance": origin})
     else:
-        console.print_result(_make_table(rows, data.truth is not None))
-        console.print_result(
-            *[f"{row.method}: {shorten(row.note, 300)}" for row in rows if row.note]
-        )
+        heads = [*names, *([] if options["no_intercept"] else ["intercept"])]
+        for table in _make_tables(rows, heads, data.truth is not None):
+            console.print_result(table, "")
+        console.print_result(*_explain(rows, level))
 
 
 def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
@@ -85,6 +90,7 @@ def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Co
         "random_state": options["seed"],
         "n_jobs": options["jobs"],
         "bag_offsets": options["bag_offsets"],
+        "level": options["level"],
         "report": report,
     }
     bags = join_design(data.design)
@@ -103,11 +109,16 @@ def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Co
 
 def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:
     weights = None if row.weights is None else dict(zip(names, row.weights, strict=True))
+    ends = None
+    if row.intervals is not None:
+        ends = [{"low": low, "high": high} for low, high in row.intervals.tolist()]
     return {
         "method": row.method,
         "seconds": row.seconds,
         "coefficients": weights,
         "intercept": row.intercept,
+        "intervals": None if ends is None else dict(zip(names, ends, strict=False)),
+        "intercept_interval": None if ends is None or len(ends) == len(names) else ends[-1],
         "gap": row.gap,
         "error": row.error,
         "r2": row.r2,
@@ -115,11 +126,54 @@ def _as_object(row: Comparison, names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _make_table(rows: list[Comparison], has_truth: bool) -> Any:
-    columns = ["method", "seconds", "rms gap"] + (["error", "R² linked"] if has_truth else [])
-    cells = [
-        [row.method, f"{row.seconds:.2f}", show_number(row.gap)]
-        + ([show_number(row.error), show_number(row.r2)] if has_truth else [])
-        for row in rows
-    ]
-    return console.make_table(columns, cells)
+def _make_tables(rows: list[Comparison], heads: list[str], has_truth: bool) -> list[Any]:
+    """Return methods down and coefficients across, below each other where they are too wide."""
+    blocks = [[["seconds", *(f"{row.seconds:.2f}" for row in rows)]]]
+    if has_truth:
+        blocks.append([["error", *(show_number(row.error) for row in rows)]])
+        blocks.append([["R² linked", *(show_number(row.r2) for row in rows)]])
+    blocks += [_list_coefficient(rows, j, head) for j, head in enumerate(heads)]
+    tables = []
+    while blocks:
+        n_fitting = console.count_fitting(_join_columns(rows, blocks))
+        widths = accumulate(len(block) for block in blocks)
+        n_blocks = max(1, sum(width <= n_fitting for width in widths))
+        tables.append(_join_columns(rows, blocks[:n_blocks]))
+        blocks = blocks[n_blocks:]
+    return tables
+
+
+def _list_coefficient(rows: list[Comparison], j: int, head: str) -> list[list[str]]:
+    """Return the columns of a coefficient: estimates, and the ends of intervals if any."""
+    found: list[list[float | None]] = []
+    for row in rows:
+        values = None if row.weights is None else [*row.weights.tolist(), row.intercept]
+        ends = [None, None] if row.intervals is None else row.intervals[j].tolist()
+        found.append([None if values is None else values[j], *ends])
+    columns = list(zip([shorten(head, _NAME_LENGTH), "low", "high"], *found, strict=True))
+    has_intervals = any(row.intervals is not None for row in rows)
+    kept = columns if has_intervals else columns[:1]
+    return [[name, *map(show_number, values)] for name, *values in kept]
+
+
+def _join_columns(rows: list[Comparison], blocks: list[list[list[str]]]) -> Any:
+    """Return the table of the methods and some other columns."""
+    columns = [["method", *(row.method for row in rows)], *chain.from_iterable(blocks)]
+    names, *cells = zip(*columns, strict=True)
+    return console.make_table(names, cells)
+
+
+def _explain(rows: list[Comparison], level: float) -> Iterator[str]:
+    """Say what the intervals are, which methods have none, and why a method has no answer."""
+    fitted = [row for row in rows if row.weights is not None]
+    without = [row.method for row in fitted if row.intervals is None]
+    if len(without) < len(fitted):
+        yield f"low, high: {100 * level:g} % intervals."
+    if without:
+        yield (
+            f"No intervals: {', '.join(without)}. Estimates without an interval may be biased on "
+            "shuffled data."
+        )
+    for row in rows:
+        if row.note:
+            yield f"{row.method}: {shorten(row.note, 300)}"

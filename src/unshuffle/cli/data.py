@@ -34,6 +34,8 @@ class Data:
     # What may have been forgotten, in a sentence.
     hint: str | None = None
     has_logs: bool = False
+    # The labels as they stand in the file, in the order of the design, where logarithms are fitted.
+    given: np.ndarray | None = None
 
     @property
     def shown_label(self) -> str:
@@ -83,7 +85,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
     table, bag = _read(options["data"], options)
-    table = _take_logs(table, [label, truth], options["log10"])
+    table = _mask_unlogged(table, [label, truth], options["log10"])
     if truth is not None:
         truth = table.find(truth, "truth column")
     taken = [label, bag, truth, options["weight"], options["anchor"]]
@@ -107,12 +109,17 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         notes = (*design.notes, _describe_separate())
         design = dataclasses.replace(design, apart=apart, notes=notes)
     linked = None if truth is None else _find_linked(table, truth, design)
+    given = design.y if options["log10"] else None
+    if options["log10"]:
+        design = dataclasses.replace(design, y=_take_logs(design.y))
+        linked = None if linked is None else _take_logs(linked)
     name = table.find(label)
     used = [name, truth, options["weight"], *options["features"]]
     hint = _point_out_bag(table, bag, used)
     return Data(
-        design, table.source, table.sha256, name, bag, table.n_rows, linked, hint, options["log10"]
-    )
+        design, table.source, table.sha256, name, bag, table.n_rows, linked, hint,
+        options["log10"], given,
+    )  # fmt: skip
 
 
 def _load_two(options: dict[str, Any], truth: str | None) -> Data:
@@ -133,8 +140,8 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     bag = bag or label_bag
     weight = options["weight"] if options["weight"] in labels.columns else None
     label = describe_label(labels, options["label"], bag, weight)
-    if options["label"] is not None or not is_histogram(labels):
-        labels = _take_logs(labels, [label], options["log10"])
+    has_raw_logs = options["log10"] and not (options["label"] is None and is_histogram(labels))
+    labels = _mask_unlogged(labels, [label], has_raw_logs)
     design = make_design_from_two(
         rows,
         labels,
@@ -147,6 +154,9 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         log10=options["log10"],
         same_individuals=same_individuals,
     )
+    given = design.y if has_raw_logs else None
+    if has_raw_logs:
+        design = dataclasses.replace(design, y=_take_logs(design.y))
     digest = sha256((rows.sha256 + labels.sha256).encode()).hexdigest()
     source = f"{rows.source} and {labels.source}"
     # Bags must be named in both files.
@@ -154,8 +164,9 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     used = [*alone, weight, *options["features"]]
     hint = _point_out_bag(rows, bag, used)
     return Data(
-        design, source, digest, label, bag, rows.n_rows, hint=hint, has_logs=options["log10"]
-    )
+        design, source, digest, label, bag, rows.n_rows, hint=hint, has_logs=options["log10"],
+        given=given,
+    )  # fmt: skip
 
 
 def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:
@@ -221,8 +232,11 @@ def _names_data(options: dict[str, Any]) -> bool:
     return any(options.get(name, True) for name in names)
 
 
-def _take_logs(table: Table, names: Sequence[str | None], is_wanted: bool) -> Table:
-    """Turn columns of labels into their logarithms, where that is wanted."""
+def _mask_unlogged(table: Table, names: Sequence[str | None], is_wanted: bool) -> Table:
+    """Let labels without a logarithm count as missing, where logarithms are wanted.
+
+    The logarithms are taken of the design, so that the labels of the file are not lost.
+    """
     if not is_wanted:
         return table
     import numpy as np
@@ -230,10 +244,15 @@ def _take_logs(table: Table, names: Sequence[str | None], is_wanted: bool) -> Ta
     columns = dict(table.columns)
     for name in {table.find(name, "label column") for name in names if name is not None}:
         if columns[name].dtype != object:  # text is refused later, in words of its own
-            values = columns[name]
-            columns[name] = np.log10(values, out=np.full(len(values), np.nan), where=values > 0)
+            columns[name] = np.where(columns[name] > 0, columns[name], np.nan)
     note = "labels turned into log10; values of 0 and below count as missing"
     return dataclasses.replace(table, columns=columns, notes=(*table.notes, note))
+
+
+def _take_logs(values: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return np.asarray(np.log10(values))
 
 
 def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
@@ -247,10 +266,11 @@ def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
             f"{table.source}: which column is the label? name it with --label, or keep one column"
         )
     name = table.names[0] if len(table.names) == 1 else table.find(str(label), "label column")
-    column = _take_logs(table, [name], has_logs).columns[name]
+    column = _mask_unlogged(table, [name], has_logs).columns[name]
     if column.dtype == object:
         raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
-    return noise_from_calibration(column[column == column])
+    values = column[column == column]
+    return noise_from_calibration(_take_logs(values) if has_logs else values)
 
 
 def choose_columns(

@@ -58,9 +58,9 @@ def demo(**options: Any) -> None:
     Ten pools mix twelve constructs in known, unequal shares. A cytometer measures each cell, but
     not which construct it carries: inside a pool the labels are shuffled.
     """
-    from unshuffle.files.writing import check_writable
+    from unshuffle.files.writing import check_page
 
-    check_writable(options["out"])
+    check_page(options["out"])
     data = draw_pools(options["seed"])
     console.print_messages(_introduce())
     with console.show_progress("fitting") as status:

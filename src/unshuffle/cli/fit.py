@@ -261,10 +261,8 @@ def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) ->
     console.print_result(" · ".join(facts))
     if summary.known_rule is not None:
         console.print_result(summary.known_rule)
-    if found.effects is not None:
-        from unshuffle.answers.summary import describe_offsets
-
-        console.print_result(describe_offsets(found.effects))
+    if summary.offsets_sentence is not None:
+        console.print_result(summary.offsets_sentence)
     if not found.pairing.is_usual:
         console.print_result(found.pairing.sentence)
     if summary.certificate is not None:

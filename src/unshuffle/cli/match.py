@@ -25,6 +25,8 @@ from unshuffle.errors import shorten
 from unshuffle.wording import show_probability
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from unshuffle.answers.matching import Match
     from unshuffle.files import Design
 
@@ -45,7 +47,8 @@ def match(**options: Any) -> None:
     """Print a CSV of row, label, probability and bag.
 
     The model is fitted first, and what it knows is said on stderr; the probability is that the row
-    has a label of this value: equal labels of a bag are one label. Methods without a posterior
+    has a label of this value: equal labels of a bag are one label. Labels are those of the file,
+    also where --log10 fits their logarithms. Methods without a posterior
     leave the probability empty. Rows are counted from 1 below the header, as in the file; without
     bags there is no such column. On a terminal the same is a table. With --mislinked a row keeps
     the label beside it where that is more likely than not.
@@ -58,6 +61,10 @@ def match(**options: Any) -> None:
     data = load_data(options)
     design = write_out(data.design, f"{data.source}: match")
     console.print_messages(data.describe(), options["quiet"])
+    given = design.y
+    if data.given is not None:
+        kept = dataclasses.replace(data.design, y=data.given)
+        given = write_out(kept, f"{data.source}: match").y
     data = dataclasses.replace(data, design=design)
     with console.show_progress("fitting", options["quiet"]) as status:
         report = console.reporter(status)
@@ -66,7 +73,7 @@ def match(**options: Any) -> None:
         found = fitted.match(join_design(design))
     verdict = [*fitted.summary().verdict, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
-    records = _list_records(design, found)
+    records = _list_records(design, found, given[found.order])
     if options["out"]:
         write_whole(options["out"], _as_csv(records))
         console.print_messages([f"matches written to {options['out']}"], options["quiet"])
@@ -83,14 +90,13 @@ def match(**options: Any) -> None:
         sys.stdout.write(_as_text(records) if sys.stdout.isatty() else _as_csv(records))
 
 
-def _list_records(design: Design, found: Match) -> list[dict[str, Any]]:
+def _list_records(design: Design, found: Match, labels: np.ndarray) -> list[dict[str, Any]]:
     """Return one record for each row: what it was matched to, how surely, and in which bag."""
-    rows, labels = (design.rows + 1).tolist(), found.labels.tolist()
-    given = found.probability
-    probabilities = [None] * len(rows) if given is None else given.tolist()
+    rows, known = (design.rows + 1).tolist(), found.probability
+    probabilities = [None] * len(rows) if known is None else known.tolist()
     records = [
         {"row": row, "label": label, "probability": probability}
-        for row, label, probability in zip(rows, labels, probabilities, strict=True)
+        for row, label, probability in zip(rows, labels.tolist(), probabilities, strict=True)
     ]
     if design.groups is None:
         return records

@@ -341,15 +341,13 @@ def _show_weight(each: Expectation, j: int) -> str:
 def _draw(found: Plan, path: str) -> None:
     from matplotlib.figure import Figure
 
+    from unshuffle.answers.drawing import render_figure
     from unshuffle.answers.plots import plot_plan
     from unshuffle.files.writing import write_whole
 
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     plot_plan(found, ax=figure.add_subplot())
-    buffer = io.BytesIO()
-    ending = Path(path).suffix.lower()[1:]
-    figure.savefig(buffer, format=ending, dpi=150)
-    write_whole(path, buffer.getvalue())
+    write_whole(path, render_figure(figure, Path(path).suffix.lower()[1:], dpi=150))
 
 
 def _as_object(

@@ -124,7 +124,7 @@ def assign_runs(
             best = value, bag
     assert best is not None
     runs_of = np.empty(len(X), dtype=np.int64)
-    runs_of[order] = best[1][member]
+    runs_of[order] = _number_runs(best[1][member], limits)
     return judge_runs(X, runs_of, ridge=ridge)
 
 
@@ -292,6 +292,23 @@ def _improve(
         if gain < (_CLOSE if n_partners < n - 1 else 1e-9):
             break
     return float(np.linalg.slogdet(_scatter(_sum_by(units, bag, n_runs), filled, ridge))[1])
+
+
+def _number_runs(runs: np.ndarray, limits: Limits) -> np.ndarray:
+    """Number runs of equal size and limit by their first sample.
+
+    Otherwise starts that end in the same partition would differ in the numbers of the runs, and
+    the last digits of their values would choose between them.
+    """
+    _, first, filled = np.unique(runs, return_index=True, return_counts=True)
+    most = limits.sizes if limits.capacities is None else limits.capacities
+    alike: dict[tuple[int, int], list[int]] = {}
+    for r, key in enumerate(zip(most.tolist(), filled.tolist(), strict=True)):
+        alike.setdefault(key, []).append(r)
+    numbers = np.empty(len(filled), dtype=np.int64)
+    for own in alike.values():
+        numbers[sorted(own, key=first.__getitem__)] = own
+    return numbers[runs]
 
 
 def _find_bounds(

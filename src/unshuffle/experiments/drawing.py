@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.drawing import render_figure
 from unshuffle.errors import import_extra
 from unshuffle.experiments.rows import Table
 
@@ -250,11 +251,7 @@ def save_drawing(drawing: Drawing, name: str, folder: Path) -> list[Path]:
     return written
 
 
-def save_figure(figure: Any, name: str, target: Any) -> None:
+def save_figure(figure: Any, name: str, target: Path) -> None:
     """Save a figure so that the same table gives the same bytes."""
-    matplotlib = import_extra("matplotlib", "report", "drawing figures")
-    ending = getattr(target, "suffix", ".svg")[1:]
-    metadata = {"Date": None} if ending == "svg" else {}
-    # The salt keeps the names inside one SVG apart from those of the next on the same page.
-    with figure_style(), matplotlib.rc_context({"svg.hashsalt": name}):
-        figure.savefig(target, format=ending, dpi=150, metadata=metadata)
+    with figure_style():
+        target.write_bytes(render_figure(figure, target.suffix[1:], name, dpi=150))

@@ -112,7 +112,7 @@ def _read_labels(
     missing: Missing,
     log10: bool,
 ) -> _Side:
-    """Read raw labels or bins; logarithms of raw labels have been taken before."""
+    """Read raw labels or bins; logarithms of raw labels are left to the caller."""
     if label is None and is_histogram(labels):
         if weight not in (None, COUNT):
             raise InputError(

@@ -57,6 +57,18 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def check_page(path: str | os.PathLike[str]) -> Path:
+    """Refuse a place for an HTML page that cannot be written to, or that names another format."""
+    target = check_writable(path)
+    ending = Path(path).suffix
+    if ending.lower() not in ("", ".html", ".htm"):
+        raise InputError(
+            f"{shorten(path, 120)}: a report is an HTML page, not {shorten(ending, 20)}; give a "
+            "name that ends in .html"
+        )
+    return target
+
+
 def _write(place: Path, data: bytes, mode: str) -> None:
     with open(place, mode) as file:
         file.write(data)
