@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus inference fuzz dist lowest audit docs expected clean
+.PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus calibrate inference fuzz dist lowest audit docs expected clean
 
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
@@ -40,9 +40,12 @@ accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the p
 	$(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python benchmarks/accuracy.py run
 
-corpus: $(STAMP) ## error, coverage and verdicts on real tables (those of UNSHUFFLE_DATA), by bags
-	$(BIN)/python -m pip install -q -e '.[bench]'
+corpus: $(STAMP) ## error, coverage and verdicts of every feature on real tables (those of UNSHUFFLE_DATA)
 	$(BIN)/python benchmarks/corpus.py run
+
+calibrate: $(STAMP) ## fit the likelihood's power and the prior of bag effects on real tables, and write them
+	$(BIN)/python benchmarks/calibrate.py record
+	$(BIN)/python benchmarks/calibrate.py fit --write
 
 inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
 	$(BIN)/python benchmarks/inference.py run

@@ -52,7 +52,7 @@ from unshuffle.posterior.proposals import flatten
 
 SEED = 1000
 TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "posterior" / "calibration.json"
-RECORD = Path("/tmp/unshuffle-calibration.pkl")  # noqa: S108
+RECORD = Path(__file__).parent / "results" / "calibration.pkl"
 # Numbers of labels c that the within-bag likelihood counts for, and the priors of bag effects:
 # probability of random effects and of contextual effects, for random bags and for others.
 COUNTS = 8.0 * 1.8 ** np.arange(12)

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from oracles import central_differences, fill_histogram, histogram_nodes
-from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
+from unshuffle import (
+    Bag,
+    Likelihood,
+    ShuffledLinearRegression,
+    fit,
+    kernels,
+    make_shuffled,
+    methods,
+    shuffle_labels,
+)
 from unshuffle.core import label_cells
 from unshuffle.core.bags import make_bags
 from unshuffle.core.first_pass import look_at
@@ -386,3 +395,17 @@ def test_labels_that_do_not_vary_are_said_to_say_nothing():
         model = ShuffledLinearRegression(random_state=0).fit(X, np.full(50_001, 2.0))
     assert np.array_equal(model.coef_, [0.0, 0.0]) and model.intercept_ == 2.0
     assert np.isinf(model.conf_int()).all()
+
+
+def test_bags_and_a_table_give_the_same_bits_also_in_blocks(monkeypatch):
+    data = make_shuffled(1500, 2, bags=5, noise=0.3, rng=0)
+    bags = [Bag(data.X[data.groups == g], data.y[data.groups == g]) for g in range(5)]
+    for limit in (10**6, 1000):
+        monkeypatch.setattr(methods, "BLOCKS_ABOVE", limit)
+        options = dict(method=Likelihood(n_starts=8, n_refined=4, n_draws=100))
+        model = ShuffledLinearRegression(**options, random_state=0)
+        model.fit(data.X, data.y, data.groups)
+        for given in (bags, bags[::-1]):
+            found = fit(given, rng=0, **options)
+            assert found.weights.tobytes() == model.result_.weights.tobytes()
+            assert found.conf_int().tobytes() == np.asarray(model.conf_int()).tobytes()

@@ -17,8 +17,8 @@ from unshuffle import design
 
 SOURCE = Path(unshuffle.__file__).parent
 
-# From the ground up: a package or module may import only from those before it, and no modules import
-# each other in a circle.
+# From the ground up: a package may import only from those before it, and no modules import each
+# other in a circle.
 ORDER = [
     "errors",
     "wording",

@@ -64,8 +64,15 @@ def fit(
         # The edges and counts of a histogram were checked when it was made.
         y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
         check_values(bag.X, y, place=f"bag {r}, ")
-    report = make_report(verbose)
-    found = fit_bags(joined, FitOptions(**options), make_rng(rng), report=report)
+    report, asked = make_report(verbose), FitOptions(**options)
+    has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
+    if joined.is_plain and joined.n_anchors == 0 and not has_counts:
+        # One label for each row: the same way as a table, whatever its size.
+        X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
+        groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
+        found = fit_table(X, y, groups, asked, make_rng(rng), report=report)
+    else:
+        found = fit_bags(joined, asked, make_rng(rng), report=report)
     warn_once(found, stacklevel=2)
     return found
 
