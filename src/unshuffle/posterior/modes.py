@@ -21,6 +21,12 @@ _LEAST_GAIN = 0.01
 # Climbs end within a dozen steps; the limit only ends those that wander.
 _MAX_STEPS = 30
 
+# Starts of a round, and how many of their ends are climbed from.
+_ROUND, _CLIMBS = 16, 4
+# Nats below the best, at full power, from which on a mode is no reason to search on: the calibrated
+# power leaves a tenth of them or less.
+_WITHIN_REACH = 100.0
+
 # A mode: its log posterior and its coordinates.
 Mode = tuple[float, np.ndarray]
 
@@ -152,18 +158,39 @@ def count_starts(target: Target) -> int:
 def find_modes(
     target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
 ) -> list[Mode]:
-    """Screen annealed starts, refine the best and the given least-squares fits, keep the modes.
+    """Multistart search: climb from least-squares answers, then from rounds of annealed starts.
 
     `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
-    modes that annealing misses.
+    modes that annealing misses. Rounds end when one brings no new mode within reach of the best. A
+    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16).
     """
     o = target.options
     ridge = np.eye(target.p) / o.weight_scale**2
     solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
-    drawn = list(draw_starts(target, count_starts(target), rng))
-    ends = map_all(lambda w: _anneal(target, w, solvers), drawn, target.n_jobs)
-    best = keep_distinct(target, ends, o.n_refined)
-    starts = [target.join(w, 0.5 * log(ANNEALING[-1])) for _, w in best]
-    starts += [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
-    refined = climb_all(target, starts)
-    return keep_distinct(target, refined, o.n_components)
+    drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
+    found = climb_all(
+        target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
+    )
+    climbed: list[np.ndarray] = []
+    for k in range(0, len(drawn), _ROUND):
+        batch = drawn[k : k + _ROUND]
+        ends = map_all(lambda w: _anneal(target, w, solvers), batch, target.n_jobs)
+        near = [*climbed, *(theta for _, theta in found)]
+        new = [
+            w
+            for _, w in keep_distinct(target, ends, _ROUND)
+            if all(target.distance(w, other) > SAME_MODE for other in near)
+        ]
+        new = new[: min(_CLIMBS, o.n_refined - len(climbed))]
+        climbed += new
+        modes = climb_all(target, [target.join(w, 0.5 * log(ANNEALING[-1])) for w in new])
+        known = keep_distinct(target, found, o.n_components)
+        found = [*found, *modes]
+        best = max(value for value, _ in found)
+        if not any(
+            value > best - _WITHIN_REACH
+            and all(target.distance(theta, other) > SAME_MODE for _, other in known)
+            for value, theta in modes
+        ):
+            break
+    return keep_distinct(target, found, o.n_components)
