@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unshuffle.answers.limits import LIMITS
+from unshuffle.answers.limits import LIMITS, LINKS_LIMITS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
@@ -138,7 +138,7 @@ def quote_all() -> dict[str, str]:
 def quote_texts() -> dict[str, str]:
     """Return the longer texts that pages quote from the package."""
     schemas = {f"{name}_schema": describe_schema(name) for name in SCHEMAS}
-    return {"limits": f"> {LIMITS}", **schemas}
+    return {"limits": f"> {LIMITS}", "links_limits": f"> {LINKS_LIMITS}", **schemas}
 
 
 def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -> str:

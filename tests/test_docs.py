@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unshuffle.answers.limits import LIMITS
+from unshuffle.answers.limits import LIMITS, LINKS_LIMITS
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,8 +41,8 @@ def test_the_readmes_ten_lines_print_what_it_shows():
 
 
 def test_the_readme_says_when_it_works_in_the_words_of_the_report():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert LIMITS in " ".join(readme.split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert LIMITS in readme and LINKS_LIMITS in readme
 
 
 def test_the_curve_of_the_kernel_example_is_found(capsys):

@@ -19,6 +19,7 @@ from unshuffle.answers.known import (
     largest_parts,
     told_directions,
 )
+from unshuffle.answers.limits import LINKS_LIMITS
 from unshuffle.answers.remedies import advise_on_collinear, list_remedies
 from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.solution import Candidate, Solution, Status
@@ -277,10 +278,11 @@ def _describe_links(
     unsure, share = solution.uncertainty, f"{wrong:.0%}"
     if isinstance(unsure, StudentT):
         first = f"About {share} of the links are wrong: labels are taken for those of their rows"
-        first += " as far as they fit, with sandwich errors."
+        known = _describe_known(solution, facts)
         if wrong == 0.0:
             first = _describe_linked(unsure).replace("Every pair is known", "Every link is right")
-        return (first, *_describe_known(solution, facts))
+            return (first, *known)
+        return (f"{first} as far as they fit, with sandwich errors.", LINKS_LIMITS, *known)
     if facts.method == "sampler":
         first = (
             f"Matchings were weighed by how many labels they move: {share} were expected to have "
@@ -291,7 +293,8 @@ def _describe_links(
     else:
         first = f"About {share} of the links are wrong: those labels were matched anew."
     stats = {name: fact for name, fact in solution.stats.items() if name != "mislinked"}
-    return (first, *make_verdict(replace(solution, stats=stats), identified, facts))
+    verdict = make_verdict(replace(solution, stats=stats), identified, facts)
+    return (first, LINKS_LIMITS, *verdict)
 
 
 def _describe_linked(unsure: StudentT) -> str:

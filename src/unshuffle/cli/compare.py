@@ -73,6 +73,10 @@ def compare(**options: Any) -> None:
         for table in _make_tables(rows, heads, data.truth is not None):
             console.print_result(table, "")
         console.print_result(*_explain(rows, level))
+        if options["mislinked"] is not None:
+            from unshuffle.answers.limits import LINKS_LIMITS
+
+            console.print_result(LINKS_LIMITS)
 
 
 def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
