@@ -233,7 +233,7 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
     assert run([*args, "--strict"]) == 3
 
 
-@pytest.mark.parametrize("misfits", [(), ("uneven noise", "a curved mean")])
+@pytest.mark.parametrize("misfits", [(), ("heteroscedastic noise", "a curved mean")])
 def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
     misfits, folder, capsys, monkeypatch
 ):
@@ -250,7 +250,7 @@ def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
     result = json.loads(capsys.readouterr().out)
     assert result["model_fits"] is (not misfits) and result["misfits"] == list(misfits)
     assert result["converged"] is True and result["identified"] is True
-    assert any("uneven noise" in line for line in result["verdict"]) is bool(misfits)
+    assert any("heteroscedastic noise" in line for line in result["verdict"]) is bool(misfits)
     assert run([*args, "--strict-model"]) == (3 if misfits else 0)
 
 

@@ -11,7 +11,7 @@ from unshuffle.answers.fit import warn_once
 from unshuffle.answers.known import KNOWN_RULE, doubtful_weights, find_inseparable, judge_weights
 from unshuffle.answers.summary import summarise
 from unshuffle.answers.verdict import Facts
-from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.solution import HETEROSCEDASTIC, Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior, StudentT
 
 NAMES = ("a", "b", "c", "intercept")
@@ -251,9 +251,9 @@ def test_misfit_is_said_once_by_its_own_warning_and_not_as_doubt_of_the_search()
     [
         (Status.POSTERIOR, (), []),
         (Status.POSTERIOR, None, []),
-        (Status.POSTERIOR, ("uneven noise",), [ModelMisfitWarning]),
+        (Status.POSTERIOR, (HETEROSCEDASTIC,), [ModelMisfitWarning]),
         (Status.THIN_POSTERIOR, (), [ConvergenceWarning]),
-        (Status.THIN_POSTERIOR, ("uneven noise",), [ConvergenceWarning, ModelMisfitWarning]),
+        (Status.THIN_POSTERIOR, (HETEROSCEDASTIC,), [ConvergenceWarning, ModelMisfitWarning]),
     ],
 )
 def test_convergence_and_misfit_are_two_facts(status, misfits, expected):

@@ -224,7 +224,9 @@ def judged(model, **changes):
     return model
 
 
-@pytest.mark.parametrize("misfits", [(), ("uneven noise",), None], ids=["fits", "misfit", "unseen"])
+@pytest.mark.parametrize(
+    "misfits", [(), ("heteroscedastic noise",), None], ids=["fits", "misfit", "unseen"]
+)
 @pytest.mark.parametrize("far", [False, True], ids=["identified", "not identified"])
 def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, misfits, tmp_path):
     model, data = fit()
@@ -237,7 +239,7 @@ def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, mi
     assert (box[1] == "good") is (not far and misfits == ())
     assert (box[1] == "doubtful") is (far or bool(misfits))
     assert ("the model does not fit" in box[2]) is bool(misfits)
-    assert ("uneven noise" in Page(text).text) is bool(misfits)
+    assert ("heteroscedastic noise" in Page(text).text) is bool(misfits)
     assert model.result_.model_fits is {(): True, None: None}.get(misfits, False)
 
 

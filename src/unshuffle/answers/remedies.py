@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unshuffle.core.solution import CURVED, HETEROSCEDASTIC, OFFSETS, OTHER_DISTRIBUTION
 from unshuffle.errors import shorten
 from unshuffle.wording import list_names
 
@@ -58,18 +59,18 @@ def list_remedies(misfits: Sequence[str], facts: Facts) -> list[str]:
 
 
 def _mend(reason: str, facts: Facts) -> Iterator[str]:
-    if reason == "offsets between bags":
+    if reason == OFFSETS:
         yield "a column that says what the bags differ in"
-    if reason in ("a curved mean", "uneven noise"):
+    if reason in (CURVED, HETEROSCEDASTIC):
         if facts.has_logs:
             yield "another transformation of the label than its logarithm"
         elif facts.has_positive_labels:
             yield "a transformed label, often its logarithm"
         else:
             yield "a transformed label"
-    if reason == "a curved mean":
+    if reason == CURVED:
         yield from _name_columns(facts)
-    if reason == "labels of another shape":
+    if reason == OTHER_DISTRIBUTION:
         yield "a look at the residuals of a few linked pairs"
 
 

@@ -12,6 +12,12 @@ import numpy as np
 from unshuffle.core.uncertainty import Posterior, Uncertainty
 from unshuffle.errors import InputError
 
+# Kinds of misfit: what the diagnostics find, and what remedies are looked up by.
+OFFSETS = "offsets between bags"
+CURVED = "a curved mean"
+HETEROSCEDASTIC = "heteroscedastic noise"
+OTHER_DISTRIBUTION = "labels of another distribution"
+
 
 class Status(Enum):
     """How a solver ended; the value is a sentence of advice.

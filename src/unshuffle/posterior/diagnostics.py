@@ -7,6 +7,7 @@ from math import exp
 
 import numpy as np
 
+from unshuffle.core.solution import CURVED, HETEROSCEDASTIC, OFFSETS, OTHER_DISTRIBUTION
 from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import Mode
@@ -39,10 +40,10 @@ class Diagnostics:
     def misfits(self) -> tuple[str, ...]:
         """The kinds of misfit found; empty where the model fits."""
         found = {
-            "offsets between bags": self.offset_probability > 0.95,
-            "a curved mean": self.curve > 0.15,
-            "heteroscedastic noise": abs(self.uneven) > 2.8,
-            "labels of another distribution": self.misfit > 10.0,
+            OFFSETS: self.offset_probability > 0.95,
+            CURVED: self.curve > 0.15,
+            HETEROSCEDASTIC: abs(self.uneven) > 2.8,
+            OTHER_DISTRIBUTION: self.misfit > 10.0,
         }
         return tuple(kind for kind, is_found in found.items() if is_found)
 
