@@ -93,9 +93,8 @@ class Recorder(Likelihood):
                 sample = sample_posterior(at, mix_modes(at, modes), ENOUGH, rng, sample)
             sizes[k] = sample.effective_draws
             curves[:, k] = restate(at, sample, difference, np.random.default_rng(k))
-        is_paired = problem.bags.pairing.name != "permutation"
         LAST.update(
-            terms=describe(signs, n, n_bags, is_paired), counts=np.array(counts), curves=curves,
+            terms=describe(signs, n, n_bags), counts=np.array(counts), curves=curves,
             sizes=sizes, full=full * n, n=n,
         )  # fmt: skip
         return nothing_to_learn(problem.bags, problem.has_intercept, problem.noise)

@@ -7,7 +7,8 @@ The tables are those of both corpora (`real_tables.py`). `run` adds one line per
 results/corpus.csv and skips what is there; `table` sums up and writes results/corpus.md. The
 calibrated numbers of a fit are those of its fold, fitted without the tables of its R package.
 The public API alone is used, so that another version can be measured beside this one:
-PYTHONPATH=/other/src python benchmarks/corpus.py run --label other.
+PYTHONPATH=/other/src python benchmarks/corpus.py run --label other. The label "ls" stands for least
+squares in this version.
 
 Parts:
   bags      random bags (1, 4, 10) and natural bags: error, coverage, interval score, verdicts
@@ -82,9 +83,13 @@ def describe_fit(found, truth: np.ndarray) -> dict:
     )  # fmt: skip
 
 
-def fit_bags(made, seed: int) -> ShuffledLinearRegression:
-    """Fit shuffled labels by the default."""
-    return ShuffledLinearRegression(random_state=seed).fit(made.X, made.y, made.groups)
+def fit_bags(made, label: str, truth: np.ndarray, seed: int) -> dict:
+    """Fit shuffled labels by the default, or by least squares, and describe the fit."""
+    method = "ls" if label == "ls" else "auto"
+    model = ShuffledLinearRegression(method, random_state=seed).fit(made.X, made.y, made.groups)
+    if method == "ls":
+        return dict(error=relative_error(model.coef_, truth))
+    return describe_fit(model.result_, truth)
 
 
 def fit_feature(made, case: str, seed: int):
@@ -156,7 +161,7 @@ def run_one(job: tuple) -> list[dict]:
         if part == "pairs":
             rows = describe_pairs(made, seed)
         elif part == "bags":
-            rows = [describe_fit(fit_bags(made, seed).result_, truth)]
+            rows = [fit_bags(made, label, truth, seed)]
         else:
             rows = [describe_fit(fit_feature(made, case, seed), truth)]
     seconds = round(time.process_time() - start, 4)
@@ -209,7 +214,7 @@ def run(path: Path, jobs: list[tuple], n_jobs: int, is_fresh: bool) -> None:
         missing = [job for job in jobs if _key(job) not in done]
         for found in run_jobs(run_one, missing, n_jobs, "fits"):
             for row in found:
-                row["commit"] = commit if row["label"] == "head" else row["label"]
+                row["commit"] = commit if row["label"] in ("head", "ls") else row["label"]
                 file.write(",".join(str(row[field]) for field in FIELDS) + "\n")
             file.flush()
 
@@ -247,16 +252,22 @@ def table_of_fits(rows: list[dict], part: str) -> list[str]:
 
 
 def _line(corpus: str, case: str, label: str, own: list[dict]) -> str:
-    error, covered, score = (column(own, name) for name in ("error", "covered", "score"))
+    error = column(own, "error")
+    shown = [f"{error.mean():.3f} ± {bootstrap_error(error):.3f}",
+             f"{np.sqrt((error**2).mean()):.3f}", f"{(error > 1).mean():.2f}"]  # fmt: skip
+    seconds = f"{column(own, 'seconds').mean():.2f}"
+    if not own[0]["covered"]:
+        cells = [corpus, case, label, len(own), *shown, *["–"] * 7, seconds]
+        return "| " + " | ".join(map(str, cells)) + " |"
+    covered, score = column(own, "covered"), column(own, "score")
     good, sure = error < RIGHT, is_identified(own)
     signs, wrong = column(own, "signs").mean(), column(own, "wrong_signs").mean()
     cells = [
-        corpus, case, label, len(own), f"{error.mean():.3f} ± {bootstrap_error(error):.3f}",
-        f"{np.sqrt((error**2).mean()):.3f}", f"{(error > 1).mean():.2f}",
+        corpus, case, label, len(own), *shown,
         f"{covered.mean():.3f} ± {bootstrap_error(covered):.3f}",
         f"{score.mean():.2f} ± {bootstrap_error(score):.2f}", sure.sum(),
         (sure & (error > WRONG)).sum(), f"{(sure & good).sum() / max(good.sum(), 1):.2f}",
-        f"{signs:.2f}", f"{wrong / max(signs, 1e-9):.3f}", f"{column(own, 'seconds').mean():.2f}",
+        f"{signs:.2f}", f"{wrong / max(signs, 1e-9):.3f}", seconds,
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
 

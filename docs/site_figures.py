@@ -1,7 +1,7 @@
 """Figures of the prose pages, in numbers and pictures, from the benchmarks' files as they are.
 
 A page holds its figures as text, so that it can be read as it lies here. A comment behind a figure
-names what it quotes (``0.25<!-- auto_error_4 -->``), and two comments stand around a longer text
+names what it quotes (``0.25<!-- clean_error_4 -->``), and two comments stand around a longer text
 (``<!-- limits -->`` and ``<!-- end of limits -->``).
 
 Run: python docs/site_figures.py     puts the figures as they are now into the pages
@@ -26,13 +26,8 @@ QUOTE = re.compile(r"(?:–|\d[\d.]*(?: to \d[\d.]*)?)<!-- (\w+) -->")
 SCHEMAS = ("fit", "compare", "predict", "plan", "audit")
 BAGS = ("1", "4", "10", "natural")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b7075"
-# What the columns of the corpus' table are called in the pages.
-QUOTED = {
-    "error": "error", "/ ls": "ratio", "coverage": "coverage", "identified": "identified",
-    "wrong": "wrong", "signs known": "signs", "fits": "fits", "mean s": "seconds",
-    "of these wrong": "wrong_signs",
-}  # fmt: skip
-PERCENT = ("coverage", "signs known", "of these wrong")
+CORPORA = ("clean", "noisy")
+WRONG = 0.3  # the error above which a fit that is called identified is wrong
 KINDS = {
     "obeys": "as the model says",
     "offset": "offsets between bags",
@@ -64,16 +59,30 @@ def read_table(name: str) -> list[dict[str, str]]:
 
 
 def quote_corpus() -> dict[str, str]:
-    """Return what the pages quote of the corpus: {auto_error_4: "0.253", …}."""
-    quotes = {}
-    for row in read_table("corpus.md"):
-        for column, name in QUOTED.items():
-            text = row[column]
-            if column in PERCENT and text != "–":
-                text = f"{100 * float(text):.1f}".removesuffix(".0")
-            quotes[f"{row['method']}_{name}_{row['bags']}".replace("-", "_")] = text
-    for name in ("identified", "wrong", "fits"):
-        quotes[f"auto_{name}_all"] = str(sum(int(quotes[f"auto_{name}_{b}"]) for b in BAGS))
+    """Return what the pages quote of the corpora: {clean_error_4: "0.46", …}, shares in percent."""
+    found, quotes = read_corpus(), {}
+    for corpus in CORPORA:
+        for bags in BAGS:
+            own, ls = found["head", corpus, bags], found["ls", corpus, bags]
+
+            def mean(name: str, rows: list[dict[str, str]] = own) -> float:
+                return float(np.mean([float(row[name]) for row in rows]))
+
+            signs = mean("signs")
+            sure = [row for row in own if row["verdict"] in ("identified", "True")]
+            values = {
+                "error": f"{mean('error'):.2f}",
+                "ls": f"{mean('error', ls):.2f}",
+                "coverage": f"{100 * mean('covered'):.0f}",
+                "score": f"{mean('score'):.2f}",
+                "fits": str(len(own)),
+                "identified": str(len(sure)),
+                "wrong": str(sum(float(row["error"]) > WRONG for row in sure)),
+                "signs": f"{100 * signs:.0f}",
+                "wrong_signs": f"{100 * mean('wrong_signs') / max(signs, 1e-9):.1f}",
+                "seconds": f"{mean('seconds'):.1f}",
+            }
+            quotes.update({f"{corpus}_{name}_{bags}": text for name, text in values.items()})
     return quotes
 
 
@@ -199,13 +208,13 @@ def _kind(entry: dict) -> str:
     return words
 
 
-def read_corpus() -> dict[tuple[str, str], list[dict[str, str]]]:
-    """Return the fits of the corpus by method and bags."""
-    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+def read_corpus() -> dict[tuple[str, str, str], list[dict[str, str]]]:
+    """Return the fits of the corpora by version, corpus and bags."""
+    found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     with (RESULTS / "corpus.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            if row["error"] != "nan":
-                found.setdefault((row["method"], row["bags"]), []).append(row)
+            if row["part"] == "bags":
+                found.setdefault((row["label"], row["corpus"], row["case"]), []).append(row)
     return found
 
 
@@ -248,41 +257,36 @@ def draw_all(folder: Path) -> None:
 
 
 def draw_corpus():
-    """Draw errors on the real tables by number of bags, and what is known of the weights."""
+    """Draw errors on the real tables by number of bags, and coverage of intervals."""
     import matplotlib.pyplot as plt
 
     found, quotes = read_corpus(), quote_corpus()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     places = np.arange(len(BAGS))
-    for shift, method, name, colour in (
-        (-0.17, "auto", "auto", BLUE),
-        (0.17, "ls", "least squares", ORANGE),
-    ):
-        errors = [np.array([float(r["error"]) for r in found[method, b]]) for b in BAGS]
+    cases = [
+        (label, corpus, colour, mark)
+        for corpus, colour in (("clean", BLUE), ("noisy", ORANGE))
+        for label, mark in (("head", "o"), ("ls", "x"))
+    ]
+    for k, (label, corpus, colour, mark) in enumerate(cases):
+        errors = [np.array([float(r["error"]) for r in found[label, corpus, b]]) for b in BAGS]
+        at = places + 0.18 * (k - 1.5)
         low, high = np.array([np.quantile(e, [0.25, 0.75]) for e in errors]).T
-        centre = np.array([float(quotes[f"{method}_error_{b}"]) for b in BAGS])
-        left.vlines(places + shift, low, high, color=colour, lw=5, alpha=0.3)
-        left.plot(places + shift, centre, "o", color=colour, label=name)
-    left.set_yscale("log")
-    left.set_yticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
-    left.minorticks_off()
-    left.set_ylabel("relative error of the weights")
-    left.set_title("dots: geometric mean, bars: middle half of the fits", fontsize=9)
-    left.legend(frameon=False, loc="lower left")
-    for shift, name, text, colour in (
-        (-0.27, "signs", "weights whose sign is known", BLUE),
-        (0.0, "identified", "fits called identified", GREEN),
-        (0.27, "coverage", "95 % intervals that hold the truth", GREY),
-    ):
-        heights = [float(quotes[f"auto_{name}_{b}"]) for b in BAGS]
-        if name == "identified":
-            fits = [float(quotes[f"auto_fits_{b}"]) for b in BAGS]
-            heights = [100 * h / n for h, n in zip(heights, fits, strict=True)]
-        right.bar(places + shift, heights, 0.25, color=colour, label=text)
+        left.vlines(at, low, high, color=colour, lw=4, alpha=0.25)
+        name = f"{'default' if label == 'head' else 'least squares'}, {corpus} tables"
+        left.plot(at, [e.mean() for e in errors], mark, color=colour, label=name)
+    left.axhline(1.0, color="0.3", lw=0.8, ls=":")
+    left.set_ylim(0)
+    left.set_ylabel("relative error of the coefficients")
+    left.set_title("marks: mean, bars: middle half of the tables", fontsize=9)
+    left.legend(frameon=False, fontsize=8)
+    for shift, corpus, colour in ((-0.17, "clean", BLUE), (0.17, "noisy", ORANGE)):
+        heights = [float(quotes[f"{corpus}_coverage_{b}"]) for b in BAGS]
+        right.bar(places + shift, heights, 0.3, color=colour, label=f"{corpus} tables")
     right.axhline(95, color="0.3", lw=0.8, ls=":")
-    right.set_ylim(0, 138)
+    right.set_ylim(0, 118)
     right.set_yticks([0, 25, 50, 75, 95])
-    right.set_ylabel("%")
+    right.set_ylabel("95 % intervals that hold the linked coefficient, %")
     right.legend(frameon=False, fontsize=8, loc="upper left")
     for ax in (left, right):
         ax.set_xticks(places, ["1 bag", "4 bags", "10 bags", "natural"])

@@ -297,7 +297,7 @@ def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(
     for n in (1e6, 1e9, 1e11):
         target = SimpleNamespace(
             n_shuffled=n, n_effective=20, shapes=SimpleNamespace(approximate=1.0),
-            options=Likelihood(power=power), is_in_blocks=True,
+            options=Likelihood(power=power),
         )  # fmt: skip
         counts.append(choose_power(target, fits) * n)
     assert counts == sorted(counts) and counts[-1] <= MOST_LABELS * (1 + 1e-12)

@@ -31,7 +31,7 @@ def fit(data, options=LIGHT):
 
 def count(found, n, n_bags):
     """Return for how many labels the within-bag likelihood counts."""
-    return calibrated_count(load_calibration(), found, n, n_bags, False)
+    return calibrated_count(load_calibration(), found, n, n_bags)
 
 
 @pytest.mark.parametrize("name", ["misfit", "uneven"])

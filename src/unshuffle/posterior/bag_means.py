@@ -287,9 +287,9 @@ class BagMeans:
         sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
         if len(self._contexts) == 1:
             return _Sums(logs, ones, sums, squares, None, None, None)
-        p, add = self.rows.shape[1], multiply
-        if gaps.ndim == 1:  # one point: a sum over an axis has no loop in Python
-            add = _add_rows
+        p = self.rows.shape[1]
+        # One point: a sum over an axis has no loop in Python.
+        add = _add_rows if gaps.ndim == 1 else multiply
         rows = add(weights, self._effect_rows)
         products = add(weights, self._products).reshape(*ones.shape, p, p)
         return _Sums(logs, ones, sums, squares, rows, products, add(heavy, self._effect_rows))

@@ -235,11 +235,6 @@ class Coordinates:
         return self.home_rows * (self.home_sizes > 1.0)[:, None]
 
     @property
-    def is_in_blocks(self) -> bool:
-        """Whether the rows are passed over in blocks."""
-        return False
-
-    @property
     def n_effective(self) -> int:
         """Number of original bags of several labels, at least one: others are linked pairs."""
         return max(int((self.home_sizes > 1.0).sum()), 1)

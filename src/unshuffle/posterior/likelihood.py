@@ -55,7 +55,6 @@ from unshuffle.posterior.modes import (
 from unshuffle.posterior.options import CALIBRATED, FULL, MOST_LABELS, Settings
 from unshuffle.posterior.posing import pose
 from unshuffle.posterior.proposals import Mixture, flatten, make_mixture
-from unshuffle.posterior.shapes import PermutationShapes
 from unshuffle.posterior.walking import walk
 from unshuffle.solvers import multistart
 from unshuffle.solvers.means import solve_linked
@@ -197,8 +196,7 @@ def choose_power(target: Target, found: Diagnostics) -> float:
         return min(float(options.power), MOST_LABELS / n)
     n_bags = target.n_effective
     n_rows = n if n_bags >= FEW_BAGS else min(n, _MOST_OF_FEW)
-    is_paired = not isinstance(target.shapes, PermutationShapes) and not target.is_in_blocks
-    count = calibrated_count(load_calibration(), found, n_rows, n_bags, is_paired)
+    count = calibrated_count(load_calibration(), found, n_rows, n_bags)
     return min(full, count / n)
 
 
