@@ -94,13 +94,17 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         All candidates best first, with the status (a sentence of advice) and statistics.
     noise_ : float or None
         Sd of the noise, given or estimated; None where the method has none.
+    verdict_ : str or None
+        "identified": every coefficient has its sign and magnitude determined, or is negligible;
+        "partly identified": some are; "not identified": several different answers explain the
+        labels about equally well, no coefficient has a determined sign, or the posterior was not
+        sampled well. None for methods without intervals.
     identified_ : bool or None
-        False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
-        of w_j sd(x_j)); None for methods without a posterior.
+        Whether `verdict_` is "identified"; None for methods without intervals.
     model_fits_ : bool or None
         False when the labels do not look as the model predicts, with the reasons in
-        ``result_.misfits`` and `summary()`; None where nobody looked. Apart from convergence, which
-        is ``solution_.status``.
+        ``result_.misfits`` and `summary()`; None where that was not checked. Apart from
+        convergence, which is ``solution_.status``.
     bag_offset_probability_, bag_offset_sd_ : float or None
         Posterior probability that bags are offset, and the mean sd of the offsets in units of the
         labels (0 where there are none); None for one bag and for methods without offsets.
@@ -244,7 +248,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.coef_, self.intercept_ = found.coef, found.intercept
         self.solution_, self.posterior_ = found.solution, found.posterior
         self.noise_ = found.noise
-        self.identified_, self.model_fits_ = found.identified, found.model_fits
+        self.verdict_, self.identified_ = found.verdict, found.identified
+        self.model_fits_ = found.model_fits
         offsets = found.effects
         self.bag_offset_probability_ = None if offsets is None else offsets.offset_probability
         self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
@@ -346,10 +351,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.result_.conf_int(level, intercept)
 
-    def summary(self, level: float = 0.95) -> Summary:
-        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
+    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
+
+        With `detail` its text tells rules, bag effects and priors too.
+        """
         check_is_fitted(self)
-        return self.result_.summary(level)
+        return self.result_.summary(level, detail)
 
     def match(
         self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None

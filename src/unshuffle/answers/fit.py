@@ -24,6 +24,7 @@ from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Solution
 from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.strategy import Strategy
+from unshuffle.core.uncertainty import root_sum_square
 from unshuffle.methods import find_block_settings, solve_bags
 
 __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
@@ -104,6 +105,7 @@ def fit_bags(
         pairing=bags.pairing,
         constants=_find_constants(bags),
         has_positive_labels=bool(bags.labels.low.min() > 0),
+        label_spread=_measure_label_spread(bags),
         **_describe_columns(bags, scales, options.fit_intercept),
     )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
@@ -171,6 +173,7 @@ def fit_source(
         collinear=find_collinear(gram),
         two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
         has_positive_labels=bool(first.label_ends.min() > 0),
+        label_spread=first.label_spread(first.label_mean),
     )
     return _gather(solution, facts, str(solution.stats["method"]), options)
 
@@ -223,6 +226,16 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
         is_flat = scales == 0
         scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
     return scales
+
+
+def _measure_label_spread(bags: Bags) -> float:
+    """Return the sd of all labels, bins as points."""
+    labels = bags.labels.points
+    shares = labels.masses / labels.masses.sum()
+    # Halved before differences are taken, which could overflow.
+    halves = labels.values / 2
+    gaps = (halves - (shares * halves).sum()) * np.sqrt(shares)
+    return 2.0 * float(root_sum_square(gaps[:, None])[0])
 
 
 def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.determined import doubtful_weights, judge_known
 from unshuffle.answers.matching import Match, fingerprint, match_labels
 from unshuffle.answers.prediction import predict_ends, predict_sds
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
+    IDENTIFIED,
     Facts,
     check_level,
     competing_answers,
     describe_misfit,
-    is_identified,
+    grade,
+    judge,
     make_intervals,
     model_fits,
 )
@@ -132,24 +134,38 @@ class Fit:
         return not self.status.is_doubtful
 
     @property
+    def verdict(self) -> str | None:
+        """One of "identified", "partly identified", "not identified"; None without intervals."""
+        return grade(self.solution, self.facts)
+
+    @property
     def identified(self) -> bool | None:
-        """Whether the posterior stays near the estimate; None without a posterior."""
-        return is_identified(self.solution, self.facts.scales)
+        """Whether the verdict is "identified"; None without intervals."""
+        verdict = self.verdict
+        return None if verdict is None else verdict == IDENTIFIED
 
     @property
     def model_fits(self) -> bool | None:
-        """Whether the labels look as the model predicts; None where nobody looked."""
+        """Whether the labels look as the model predicts; None where that was not checked."""
         return model_fits(self.solution)
 
     @property
     def misfits(self) -> tuple[str, ...]:
-        """In what the labels do not look as the model predicts, if anybody looked."""
+        """In what the labels do not look as the model predicts."""
         return self.solution.misfits or ()
 
     @property
+    def determined(self) -> tuple[str | None, ...]:
+        """What is determined of each coefficient, the intercept last; None without intervals.
+
+        "sign and magnitude", "sign", "negligible" or "no".
+        """
+        return judge(self.solution, self.facts)
+
+    @property
     def known(self) -> tuple[str | None, ...]:
-        """What is known of each weight ("sign and size", "sign", "no"); None without intervals."""
-        return judge_weights(self.solution)
+        """`determined` in the words of version 0.1.0: "sign and size", "sign", "no"."""
+        return judge_known(self.solution)
 
     @property
     def competing(self) -> tuple[Candidate, ...]:
@@ -158,7 +174,7 @@ class Fit:
 
     @property
     def doubtful(self) -> list[int]:
-        """Positions of the weights that text, tables and pictures show as known least."""
+        """Positions of the features that pictures show as determined least."""
         return doubtful_weights(self.solution, self.facts.scales)
 
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
@@ -166,9 +182,12 @@ class Fit:
         ends = make_intervals(self.solution, self.method, level)
         return ends if intercept else ends[: len(self.facts.scales)]
 
-    def summary(self, level: float = 0.95) -> Summary:
-        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
-        return summarise(self.solution, self.facts, check_level(level))
+    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
+
+        With `detail` its text tells rules, bag effects and priors too.
+        """
+        return summarise(self.solution, self.facts, check_level(level), detail)
 
     def _repr_html_(self) -> str:
         return self.summary().to_card()
@@ -226,7 +245,12 @@ def warn_once(found: Fit, stacklevel: int) -> None:
     """Say at most one thing about convergence, one about the model and one about the data."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
 
-    misfit = describe_misfit(found.solution, found.facts)
+    misfit = None
+    if found.misfits:
+        from unshuffle.posterior.diagnostics import WARNED_MISFITS  # of fits that have them
+
+        if set(found.misfits) & set(WARNED_MISFITS):
+            misfit = describe_misfit(found.solution, found.facts)
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),
         (misfit, ModelMisfitWarning),

@@ -43,6 +43,11 @@ class Uncertainty(ABC):
     def has_interval(self) -> bool:
         """Whether there are intervals to be had."""
 
+    @property
+    @abstractmethod
+    def sd(self) -> np.ndarray:
+        """The sd of each weight: of the posterior, or the standard error."""
+
     @abstractmethod
     def interval(self, level: float) -> np.ndarray:
         """Return one row (low, high) per weight."""
@@ -160,6 +165,14 @@ class Posterior(Uncertainty):
     def mean(self) -> np.ndarray:
         """Posterior mean of the weights."""
         return np.asarray((self.shares[:, None] * self.draws).sum(axis=0))
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Posterior sd of each weight, infinite where the data say nothing."""
+        gaps = self.draws - self.mean
+        sd = root_sum_square(gaps * np.sqrt(self.shares)[:, None])
+        sd[list(self.unknown)] = np.inf
+        return sd
 
     @property
     def noise(self) -> float | None:
@@ -284,15 +297,6 @@ class Posterior(Uncertainty):
             going = going[~done]
         return place
 
-    def share_beyond(self, centre: np.ndarray, scales: np.ndarray, radius: float) -> float:
-        """Return the mass further than radius · |centre| from a centre, in units of `scales`.
-
-        Only the first ``len(scales)`` weights count: the intercept is left out.
-        """
-        gaps, parts, _ = self.measure(centre, scales)
-        limit = radius * np.sqrt((parts**2).sum())
-        return dot(self.shares, np.sqrt((gaps**2).sum(axis=1)) > limit)
-
     def measure(
         self, centre: np.ndarray, scales: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -331,6 +335,11 @@ class StudentT(Uncertainty):
     @property
     def has_interval(self) -> bool:
         return self.dof >= 1
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard errors."""
+        return root_sum_square(self.spreads)
 
     def interval(self, level: float) -> np.ndarray:
         self._check()
