@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,12 @@ import numpy as np
 
 from unshuffle.answers.determined import doubtful_weights, judge_known
 from unshuffle.answers.matching import Match, fingerprint, match_labels
-from unshuffle.answers.prediction import predict_ends, predict_sds
+from unshuffle.answers.prediction import (
+    find_bags,
+    predict_ends,
+    predict_in_bags,
+    predict_sds,
+)
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
     IDENTIFIED,
@@ -51,6 +57,8 @@ class Fit:
     options: FitOptions
     # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
     fingerprint: str | None = None
+    # Names of the bags fitted as text, in canonical order; None where their effects are not kept.
+    bag_names: tuple[str, ...] | None = None
 
     @property
     def method(self) -> str:
@@ -192,19 +200,43 @@ class Fit:
     def _repr_html_(self) -> str:
         return self.summary().to_card()
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return X w + b for each row."""
-        return predict_rows(X, self.coef) + self.intercept
+    def predict(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return X w + b for each row, and the posterior mean in bags that the fit knows."""
+        bags = self._find_bags(groups, len(X))
+        z = predict_rows(X, self.coef) + self.intercept
+        return z if bags is None else predict_in_bags(self.solution, self.facts, X, bags, z)
 
-    def predict_sd(self, X: np.ndarray) -> np.ndarray:
-        """Return the sd of a new label at each row, noise included."""
-        return predict_sds(self.solution, self.facts, X)
+    def predict_sd(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the posterior predictive sd of a label at each row: noise and bag included."""
+        return predict_sds(self.solution, self.facts, X, self._find_bags(groups, len(X)))
 
     def predict_interval(
-        self, X: np.ndarray, level: float = 0.95, new_label: bool = False
+        self,
+        X: np.ndarray,
+        level: float = 0.95,
+        new_label: bool = False,
+        groups: Sequence[Hashable] | np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return (low, high) for each row: of the prediction, or of a new label there."""
-        return predict_ends(self.solution, self.facts, X, check_level(level), new_label)
+        """Return (low, high) for each row: of the prediction, or of a new label there.
+
+        Rows belong to the bags of the fit that `groups` names, otherwise to new bags.
+        """
+        bags = self._find_bags(groups, len(X))
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label, bags)
+
+    def is_known_bag(self, groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+        """Return whether each name is that of a bag whose effect the fit knows."""
+        found = self._find_bags(groups, len(groups))
+        return np.zeros(len(groups), dtype=bool) if found is None else found >= 0
+
+    def _find_bags(
+        self, groups: Sequence[Hashable] | np.ndarray | None, n: int
+    ) -> np.ndarray | None:
+        return find_bags(self.solution, self.bag_names, groups, n)
 
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""

@@ -63,7 +63,10 @@ class Uncertainty(ABC):
     def interval_at(
         self, rows: np.ndarray, level: float, new_label: bool, bags: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return (low, high) of the prediction, or of a new label, at every row."""
+        """Return (low, high) of the prediction, or of a new label, at every row.
+
+        The prediction for a new bag is linear; that for a known bag is the mean of its labels.
+        """
 
     @abstractmethod
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
@@ -233,8 +236,8 @@ class Posterior(Uncertainty):
                 )
             else:
                 z = multiply(part, self.draws.T)
-                if own is not None and self.model is not None:
-                    z = z + self._shift(part, own)
+                if own is not None:
+                    z = np.where(own[:, None] >= 0, self._means_at(part, own), z)
                 ends.append(np.stack([self.quantiles(each, (tail, 1.0 - tail)) for each in z]))
         return np.concatenate(ends)
 
