@@ -34,8 +34,8 @@ KINDS = (
 TUNING = 1000
 NORMAL_ROWS = ("offset", "offset_means", "curve", "curve_means", "uneven_normal")
 REASONS = {
-    "offsets": "offsets between bags", "curve": "a curved mean", "uneven": "uneven noise",
-    "shape": "labels of another shape",
+    "offsets": "offsets between bags", "curve": "a curved mean", "uneven": "heteroscedastic noise",
+    "shape": "labels of another distribution",
 }  # fmt: skip
 FIELDS = (
     "kind", "size", "seed", "covered", "error", "ls", "means", "identified", "reasons", "seconds",

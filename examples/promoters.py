@@ -66,7 +66,7 @@ def main(path="promoters.html"):
     model = ShuffledLinearRegression(noise=noise, random_state=0).fit(frame, y, groups=pools)
     truth = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), linked, rcond=None)[0]
 
-    print(" ".join(model.summary().verdict))
+    print(" ".join(model.summary().explanation))
     print(f"{'promoter':<20}{'pooled':>8}{'linked':>8}")
     for name, found, known in zip(promoters.feature_names, model.coef_, truth, strict=False):
         print(f"{name:<20}{found:8.3f}{known:8.3f}")

@@ -66,7 +66,7 @@ def main():
         "as if linked": LinearRegression().fit(X, y),
         "truly linked": LinearRegression().fit(X, linked),
     }
-    print(" ".join(fits["unshuffled"].summary().verdict))
+    print(" ".join(fits["unshuffled"].summary().explanation))
     truth, scale = fits["truly linked"].coef_, X.std().to_numpy()
     print(f"{'':<16}" + "".join(f"{name:>10}" for name in FEATURES) + f"{'error':>9}")
     errors = {}

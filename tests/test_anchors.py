@@ -87,7 +87,7 @@ def test_every_pair_known_is_the_textbook_regression(has_groups, fit_intercept):
     assert_allclose(model.coef_, w[:3], rtol=1e-9)
     widths = np.ptp(model.conf_int(), axis=1)
     assert_allclose(widths, 2 * student_t.ppf(0.975, dof) * errors, rtol=1e-9)
-    assert "Every pair is known" in model.summary().verdict[0]
+    assert "Every pair is known" in model.summary().explanation[1]
 
 
 def test_the_likelihood_of_known_pairs_is_near_the_textbook():

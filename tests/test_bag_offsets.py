@@ -1,5 +1,6 @@
 """Laws of offsets that the labels of a bag share: declared, estimated, told, or refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_the_sd_of_simulated_offsets_is_found(sd, seed):
     """Sixteen bags know their sd to 18 %, and sizes are a grid in steps of two: a factor of two."""
     X, y, groups = make_offset_data(sd, seed=seed)
     model = fit_quietly(LIGHT, X, y, groups, bag_offsets="estimate")
-    assert model.bag_offset_probability_ == 1.0
+    assert model.bag_offset_probability_ == pytest.approx(1.0)
     assert sd / 2 < model.bag_offset_sd_ < 2 * sd
     # Declared offsets are no misfit.
     assert "offsets between bags" not in model.solution_.misfits
@@ -162,21 +163,63 @@ def test_exact_answers_have_no_offsets_and_declared_offsets_no_exact_answers():
 
 def test_summary_and_json_tell_the_offsets():
     X, y, groups = make_offset_data(0.4)
-    summary = fit_quietly(LIGHT, X, y, groups, bag_offsets=0.25).summary()
-    assert "Offsets between bags: declared, sd 0.25." in str(summary).splitlines()
-    sizes = {"probability": pytest.approx(1.0), "sd": pytest.approx(0.25)}
-    assert summary.to_dict()["bag_offsets"] == {**sizes, "declared": True}
-    none = fit_quietly(LIGHT, X, y, groups, bag_offsets="none").summary()
-    assert "Offsets between bags: none, as declared (bag_offsets='none')." in str(none)
+    model = fit_quietly(LIGHT, X, y, groups, bag_offsets=0.25)
+    summary, detail = model.summary(), str(model.summary(detail=True))
+    assert " · offsets between bags sd 0.25 (declared)" in str(summary)
+    assert "Random bag effects (offsets): declared, sd 0.25." in detail.splitlines()
+    assert summary.to_dict()["bag_offsets"] == {
+        "probability": pytest.approx(1.0), "sd": pytest.approx(0.25), "declared": True
+    }  # fmt: skip
+
+
+def test_offsets_that_are_not_there_have_no_digits():
+    X, y, groups = make_offset_data(0.0)
+    model = fit_quietly(LIGHT, X, y, groups)
+    assert "ffsets" not in str(model.summary())
+    effects = dataclasses.replace(model.result_.effects, offset_probability=0.04)
+    solution = dataclasses.replace(model.solution_, effects=effects)
+    found = dataclasses.replace(model.result_, solution=solution)
+    detail = str(found.summary(detail=True)).splitlines()
+    assert "Random bag effects (offsets): probability below 5%." in detail
+
+
+@pytest.mark.parametrize("value", ["none", False, 0.0])
+def test_nothing_is_said_of_offsets_that_are_switched_off(value):
+    X, y, groups = make_offset_data(0.4)
+    summary = fit_quietly(LIGHT, X, y, groups, bag_offsets=value).summary(detail=True)
+    told = [line for line in str(summary).splitlines() if "Prior" not in line]
+    assert not any("ffset" in line or "ontextual" in line for line in told)
+    found = summary.to_dict()
+    assert found["bag_offsets"] is None and found["contextual_effects"] is None
     single = fit_quietly("ls", X, y).summary()
     assert "ffsets" not in str(single) and single.to_dict()["bag_offsets"] is None
+
+
+def test_contextual_effects_are_told_apart_from_offsets():
+    """Labels that depend on the mean row of the bag: the slope between bags is another."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(600) % 30
+    X = rng.gamma(2.0, size=(600, 2)) + 2.0 * rng.normal(size=(30, 2))[groups]
+    means = np.array([X[groups == r].mean(axis=0) for r in range(30)])
+    y = X @ [1.0, -2.0] + means[groups] @ [0.0, 1.5] + 0.2 * rng.normal(size=600)
+    model = fit_quietly(LIGHT, X, y, groups)
+    found = model.summary().to_dict()
+    contexts = found["contextual_effects"]
+    assert contexts["probability"] > 0.95 and contexts["rests_on_prior"] is False
+    told = [contexts["coefficients"][name] for name in ("x0", "x1")]
+    assert_allclose([each["estimate"] for each in told], [0.0, 1.5], atol=0.15)
+    assert all(0.0 < each["sd"] < 0.1 for each in told)
+    assert found["bag_offsets"]["sd"] < 0.1
+    assert "contextual effects probability 100%" in str(model.summary())
+    (line,) = [x for x in str(model.summary(detail=True)).splitlines() if "mean rows" in x]
+    assert "x0 " in line and "x1 " in line and "too few bags" not in line
 
 
 def test_the_command_line_declares_offsets(folder, capsys):
     assert run([*FIT, "--bag-offsets", "0.25", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     told = found["bag_offsets"]
-    assert (told["probability"], told["sd"]) == (pytest.approx(1.0), pytest.approx(0.25))
+    assert (told["probability"], told["sd"]) == pytest.approx((1.0, 0.25))
     assert told["declared"] is True
     assert list(told["bags"]) == [f"pool {r}" for r in (0, 1, 2, 3)]
     assert run([*FIT, "--bag-offsets", "none", "--method", "ls", "--json"]) == 0
@@ -188,12 +231,10 @@ def test_what_was_declared_of_offsets_is_not_printed_as_a_finding(folder, capsys
     assert run([*FIT, "--bag-offsets", "none", *report, "-q"]) == 0
     printed = capsys.readouterr().out
     page = (folder / "r.html").read_text()
-    for text in (printed, page):
-        assert "No offsets between bags" not in text
-        assert "none, as declared (--bag-offsets none)" in text.replace("&#39;", "'")
+    assert "ffsets" not in printed and "bag effects" not in page
     assert run([*FIT, "--bag-offsets", "0.2", "-q"]) == 0
     printed = capsys.readouterr().out
-    assert "Offsets between bags: declared, sd 0.2." in printed and "probability" not in printed
+    assert "offsets between bags sd 0.2 (declared)" in printed and "probability" not in printed
     assert run([*FIT, "--json", "-q"]) == 0
     assert json.loads(capsys.readouterr().out)["bag_offsets"]["declared"] is False
 
@@ -223,7 +264,7 @@ def test_rows_in_blocks_have_offsets_too(monkeypatch):
     monkeypatch.setattr(methods, "BLOCKS_ABOVE", 1000)
     X, y, groups = make_offset_data(0.4, n=1600)
     given = fit_quietly(LIGHT, X, y, groups, bag_offsets=0.25)
-    assert "in blocks" in str(given.summary())
+    assert "in blocks" in str(given.summary(detail=True))
     assert given.bag_offset_sd_ == pytest.approx(0.25, rel=1e-12)
     with pytest.raises(ValueError, match="needs several bags"):
         ShuffledLinearRegression(LIGHT, bag_offsets="estimate").fit(X, y)

@@ -13,7 +13,7 @@ def test_a_fitted_model_shows_its_summary_and_an_unfitted_one_its_diagram():
         page = Page(shown)
         assert page.open == []
         assert "ShuffledLinearRegression(method='ls', random_state=0)" in page.text
-        assert all(line in page.text for line in model.summary().verdict)
+        assert all(line in page.text for line in model.summary().explanation[1:])
     assert "sk-container" in ShuffledLinearRegression()._repr_html_()
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()
@@ -23,7 +23,8 @@ def test_model_fit_and_summary_show_the_same_numbers():
     model, _ = fit()
     cards = [Page(each._repr_html_()).text for each in (model, model.result_, model.summary())]
     for row in model.summary().rows:
-        line = f"{row.name} {row.estimate:.4g} {row.low:.4g} {row.high:.4g} {row.known}"
+        line = f"{row.name} {row.estimate:.4g} {row.sd:.4g} {row.low:.4g} {row.high:.4g}"
+        line += f" {row.determined}"
         assert all(line in card for card in cards)
     assert all("Identified" in card for card in cards)
 

@@ -60,7 +60,7 @@ def test_fit_prints_the_object_of_the_contract(folder, capsys):
     assert (
         set(fit["coefficients"]["x1"])
         == set(fit["intercept"])
-        == {*("estimate", "low", "high", "known")}
+        == {*("estimate", "sd", "low", "high", "determined", "known")}
     )
     assert (fit["n"], fit["d"], fit["bags"], fit["method"]) == (120, 2, 4, "ls")
     assert (fit["labels"], fit["pairing"]) == (120, "permutation")
@@ -250,7 +250,8 @@ def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
     result = json.loads(capsys.readouterr().out)
     assert result["model_fits"] is (not misfits) and result["misfits"] == list(misfits)
     assert result["converged"] is True and result["identified"] is True
-    assert any("heteroscedastic noise" in line for line in result["verdict"]) is bool(misfits)
+    told = " ".join(result["explanation"])
+    assert ("heteroscedastic noise" in told) is bool(misfits)
     assert run([*args, "--strict-model"]) == (3 if misfits else 0)
 
 
@@ -269,9 +270,9 @@ def test_levels_of_a_category_are_called_by_its_column(folder, capsys):
     assert run(["fit", "birds.csv", "--label", "mass", "--bag", "pool", "--json", "-q"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["inseparable"] == [["sex", "species"]]
-    assert any("Cannot separate sex from species:" in line for line in result["verdict"])
-    known = {name: entry["known"] for name, entry in result["coefficients"].items()}
-    assert known["flipper"] == "sign and size" != known["species=gentoo"]
+    assert any("Cannot separate sex from species:" in line for line in result["explanation"])
+    known = {name: entry["determined"] for name, entry in result["coefficients"].items()}
+    assert known["flipper"] == "sign and magnitude" != known["species=gentoo"]
 
 
 def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(folder, capsys):
@@ -282,10 +283,10 @@ def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(f
     fit = ["fit", "sim.csv", "--label", "y", "--features", "x1,x2", "--strict"]
     assert run([*fit, "--json", "--report", "r.html"]) == 3
     result = json.loads(capsys.readouterr().out)
-    assert result["identified"] is False
+    assert result["identified"] is False and result["verdict"] == "not identified"
     assert "Not identified" in Path("r.html").read_text()
     assert run([*fit, "-q"]) == 3
-    assert capsys.readouterr().out.startswith("The data do not identify the weights")
+    assert capsys.readouterr().out.startswith("Not identified: ")
 
 
 def test_compare_measures_the_error_when_the_truth_is_known(folder, capsys):
@@ -360,7 +361,7 @@ def test_match_prints_a_csv_of_row_label_probability_and_bag(folder, capsys):
             for side, name in ((records, "label"), (given, "y"))
         )
         assert labels == known
-    assert "The data identify the weights" in streams.err
+    assert "Identified: " in streams.err
     share = np.mean([float(r["probability"]) for r in records])
     assert f"About {100 * share:.0f} % of these matches are right" in streams.err
 
@@ -483,15 +484,18 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     assert run([*fit, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["coefficients"]["batch"] == {
-        **{"estimate": 0.0, "low": None, "high": None},
-        "known": "no",
+        **{"estimate": 0.0, "sd": None, "low": None, "high": None},
+        **{"determined": "no", "known": "no"},
     }
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td>' in Path("r.html").read_text()
+    assert (
+        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>–</td>'
+        in Path("r.html").read_text()
+    )
     assert run([*fit, "-q"]) == 0
     assert any(
-        line.split() == ["batch", "0", "–", "–", "no"]
+        line.split() == ["batch", "0", "–", "–", "–", "no"]
         for line in capsys.readouterr().out.split("\n")
     )

@@ -74,11 +74,11 @@ def test_a_symmetric_column_has_two_answers_and_both_are_listed():
     assert found == [[-2.0, 1.0], [2.0, 1.0]]
     assert [c.share for c in model.solution_.candidates] == [0.5, 0.5]
     assert model.identified_ is False and model.solution_.status is Status.NOISELESS
-    # Nobody bets between an answer and its opposite.
+    # Between an answer and its opposite there is no choice.
     assert model.coef_.tolist() == [0.0]
     low, high = model.conf_int()[0]
     assert low == pytest.approx(-2.0, abs=1e-6) and high == pytest.approx(2.0, abs=1e-6)
-    assert "2 distinct answers compete" in str(model.summary())
+    assert "2 different answers explain the labels" in str(model.summary())
 
 
 def test_columns_that_are_symmetric_and_alike_have_all_their_images_listed():
@@ -195,7 +195,7 @@ def test_everything_that_speaks_of_a_fit_speaks_of_an_exact_one(tmp_path):
     np.testing.assert_allclose(y[matched.order], X @ w + 3.0, rtol=1e-9)
     assert matched.probability.min() == 1.0
     text = str(model.summary())
-    assert text.startswith("The data identify the weights") and "met to rounding" in text
+    assert text.startswith("Identified: ") and "met to rounding" in text
     assert model.summary().to_dict()["candidates"][0]["share"] == 1.0
     path = write_report(model.result_, str(tmp_path / "fit.html"), X, y, groups)
     assert "met to rounding" in (tmp_path / "fit.html").read_text(encoding="utf-8"), path

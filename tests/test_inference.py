@@ -23,12 +23,12 @@ def test_means_with_as_many_bags_as_weights_are_summed_up_without_intervals():
     model = fit_means(3)
     summary = model.summary()
     assert all(row.low is None and row.high is None for row in summary.rows)
-    assert "as many weights as bags" in summary.verdict[0]
+    assert "as many weights as bags" in summary.explanation[1]
     assert model.noise_ is None
     json.dumps(summary.to_dict(), allow_nan=False)
     for text in (str(summary), summary._repr_html_(), summary.to_latex()):
         assert "nan" not in text
-    assert summary.to_frame().shape == (3, 4)
+    assert summary.to_frame().shape == (3, 6)
     with pytest.raises(InputError, match="as many weights as bags"):
         model.conf_int()
 
@@ -38,7 +38,7 @@ def test_means_with_more_bags_have_intervals(n_bags, degrees):
     model = fit_means(n_bags)
     rows = model.summary().rows
     np.testing.assert_array_equal(model.conf_int(), [(row.low, row.high) for row in rows[:2]])
-    assert degrees in model.summary().verdict[0]
+    assert degrees in model.summary().explanation[1]
 
 
 @pytest.mark.parametrize("method", SOLVERS)
@@ -57,7 +57,7 @@ def check_dictionary(method, fit_intercept):
     np.testing.assert_array_equal(found, model.coef_)
     if fit_intercept:
         assert made["intercept"]["estimate"] == model.intercept_
-        assert set(made["intercept"]) == {"estimate", "low", "high", "known"}
+        assert set(made["intercept"]) == {*("estimate", "sd", "low", "high", "determined", "known")}
     else:
         assert made["intercept"] is None
     assert (made["n"], made["d"]) == data.X.shape
@@ -84,7 +84,6 @@ def test_html_shows_the_competing_answers_of_the_text():
     title = "Competing answers, best first:"
     lines = str(summary).splitlines()
     rivals = [line.split() for line in lines[lines.index(title) + 1 :]]
-    rivals = rivals[: rivals.index([])]
     # Weights go down and answers across, so that no number of weights makes a line longer.
     assert [line[0] for line in rivals] == ["1", "share", "x0", "x1", "intercept"]
     page = summary._repr_html_()

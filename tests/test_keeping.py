@@ -1,10 +1,11 @@
 """Laws of kept models: a file holds all of a fit, to the last bit, and nothing that runs."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from registry_examples import NOISE_EXAMPLES, SOLVERS, fit_quietly, fit_shared, make_law_data
@@ -174,7 +175,42 @@ def change_result(content, *keys, value):
 
 def test_a_model_of_another_version_is_refused_by_its_number(path):
     write_model(path, format_version=FORMAT_VERSION + 1, version="9.9")
-    with pytest.raises(InputError, match=r"format 2, written by unshuffle 9\.9.*reads format 1"):
+    with pytest.raises(InputError, match=r"format 3, written by unshuffle 9\.9.*reads formats 1"):
+        load(path)
+
+
+# Written by version 0.1.0, with what it predicted for three rows.
+OLD_MODELS = Path(__file__).with_name("models_of_0_1_0")
+
+
+@pytest.mark.parametrize("name", ["likelihood", "ls", "means"])
+def test_models_of_the_first_release_predict_as_they_did(name, path):
+    expected = json.loads((OLD_MODELS / "expected.json").read_text())
+    model, rows, told = (
+        load(OLD_MODELS / f"{name}.json"),
+        np.array(expected["rows"]),
+        expected[name],
+    )
+    if hasattr(model, "feature_names_in_"):
+        pandas = pytest.importorskip("pandas")
+        rows = pandas.DataFrame(rows, columns=model.feature_names_in_)
+    assert_allclose(model.predict(rows), told["predictions"], rtol=1e-12)
+    if "intervals" in told:
+        assert_allclose(model.predict_interval(rows), told["intervals"], rtol=1e-12)
+        ends = model.predict_interval(rows, new_label=True)
+        assert_allclose(ends, told["new_labels"], rtol=1e-9)
+        assert_allclose(model.predict(rows, return_std=True)[1], told["sds"], rtol=1e-12)
+        assert_allclose(model.conf_int(), told["conf_int"], rtol=1e-12)
+    assert model.bag_offset_sd_ == told.get("offset_sd")
+    # It speaks, and is kept anew in this version's format.
+    assert "estimate" in str(model.summary())
+    assert_array_equal(keep(model, path).predict(rows), model.predict(rows))
+
+
+def test_a_model_of_the_first_release_with_a_lost_option_is_refused_by_its_name(path):
+    text = (OLD_MODELS / "likelihood.json").read_text()
+    path.write_text(text.replace('"tilt_limit": 4.0', '"tilt_limit": 2.0'))
+    with pytest.raises(InputError, match=r"unshuffle 0\.1\.0 with Likelihood\(tilt_limit=2\.0\)"):
         load(path)
 
 

@@ -65,7 +65,7 @@ def test_no_link_wrong_is_the_textbook_regression():
     linked = ShuffledLinearRegression().fit(X, y, anchors=np.ones(100, dtype=bool))
     assert_allclose(model.coef_, LinearRegression().fit(X, y).coef_, rtol=1e-9)
     assert_allclose(model.conf_int(), linked.conf_int(), rtol=1e-9)
-    assert "Every link is right" in model.summary().verdict[0]
+    assert "Every link is right" in model.summary().explanation[1]
 
 
 def test_nearly_no_link_wrong_is_nearly_the_textbook_regression():
@@ -175,7 +175,7 @@ def test_links_that_say_nothing_leave_the_shuffled_fit():
     X, y, _ = make_links(60, share=1.0)
     model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
     assert model.method_ == "likelihood" and model.posterior_ is not None
-    assert "says nothing" in model.summary().verdict[0]
+    assert "says nothing" in model.summary().explanation[1]
 
 
 def test_links_told_one_by_one_leave_the_rest_to_be_matched():

@@ -243,15 +243,15 @@ def test_values_without_squares_allow_labels_of_any_size(method):
     moved = fit_quietly(method, data.X, 2.0**600 * data.y, data.groups)
     np.testing.assert_array_equal(all_weights(moved), 2.0**600 * all_weights(model))
     assert moved.identified_ == model.identified_
-    assert moved.summary().verdict == model.summary().verdict
+    assert moved.verdict_ == model.verdict_
+    assert moved.summary().explanation == model.summary().explanation
 
 
 def test_an_unidentified_answer_stays_so_at_any_size():
     data = make_shuffled(30, 2, noise=1.0, features="normal", rng=0)
     for scale in (1.0, 2.0**600, 2.0**-600):
         model = fit_quietly("likelihood", data.X, scale * data.y)
-        assert model.identified_ is False
-        assert any("Known least: " in line for line in model.summary().verdict)
+        assert model.verdict_ == "not identified"
 
 
 @pytest.mark.parametrize("kind", ["l1", "l2"])

@@ -47,8 +47,8 @@ def test_no_logarithm_is_advised_where_labels_are_logarithms(kind, folder, capsy
     write_table("data.csv", {f"x{j}": x for j, x in enumerate(X.T)}, 10**y)
     told = fit_text(capsys, "--log10")
     assert "does not fit" in told
-    assert "another transformation of the label" in told
-    assert "often its logarithm" not in told and "a transformed label" not in told
+    remedy = "squares of the columns" if kind == "curved" else "another transformation of the label"
+    assert f"What may help: {remedy}." in told and "logarithm" not in told
 
 
 def test_squares_are_not_advised_of_columns_of_two_values(folder, capsys):
@@ -67,10 +67,18 @@ def test_squares_are_advised_of_the_columns_that_have_them():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.exponential(size=1000), rng.random(1000) < 0.4])
     y = bend(X @ [1.0, 0.3], 0.2, rng)
+    y -= y.min() + 1.0  # without logarithms
+    model = ShuffledLinearRegression(random_state=0).fit(X, y, np.arange(1000) % 10)
+    assert "What may help: squares of x0." in str(model.summary())
+
+
+def test_a_logarithm_is_advised_first_where_labels_have_one():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(1000, 3))
+    y = bend(X @ [1.0, 0.6, 0.4], 0.2, rng)
     model = ShuffledLinearRegression(random_state=0)
-    with pytest.warns(UserWarning, match="squares of x0[;.]"):
-        model.fit(X, y, np.arange(1000) % 10)
-    assert "squares of x0" in str(model.summary())
+    model.fit(X, y - y.min() + 1.0, np.arange(1000) % 10)
+    assert "What may help: the logarithm of the label." in str(model.summary())
 
 
 def test_more_bags_are_not_advised_for_collinear_columns(folder, capsys):

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.answers.determined import DETERMINED_RULE
 from unshuffle.answers.drawing import render_figure
-from unshuffle.answers.known import KNOWN_RULE
 from unshuffle.answers.limits import LIMITS
 from unshuffle.core.solution import Status
 from unshuffle.core.uncertainty import Posterior
@@ -102,7 +102,7 @@ def hostile(tmp_path_factory):
 def test_the_verdict_comes_before_everything_else(tmp_path):
     model, data = fit()
     page = Page(report(tmp_path / "r.html", model, data))
-    sentence = model.summary().verdict[0]
+    sentence = model.summary().reason
     assert page.text.index(sentence) < page.text.index("Coefficients")
 
 
@@ -133,7 +133,7 @@ def test_every_picture_that_the_data_allow_is_drawn(tmp_path):
         "Means of the bags",
         "Places of the labels",
         "Predictions and matched labels",
-        "Which weights hang together",
+        "Which coefficients hang together",
     ]
     assert "The noise" in drawn and "Spread of the offsets" in drawn
     assert "Offsets of the bags" not in drawn  # none were seen
@@ -186,21 +186,22 @@ def test_every_kind_of_method_can_be_reported(method, tmp_path):
     assert Page(text).open == []
 
 
-def test_a_posterior_that_was_not_explored_is_not_called_unidentified(tmp_path):
+def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason(tmp_path):
     model, data = fit()
     thin = dataclasses.replace(model.posterior_, is_thin=True)
     solution = dataclasses.replace(model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR)
     model.result_ = dataclasses.replace(model.result_, solution=solution)
     text = report(tmp_path / "r.html", model, data)
-    assert "<p><strong>Not established</strong></p>" in text
-    assert "could not be established" in text and "<strong>Not identified" not in text
-    # Intervals on one side of zero are not called known, which the rule alone would not explain.
-    assert "the posterior could not be sampled" in " ".join(Page(text).text.split())
+    assert "<p><strong>Not identified</strong></p>" in text
+    # Intervals on one side of zero determine nothing, which the rule alone would not explain.
+    assert text.lower().count("the posterior was not sampled well") == 2
+    assert "no finding about the data" in text
 
 
 def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
     model, data = fit()
-    wide = dataclasses.replace(model.posterior_, draws=model.posterior_.draws * [[5.0, 5.0, 1.0]])
+    draws = model.posterior_.draws
+    wide = dataclasses.replace(model.posterior_, draws=draws + 99.0 * (draws - draws.mean(axis=0)))
     best = (dataclasses.replace(model.solution_.candidates[0], share=1.0),)
     model = judged(model, uncertainty=wide, candidates=best)
     text = Page(report(tmp_path / "r.html", model, data)).text
@@ -225,36 +226,38 @@ def judged(model, **changes):
 
 
 @pytest.mark.parametrize(
-    "misfits", [(), ("heteroscedastic noise",), None], ids=["fits", "misfit", "unseen"]
+    "misfits", [(), ("a curved mean",), None], ids=["fits", "misfit", "unseen"]
 )
 @pytest.mark.parametrize("far", [False, True], ids=["identified", "not identified"])
 def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, misfits, tmp_path):
     model, data = fit()
     posterior = model.posterior_
     if far:
-        posterior = dataclasses.replace(posterior, draws=posterior.draws * [[2.0, 2.0, 1.0]])
+        draws = posterior.draws
+        draws = draws + 99.0 * (draws - draws.mean(axis=0))
+        posterior = dataclasses.replace(posterior, draws=draws)
     model = judged(model, uncertainty=posterior, misfits=misfits)
     text = report(tmp_path / "r.html", model, data)
     box = re.search(r'<section class="verdict (\w+)"[^>]*>\s*<p><strong>(.*?)</strong>', text)
     assert (box[1] == "good") is (not far and misfits == ())
     assert (box[1] == "doubtful") is (far or bool(misfits))
     assert ("the model does not fit" in box[2]) is bool(misfits)
-    assert ("heteroscedastic noise" in Page(text).text) is bool(misfits)
+    assert ("a curved mean" in Page(text).text) is bool(misfits)
     assert model.result_.model_fits is {(): True, None: None}.get(misfits, False)
 
 
-def test_the_report_says_what_is_known_by_what_rule_and_when_this_works(tmp_path):
+def test_the_report_says_what_is_determined_by_what_rule_and_when_this_works(tmp_path):
     model, data = fit()
     text = Page(report(tmp_path / "r.html", model, data)).text
     summary = model.summary()
-    assert KNOWN_RULE in text and LIMITS in text
+    assert DETERMINED_RULE in text and LIMITS in text
     for row in summary.rows:
-        numbers = " ".join(f"{value:.4g}" for value in (row.estimate, row.low, row.high))
+        numbers = " ".join(f"{value:.4g}" for value in (row.estimate, row.sd, row.low, row.high))
         scaled = "–" if row.standardised is None else f"{row.standardised:.4g}"
-        assert f"{row.name} {numbers} {row.known} {scaled}" in text
+        assert f"{row.name} {numbers} {row.determined} {scaled}" in text
 
 
-def test_text_report_and_pictures_name_the_same_weights(tmp_path):
+def test_text_report_and_pictures_name_the_same_columns(tmp_path):
     """Ten weights, of which two that stand far from each other in the table are open."""
     names = [f"column {j}" for j in range(10)]
     model, data = fit("means", n=400, d=10, bags=40, names=names)
@@ -263,10 +266,9 @@ def test_text_report_and_pictures_name_the_same_weights(tmp_path):
     draws[:, [3, 8]] += rng.normal(size=(2000, 1)) * [1.0, -1.0] / data.X[:, [3, 8]].std(axis=0)
     posterior = Posterior(draws, np.ones(2000), np.ones(2000))
     model = judged(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
-    (told,) = [line for line in model.summary().verdict if line.startswith("Known least")]
-    assert [name for name in names if f" {name}" in told] == ["column 3", "column 8"]
+    assert "column 3, column 8 are undetermined" in model.summary().explanation[0]
     text = Page(report(tmp_path / "r.html", model, data)).text
-    assert "the weights known least (column 3, column 8)" in text
+    assert "the coefficients determined least (column 3, column 8)" in text
     from unshuffle.answers.plots import plot_posterior
 
     panes = plot_posterior(model.result_).child_axes
@@ -280,7 +282,7 @@ def test_what_the_data_say_nothing_about_is_not_drawn(tmp_path):
         with pytest.warns(UserWarning, match="say nothing"):
             model = ShuffledLinearRegression("likelihood", random_state=0).fit(X, y)
         text = Page(write_report(model, tmp_path / "r.html", X, y).read_text("utf-8")).text
-        assert "Which weights hang together" not in text and "(bars)" not in text
+        assert "Which coefficients hang together" not in text and "(bars)" not in text
         assert " nan" not in text and "inf " not in text
     assert "not seen in the labels" in text and "this method gives no" not in text
 

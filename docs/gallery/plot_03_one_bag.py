@@ -30,7 +30,7 @@ for place, share in enumerate(shares):
         at = place + 0.2 * (j - 1)
         ax.plot([at, at], [low, high], color=colours[j], lw=4, alpha=0.5)
         ax.plot(at, model.coef_[j], "o", color=colours[j])
-    ax.text(place, 2.3, "identified" if model.identified_ else "not identified", ha="center")
+    ax.text(place, 2.3, model.verdict_, ha="center")
 for j, w in enumerate(truth):
     ax.axhline(w, color=colours[j], ls="--", lw=0.8)
 ax.set_ylim(-2.4, 2.6)

@@ -27,7 +27,7 @@ for ax, n_bags in zip(axes, (1, 6), strict=True):
     shown = np.random.default_rng(0).choice(len(draws), 500, p=weights / weights.sum())
     ax.plot(draws[shown, 0], draws[shown, 1], ".", color="#0072B2", ms=4, alpha=0.4)
     ax.plot(*truth, "X", color="#D55E00", ms=11, mec="white")
-    is_known = "identified" if model.identified_ else "not identified"
+    is_known = model.verdict_
     ax.set_title(f"{n_bags} bag{'s' * (n_bags > 1)}: {is_known}")
     ax.set_aspect("equal")
     ax.set_xlabel("weight of the first column")

@@ -19,7 +19,6 @@ from unshuffle.answers.summary import (
 from unshuffle.core.bags import make_bags
 from unshuffle.core.checks import check_range
 from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.products import predict_rows
 from unshuffle.core.progress import make_report
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
@@ -94,13 +93,17 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         All candidates best first, with the status (a sentence of advice) and statistics.
     noise_ : float or None
         Sd of the noise, given or estimated; None where the method has none.
+    verdict_ : str or None
+        "identified": every coefficient has its sign and magnitude determined, or is negligible;
+        "partly identified": some are; "not identified": several different answers explain the
+        labels about equally well, no coefficient has a determined sign, or the posterior was not
+        sampled well. None for methods without intervals.
     identified_ : bool or None
-        False when 5 % or more of the posterior lies further than 0.3 |ŵ| from ŵ (weights in units
-        of w_j sd(x_j)); None for methods without a posterior.
+        Whether `verdict_` is "identified"; None for methods without intervals.
     model_fits_ : bool or None
         False when the labels do not look as the model predicts, with the reasons in
-        ``result_.misfits`` and `summary()`; None where nobody looked. Apart from convergence, which
-        is ``solution_.status``.
+        ``result_.misfits`` and `summary()`; None where that was not checked. Apart from
+        convergence, which is ``solution_.status``.
     bag_offset_probability_, bag_offset_sd_ : float or None
         Posterior probability that bags are offset, and the mean sd of the offsets in units of the
         labels (0 where there are none); None for one bag and for methods without offsets.
@@ -124,6 +127,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     # without anchors the pairs that are known.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "anchors": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,
@@ -244,7 +248,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.coef_, self.intercept_ = found.coef, found.intercept
         self.solution_, self.posterior_ = found.solution, found.posterior
         self.noise_ = found.noise
-        self.identified_, self.model_fits_ = found.identified, found.model_fits
+        self.verdict_, self.identified_ = found.verdict, found.identified
+        self.model_fits_ = found.model_fits
         offsets = found.effects
         self.bag_offset_probability_ = None if offsets is None else offsets.offset_probability
         self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
@@ -256,40 +261,77 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         return self.result_.summary().to_card(" ".join(repr(self).split()))
 
     def predict(
-        self, X: Any, return_std: bool = False
+        self,
+        X: Any,
+        return_std: bool = False,
+        groups: Sequence[Hashable] | None = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Return X w + b for each row, and with `return_std` also the sd of a new label there.
+        """Return X w + b for each row, and with `return_std` also the sd of a label there.
 
-        As in scikit-learn's Bayesian models the sd includes the noise; `predict_interval` can
-        leave it out. It is infinite where the data say nothing: in a column that did not vary.
-        Rows of Dask give predictions of Dask, which are computed where the rows lie.
+        Rows of bags that were fitted, named by `groups`, get the posterior mean of their labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows. Rows of Dask give lazy predictions of Dask.
+        return_std : bool, default=False
+            Whether to return the posterior predictive sd of a label too: weights, noise, the
+            random and contextual effect of the row's bag, and the curvature of the mean function,
+            where the model has them. It is infinite where the data say nothing: in a column that
+            did not vary.
+        groups : sequence of n hashable labels, optional
+            The bag of each row. The prediction for a bag that was fitted includes its effect, and
+            the curvature of the mean function; all other rows, and all rows without `groups`, are
+            of new bags.
         """
         check_is_fitted(self)
         if is_dask(X):
+            _refuse_groups(groups)
             z = map_rows(X, lambda part: np.asarray(self.predict(part)))
             return (z, map_rows(X, self._predict_sd)) if return_std else z
         X = validate_data(self, X, reset=False, dtype=float)
-        z = predict_rows(X, self.coef_) + self.intercept_
-        return (z, self.result_.predict_sd(X)) if return_std else z
+        groups = check_groups(groups, len(X))
+        z = self.result_.predict(X, groups)
+        return (z, self.result_.predict_sd(X, groups)) if return_std else z
 
     def _predict_sd(self, X: Any) -> np.ndarray:
         return self.predict(X, return_std=True)[1]
 
-    def predict_interval(self, X: Any, level: float = 0.95, new_label: bool = False) -> np.ndarray:
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.95,
+        new_label: bool = False,
+        groups: Sequence[Hashable] | None = None,
+    ) -> np.ndarray:
         """Return one row (low, high) for each row of X.
 
-        The interval is that of X w + b, or with `new_label` that of a label yet to be measured,
-        which has noise besides (Gaussian, of the sd given or estimated). Where the estimate leans
-        towards low noise it may lie off the middle. Methods without intervals refuse. Rows of Dask
-        give intervals of Dask.
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows. Rows of Dask give lazy intervals of Dask.
+        level : float, default=0.95
+            Posterior probability of the interval.
+        new_label : bool, default=False
+            False: the interval of X w + b. True: that of a label yet to be measured, with noise
+            (Gaussian, of the sd given or estimated), the random and contextual effect of the row's
+            bag, and the curvature of the mean function, where the model has them.
+        groups : sequence of n hashable labels, optional
+            The bag of each row, as in `predict`.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals.
         """
         check_is_fitted(self)
         if is_dask(X):
+            _refuse_groups(groups)
             self.conf_int(level)  # refuses now what would fail on workers
             interval = partial(self.predict_interval, level=level, new_label=new_label)
             return map_rows(X, interval, ("low", "high"))
         X = validate_data(self, X, reset=False, dtype=float)
-        return self.result_.predict_interval(X, level, new_label)
+        return self.result_.predict_interval(X, level, new_label, check_groups(groups, len(X)))
 
     def save(self, path: Any) -> None:
         """Keep the fitted model in a JSON file, which `unshuffle.load` reads.
@@ -346,10 +388,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.result_.conf_int(level, intercept)
 
-    def summary(self, level: float = 0.95) -> Summary:
-        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
+    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
+
+        With `detail` its text tells rules, bag effects and priors too.
+        """
         check_is_fitted(self)
-        return self.result_.summary(level)
+        return self.result_.summary(level, detail)
 
     def match(
         self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
@@ -378,3 +423,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         # match to R² > 0.5 in general.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _refuse_groups(groups: Any) -> None:
+    """Refuse bags for rows of Dask, whose partitions are predicted one by one."""
+    if groups is not None:
+        raise InputError(
+            "groups are for rows in memory: gather rows of Dask with compute(), or leave groups out"
+        )

@@ -30,6 +30,15 @@ def show_probability(value: float | None) -> str:
     return f"< {LEAST_PROBABILITY}" if value < LEAST_PROBABILITY else f"{value:.3f}"
 
 
+def count(n: int, what: str) -> str:
+    """Write a number with what is counted, in the plural where there are several.
+
+    >>> count(1, "row"), count(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def show_time(seconds: float) -> str:
     """Write a time in the unit that fits.
 

@@ -121,7 +121,7 @@ def draw_bag_means(
 def _mean_variance(found: Fit, view: BagView) -> float:
     """Return the variance of a bag's mean label about its law: noise, and offsets."""
     offsets = found.effects
-    tau = offsets.offset_sd if offsets is not None and offsets.offset_probability >= 0.5 else 0.0
+    tau = offsets.offset_sd if offsets is not None and offsets.has_offsets else 0.0
     return (found.noise or 0.0) ** 2 / view.n_labels + tau**2
 
 

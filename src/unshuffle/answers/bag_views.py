@@ -18,8 +18,6 @@ from unshuffle.errors import shorten
 # Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
 # number are told by as many of their quantiles.
 N_ATOMS, _MOST_LABELS = 256, 4000
-# Offsets less probable than this are not shown bag by bag.
-LEAST_PROBABILITY = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +151,8 @@ def largest(views: list[BagView], n_shown: int) -> list[BagView]:
 
 def shift_of(found: Fit, view: BagView) -> float:
     """Return what a bag's labels lie above its predictions where bags are offset, else 0."""
-    offsets = found.effects
-    has_offset = offsets is not None and offsets.offset_probability >= 0.5
-    return view.mean_y - view.mean_z if has_offset else 0.0
+    effects = found.effects
+    return view.mean_y - view.mean_z if effects is not None and effects.has_offsets else 0.0
 
 
 def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from unshuffle.answers.remedies import find_collinear, find_two_valued
 from unshuffle.answers.result import Fit, as_fit, warn_once
 from unshuffle.answers.verdict import Facts
 from unshuffle.block_methods import solve_source
+from unshuffle.core.bag import bag_key
 from unshuffle.core.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
@@ -24,6 +25,7 @@ from unshuffle.core.scaling import column_spreads
 from unshuffle.core.solution import Solution
 from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.strategy import Strategy
+from unshuffle.core.uncertainty import Posterior, root_sum_square
 from unshuffle.methods import find_block_settings, solve_bags
 
 __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
@@ -72,7 +74,8 @@ def fit(
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
         found = fit_table(X, y, groups, asked, make_rng(rng), report=report)
     else:
-        found = fit_bags(joined, asked, make_rng(rng), report=report)
+        places = range(len(bags))
+        found = fit_bags(joined, asked, make_rng(rng), report=report, bag_names=places)
     warn_once(found, stacklevel=2)
     return found
 
@@ -84,11 +87,13 @@ def fit_bags(
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
+    bag_names: Sequence[Hashable] | None = None,
 ) -> Fit:
     """Fit bags and gather what is to be said.
 
     Remarks and tables call the columns by their `names`, or by number; `sources` are what the
-    columns were made from, where that is another thing.
+    columns were made from, where that is another thing. `bag_names` are in the order of the first
+    rows of the bags.
     """
     # Masses are whole numbers, whose sums are exact in any order.
     scales = _measure_scales(bags, options)
@@ -104,17 +109,20 @@ def fit_bags(
         pairing=bags.pairing,
         constants=_find_constants(bags),
         has_positive_labels=bool(bags.labels.low.min() > 0),
+        label_spread=_measure_label_spread(bags),
         **_describe_columns(bags, scales, options.fit_intercept),
     )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
     has_links = options.mislinked is not None
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
+    if bag_names is not None:
+        bag_names = [bag_names[place] for place in bags.home_places.tolist()]
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
         solution, method = solve_bags(data.pop(), options, rng, names, report)
     has_tables = "match_probabilities" in solution.stats
-    return _gather(solution, facts, method, options, mark if has_tables else None)
+    return _gather(solution, facts, method, options, mark if has_tables else None, bag_names)
 
 
 def fit_table(
@@ -131,12 +139,21 @@ def fit_table(
     """Fit one label for each row, in blocks where there are many and no link is known."""
     settings = find_block_settings(options, len(y))
     if settings is None or anchors is not None or options.mislinked is not None:
-        return fit_bags(make_bags(X, y, groups, anchors), options, rng, names, report, sources)
+        bags = make_bags(X, y, groups, anchors)
+        in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
+        return fit_bags(bags, options, rng, names, report, sources, in_order)
     codes, n_bags = number_bags(groups, len(y))
+    bag_names = None
+    if groups is not None:
+        rows = np.unique(codes, return_index=True)[1]
+        bag_names = tuple(groups[row] for row in rows.tolist())
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
-    return fit_source(
-        ArraySource(X, y, codes, n_bags, n_jobs), options, settings, rng, names, report, sources
-    )
+    source = ArraySource(X, y, codes, n_bags, n_jobs, bag_names=bag_names)
+    return fit_source(source, options, settings, rng, names, report, sources)
+
+
+def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
+    return groups.tolist() if isinstance(groups, np.ndarray) else groups
 
 
 def fit_source(
@@ -171,8 +188,13 @@ def fit_source(
         collinear=find_collinear(gram),
         two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
         has_positive_labels=bool(first.label_ends.min() > 0),
+        label_spread=first.label_spread(first.label_mean),
     )
-    return _gather(solution, facts, str(solution.stats["method"]), options)
+    bag_names = source.bag_names
+    if bag_names is not None:
+        bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
+    method = str(solution.stats["method"])
+    return _gather(solution, facts, method, options, bag_names=bag_names)
 
 
 def _describe(
@@ -202,13 +224,25 @@ def note_logs(found: Fit, has_logs: bool) -> Fit:
 
 
 def _gather(
-    solution: Solution, facts: Facts, method: str, options: FitOptions, mark: str | None = None
+    solution: Solution,
+    facts: Facts,
+    method: str,
+    options: FitOptions,
+    mark: str | None = None,
+    bag_names: Sequence[Hashable] | None = None,
 ) -> Fit:
-    """Add what a solver found to what is known of the data."""
+    """Add what a solver found to what is known of the data.
+
+    Names of bags, in canonical order, stay where the effects of the bags do.
+    """
     given, unsure = as_noise(options.noise), solution.uncertainty
+    model = unsure.model if isinstance(unsure, Posterior) else None
+    keys = None
+    if bag_names is not None and model is not None and model.bag_effects is not None:
+        keys = tuple(map(bag_key, bag_names))
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
-    return Fit(solution, told, options, mark)
+    return Fit(solution, told, options, mark, keys)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
@@ -223,6 +257,16 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
         is_flat = scales == 0
         scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
     return scales
+
+
+def _measure_label_spread(bags: Bags) -> float:
+    """Return the sd of all labels, bins as points."""
+    labels = bags.labels.points
+    shares = labels.masses / labels.masses.sum()
+    # Halved before differences are taken, which could overflow.
+    halves = labels.values / 2
+    gaps = (halves - (shares * halves).sum()) * np.sqrt(shares)
+    return 2.0 * float(root_sum_square(gaps[:, None])[0])
 
 
 def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.determined import UNDETERMINED
 from unshuffle.answers.drawing import (
     BLUE,
     GREEN,
@@ -28,7 +29,6 @@ from unshuffle.answers.drawing import name_rows as _name_rows
 from unshuffle.answers.drawing import plain as _plain
 from unshuffle.answers.drawing import prepare as _prepare
 from unshuffle.answers.drawing import row_height as _row_height
-from unshuffle.answers.known import NOTHING
 from unshuffle.answers.result import Fit, as_fit
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError, shorten
@@ -67,7 +67,7 @@ def plot_coefficients(
     for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
         if row.low is not None and row.high is not None:
             draw_interval(ax, (row.low * scale, row.high * scale), place)
-    is_open = np.array([row.known == NOTHING for row in rows])
+    is_open = np.array([row.known == UNDETERMINED for row in rows])
     for chosen, filling in ((~is_open, BLUE), (is_open, "none")):
         if chosen.any():
             places = np.flatnonzero(chosen)
@@ -173,9 +173,8 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
 def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any = None) -> Any:
     """Draw the posterior of every pair of weights, and of each weight on the diagonal.
 
-    Without `features` (positions) the weights known least are shown, those that the verdict names,
-    and none of which the data say nothing. `ax` becomes the frame of the grid; the estimate is
-    marked by lines.
+    Without `features` (positions) those determined least are shown, and none of which the data say
+    nothing. `ax` becomes the frame of the grid; the estimate is marked by lines.
     """
     found = as_fit(model)
     posterior = _need_posterior(found)

@@ -1,31 +1,85 @@
-"""How sure a prediction is, from what is known about the weights."""
+"""Predictions for new rows and how sure they are: in known bags, in new ones, of new labels."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from unshuffle.answers.verdict import Facts, need_uncertainty
+from unshuffle.core.bag import bag_key
 from unshuffle.core.solution import Solution
 from unshuffle.core.uncertainty import Posterior, Uncertainty
+from unshuffle.errors import InputError, quote
 
 
-def predict_sds(solution: Solution, facts: Facts, X: np.ndarray) -> np.ndarray:
+def find_bags(
+    solution: Solution,
+    names: tuple[str, ...] | None,
+    groups: Sequence[Hashable] | np.ndarray | None,
+    n: int,
+) -> np.ndarray | None:
+    """Return the number of the fitted bag of each row, −1 for new bags; None where all are new.
+
+    `names` are those of the bags fitted. Without bag effects in the model all bags are alike.
+    """
+    if groups is None:
+        return None
+    if len(groups) != n:
+        raise InputError(
+            f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
+        )
+    posterior = solution.uncertainty
+    model = posterior.model if isinstance(posterior, Posterior) else None
+    if model is None:
+        return None
+    if model.bag_effects is None:
+        raise InputError(
+            "the fit has too many bags to keep the effect of each: leave groups out, and every row "
+            "counts as one of a new bag"
+        )
+    numbers = {name: r for r, name in enumerate(names or ())}
+    if len(numbers) < len(names or ()):
+        twice = next(name for r, name in enumerate(names or ()) if numbers[name] != r)
+        raise InputError(
+            f"two bags of the fit are both called {quote(twice)} as text: rename one, and fit again"
+        )
+    return np.array([numbers.get(bag_key(name), -1) for name in groups], dtype=int)
+
+
+def predict_in_bags(
+    solution: Solution, facts: Facts, X: np.ndarray, bags: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Return the posterior mean of a label in known bags; rows of new bags keep `z`."""
+    assert isinstance(solution.uncertainty, Posterior)
+    return np.where(bags >= 0, solution.uncertainty.mean_at(_add_ones(X, facts), bags), z)
+
+
+def predict_sds(
+    solution: Solution, facts: Facts, X: np.ndarray, bags: np.ndarray | None = None
+) -> np.ndarray:
     """Return the sd of a new label at each row, infinite where the data say nothing."""
     unsure = need_uncertainty(solution, facts.method)
-    sds = unsure.sd_at(_add_ones(X, facts))
+    sds = unsure.sd_at(_add_ones(X, facts), bags)
     sds[_is_beyond(unsure, facts, X)] = np.inf
     return sds
 
 
 def predict_ends(
-    solution: Solution, facts: Facts, X: np.ndarray, level: float, new_label: bool
+    solution: Solution,
+    facts: Facts,
+    X: np.ndarray,
+    level: float,
+    new_label: bool,
+    bags: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return (low, high) of the prediction, or of a new label, at each row.
 
-    A new label has Gaussian noise of the drawn sd besides.
+    A new label has Gaussian noise of the drawn sd, the effect of its bag, and the curvature of the
+    mean function besides.
     """
     unsure = need_uncertainty(solution, facts.method)
-    ends = unsure.interval_at(_add_ones(X, facts), level, new_label)
+    ends = unsure.interval_at(_add_ones(X, facts), level, new_label, bags)
     ends[_is_beyond(unsure, facts, X)] = -np.inf, np.inf
     return ends
 

@@ -53,24 +53,23 @@ def find_two_valued(
     return tuple(np.flatnonzero(np.abs(gap) < _FLAT).tolist())
 
 
-def list_remedies(misfits: Sequence[str], facts: Facts) -> list[str]:
-    """Return what may mend a misfit of these data, without what they have already."""
-    return list(dict.fromkeys(way for reason in misfits for way in _mend(reason, facts)))
+def find_remedy(misfits: Sequence[str], facts: Facts) -> str | None:
+    """Return one remedy of a misfit that applies to these data; None where there is none."""
+    ways = (way for kind in misfits for way in _mend(kind, facts))
+    return next(ways, None)
 
 
-def _mend(reason: str, facts: Facts) -> Iterator[str]:
-    if reason == OFFSETS:
+def _mend(kind: str, facts: Facts) -> Iterator[str]:
+    """Yield remedies of one kind of misfit, the most general last."""
+    if kind == OFFSETS:
         yield "a column that says what the bags differ in"
-    if reason in (CURVED, HETEROSCEDASTIC):
-        if facts.has_logs:
-            yield "another transformation of the label than its logarithm"
-        elif facts.has_positive_labels:
-            yield "a transformed label, often its logarithm"
-        else:
-            yield "a transformed label"
-    if reason == CURVED:
-        yield from _name_columns(facts)
-    if reason == OTHER_DISTRIBUTION:
+    if kind in (CURVED, HETEROSCEDASTIC):
+        if facts.has_positive_labels and not facts.has_logs:
+            yield "the logarithm of the label"
+        if kind == CURVED:
+            yield from _name_columns(facts)
+        yield "another transformation of the label"
+    if kind == OTHER_DISTRIBUTION:
         yield "a look at the residuals of a few linked pairs"
 
 

@@ -141,7 +141,7 @@ def _render(
     return fill_template(
         "report.html",
         summary=summary,
-        verdict=[words(sentence) for sentence in summary.verdict],
+        verdict=[words(each) for each in (summary.reason, *summary.explanation[1:]) if each],
         headline=summary.headline,
         has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
@@ -151,12 +151,12 @@ def _render(
         n_candidates=len(found.candidates),
         limits=LIMITS,
         has_evidence=any(c.evidence is not None for c in found.candidates),
-        # A posterior's verdict has said already how far it can be trusted.
-        advice=words(found.status.value) if summary.identified is None else "",
+        # A verdict has said already how far the answer goes.
+        advice=words(found.status.value) if summary.verdict is None else "",
         remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),
         sizes=_describe_sizes(summary),
-        offsets=words(summary.offsets_sentence or ""),
+        effects=summary.describe_effects(),
         data=data,
         origin=origin,
         pictures=pictures,

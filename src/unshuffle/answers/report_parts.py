@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from unshuffle.answers import bag_plots, drawing, plots
-from unshuffle.answers.bag_views import LEAST_PROBABILITY, BagView
+from unshuffle.answers.bag_views import BagView
 from unshuffle.answers.matching import Match
 from unshuffle.answers.result import Fit
 from unshuffle.errors import import_extra, shorten
@@ -191,12 +191,7 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
                 "the sizes weighed, each with its probability in percent.",
             )
         )
-    if (
-        views
-        and law is not None
-        and law.offset_sd > 0
-        and law.offset_probability >= LEAST_PROBABILITY
-    ):
+    if views and law is not None and law.has_offsets:
         pictures.append(
             draw_picture(
                 "Offsets of the bags",
@@ -221,29 +216,30 @@ def _draw_starts(found: Fit) -> Picture:
 
 
 def _draw_posterior(found: Fit) -> Picture:
-    """Draw the pairs of the weights that the verdict names as known least."""
+    """Draw the pairs of the coefficients that are determined least."""
     chosen, d = found.doubtful, len(found.coef)
     names = [shorten(found.facts.names[j]) for j in chosen]
     which = (
-        "all weights" if len(chosen) == d else f"the weights known least ({list_names(names, d)})"
+        "all coefficients"
+        if len(chosen) == d
+        else f"the coefficients determined least ({list_names(names, d)})"
     )
     n_shown = len(chosen)
     if n_shown == 1:
         return draw_picture(
-            "What is known of a weight",
+            "What is known of a coefficient",
             partial(plots.plot_posterior, found, features=chosen),
             (5.5, 2.8),
-            f"Posterior of the weight of {names[0]}; the dashed line is the estimate. Separate "
-            "hills are separate answers.",
+            f"Posterior of the coefficient of {names[0]}; the dashed line is the estimate. "
+            "Separate modes are separate answers.",
         )
     return draw_picture(
-        "Which weights hang together",
+        "Which coefficients hang together",
         partial(plots.plot_posterior, found, features=chosen),
         (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
         f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
-        "estimate, which leans as told under “Method and priors” and so may stand beside the "
-        "middle. A slanted cloud means that one weight can make up for another; separate clouds "
-        "are separate answers.",
+        "estimate. A slanted cloud means that one coefficient can make up for another; separate "
+        "clouds are separate answers.",
     )
 
 

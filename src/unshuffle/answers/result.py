@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.known import doubtful_weights, judge_weights
+from unshuffle.answers.determined import doubtful_weights, judge_known
 from unshuffle.answers.matching import Match, fingerprint, match_labels
-from unshuffle.answers.prediction import predict_ends, predict_sds
+from unshuffle.answers.prediction import (
+    find_bags,
+    predict_ends,
+    predict_in_bags,
+    predict_sds,
+)
 from unshuffle.answers.summary import Summary, summarise
 from unshuffle.answers.verdict import (
+    IDENTIFIED,
     Facts,
     check_level,
     competing_answers,
     describe_misfit,
-    is_identified,
+    grade,
+    judge,
     make_intervals,
     model_fits,
 )
@@ -49,6 +57,8 @@ class Fit:
     options: FitOptions
     # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
     fingerprint: str | None = None
+    # Names of the bags fitted as text, in canonical order; None where their effects are not kept.
+    bag_names: tuple[str, ...] | None = None
 
     @property
     def method(self) -> str:
@@ -132,24 +142,38 @@ class Fit:
         return not self.status.is_doubtful
 
     @property
+    def verdict(self) -> str | None:
+        """One of "identified", "partly identified", "not identified"; None without intervals."""
+        return grade(self.solution, self.facts)
+
+    @property
     def identified(self) -> bool | None:
-        """Whether the posterior stays near the estimate; None without a posterior."""
-        return is_identified(self.solution, self.facts.scales)
+        """Whether the verdict is "identified"; None without intervals."""
+        verdict = self.verdict
+        return None if verdict is None else verdict == IDENTIFIED
 
     @property
     def model_fits(self) -> bool | None:
-        """Whether the labels look as the model predicts; None where nobody looked."""
+        """Whether the labels look as the model predicts; None where that was not checked."""
         return model_fits(self.solution)
 
     @property
     def misfits(self) -> tuple[str, ...]:
-        """In what the labels do not look as the model predicts, if anybody looked."""
+        """In what the labels do not look as the model predicts."""
         return self.solution.misfits or ()
 
     @property
+    def determined(self) -> tuple[str | None, ...]:
+        """What is determined of each coefficient, the intercept last; None without intervals.
+
+        "sign and magnitude", "sign", "negligible" or "no".
+        """
+        return judge(self.solution, self.facts)
+
+    @property
     def known(self) -> tuple[str | None, ...]:
-        """What is known of each weight ("sign and size", "sign", "no"); None without intervals."""
-        return judge_weights(self.solution)
+        """`determined` in the words of version 0.1.0: "sign and size", "sign", "no"."""
+        return judge_known(self.solution)
 
     @property
     def competing(self) -> tuple[Candidate, ...]:
@@ -158,7 +182,7 @@ class Fit:
 
     @property
     def doubtful(self) -> list[int]:
-        """Positions of the weights that text, tables and pictures show as known least."""
+        """Positions of the features that pictures show as determined least."""
         return doubtful_weights(self.solution, self.facts.scales)
 
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
@@ -166,26 +190,53 @@ class Fit:
         ends = make_intervals(self.solution, self.method, level)
         return ends if intercept else ends[: len(self.facts.scales)]
 
-    def summary(self, level: float = 0.95) -> Summary:
-        """Return estimate, intervals, noise and verdict: print it, or use its `to_…` methods."""
-        return summarise(self.solution, self.facts, check_level(level))
+    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
+
+        With `detail` its text tells rules, bag effects and priors too.
+        """
+        return summarise(self.solution, self.facts, check_level(level), detail)
 
     def _repr_html_(self) -> str:
         return self.summary().to_card()
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return X w + b for each row."""
-        return predict_rows(X, self.coef) + self.intercept
+    def predict(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return X w + b for each row, and the posterior mean in bags that the fit knows."""
+        bags = self._find_bags(groups, len(X))
+        z = predict_rows(X, self.coef) + self.intercept
+        return z if bags is None else predict_in_bags(self.solution, self.facts, X, bags, z)
 
-    def predict_sd(self, X: np.ndarray) -> np.ndarray:
-        """Return the sd of a new label at each row, noise included."""
-        return predict_sds(self.solution, self.facts, X)
+    def predict_sd(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the posterior predictive sd of a label at each row: noise and bag included."""
+        return predict_sds(self.solution, self.facts, X, self._find_bags(groups, len(X)))
 
     def predict_interval(
-        self, X: np.ndarray, level: float = 0.95, new_label: bool = False
+        self,
+        X: np.ndarray,
+        level: float = 0.95,
+        new_label: bool = False,
+        groups: Sequence[Hashable] | np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return (low, high) for each row: of the prediction, or of a new label there."""
-        return predict_ends(self.solution, self.facts, X, check_level(level), new_label)
+        """Return (low, high) for each row: of the prediction, or of a new label there.
+
+        Rows belong to the bags of the fit that `groups` names, otherwise to new bags.
+        """
+        bags = self._find_bags(groups, len(X))
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label, bags)
+
+    def is_known_bag(self, groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+        """Return whether each name is that of a bag whose effect the fit knows."""
+        found = self._find_bags(groups, len(groups))
+        return np.zeros(len(groups), dtype=bool) if found is None else found >= 0
+
+    def _find_bags(
+        self, groups: Sequence[Hashable] | np.ndarray | None, n: int
+    ) -> np.ndarray | None:
+        return find_bags(self.solution, self.bag_names, groups, n)
 
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""
@@ -226,7 +277,12 @@ def warn_once(found: Fit, stacklevel: int) -> None:
     """Say at most one thing about convergence, one about the model and one about the data."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
 
-    misfit = describe_misfit(found.solution, found.facts)
+    misfit = None
+    if found.misfits:
+        from unshuffle.posterior.diagnostics import WARNED_MISFITS  # of fits that have them
+
+        if set(found.misfits) & set(WARNED_MISFITS):
+            misfit = describe_misfit(found.solution, found.facts)
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),
         (misfit, ModelMisfitWarning),

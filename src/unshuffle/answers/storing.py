@@ -27,9 +27,9 @@ from unshuffle.files.table import source_name
 from unshuffle.files.writing import write_whole
 
 FORMAT = "unshuffle-model"
-# Raised when a field changes its meaning. A new field with a default needs no new version: files
-# without it still read as they did.
-FORMAT_VERSION = 1
+# Raised when a field changes its meaning or a kind is new. A new field with a default needs no new
+# version: files without it still read as they did.
+FORMAT_VERSION = 2
 
 _KINDS = {
     name: module
@@ -38,7 +38,7 @@ _KINDS = {
         "answers.verdict": "Facts",
         "core.options": "FitOptions",
         "core.solution": "Solution Candidate Certificate BagEffects",
-        "core.uncertainty": "Posterior StudentT",
+        "core.uncertainty": "Posterior StudentT ModelDraws",
         "core.pairing": "Permutation Subset Draws",
         "core.noise": "GaussianNoise MomentNoise SampleNoise StudentNoise GridNoise",
         "core.losses": "Squared Absolute KolmogorovSmirnov SmallD Moments OrderInvariant",
@@ -54,6 +54,23 @@ _KINDS = {
 }
 _DTYPES = ("float64", "int64", "bool")
 _ODD_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+# Format 1 (version 0.1.0): kinds, fields and kinds of misfit that have another name now.
+_KINDS_OF_1 = {"OffsetLaw": "BagEffects"}
+_FIELDS_OF_1 = {
+    "Solution": {"offsets": "effects"},
+    "BagEffects": {"probability": "offset_probability", "sd": "offset_sd"},
+    "Likelihood": {"trust": "approximate_power"},
+}
+_MISFITS_OF_1 = {
+    "uneven noise": "heteroscedastic noise",
+    "labels of another shape": "labels of another distribution",
+}
+# Options of its Likelihood that have no successor, with their defaults.
+_LOST_OPTIONS = {
+    "lean_scale": 1.0, "tilt_share": 0.05, "tilt_weight": 40.0, "tilt_limit": 4.0,
+    "tilt_ceiling": 0.4, "bets_in_full": False, "estimate_draws": 150.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +129,17 @@ def read_model(path: str | os.PathLike[str]) -> Kept:
             f"{source}: is no model of unshuffle; give a file that model.save or "
             "'unshuffle fit --save' wrote"
         )
-    version = content.get("format_version")
-    if version != FORMAT_VERSION:
-        writer = shorten(content.get("version"), 30)
+    version, writer = content.get("format_version"), shorten(content.get("version"), 30)
+    if version not in (1, FORMAT_VERSION):
         raise InputError(
             f"{source}: is a model of format {shorten(version, 30)}, written by unshuffle "
-            f"{writer}, and this version ({__version__}) reads format {FORMAT_VERSION}; install "
-            "that version, or fit and save again"
+            f"{writer}, and this version ({__version__}) reads formats 1 and {FORMAT_VERSION}; "
+            "install that version, or fit and save again"
         )
     try:
+        if version == 1:
+            _refuse_lost_options(content, f"{source}: was written by unshuffle {writer}")
+            content = _upgrade(content)
         params = {name: decode(value) for name, value in content["params"].items()}
         names = content["feature_names"]
         kept = Kept(
@@ -131,12 +150,49 @@ def read_model(path: str | os.PathLike[str]) -> Kept:
             content["provenance"],
         )
         _check_shapes(kept)
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
         raise InputError(
             f"{source}: the model is damaged ({type(exc).__name__}: {shorten(exc, 80)}); fit and "
             "save it again"
         ) from exc
     return kept
+
+
+def _refuse_lost_options(content: dict[str, Any], what: str) -> None:
+    """Refuse a model of format 1 that was fitted with options that no longer exist."""
+    method = content["params"].get("method")
+    given = method["fields"] if isinstance(method, dict) else {}
+    for name, usual in _LOST_OPTIONS.items():
+        if given.get(name, usual) != usual:
+            raise InputError(
+                f"{what} with Likelihood({name}={given[name]!r}), an option that this version "
+                "lacks; install that version, or fit and save again"
+            )
+
+
+def _upgrade(value: Any) -> Any:
+    """Return the content of a file of format 1 under the names of this format."""
+    if isinstance(value, list):
+        return [_upgrade(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: _upgrade(each) for key, each in value.items()}
+    kind = value.get("is")
+    if "fields" not in value or not isinstance(kind, str):
+        return value
+    kind = _KINDS_OF_1.get(kind, kind)
+    names = _FIELDS_OF_1.get(kind, {})
+    parts = {
+        names.get(name, name): part
+        for name, part in value["fields"].items()
+        if kind != "Likelihood" or name not in _LOST_OPTIONS
+    }
+    if kind == "Solution" and parts.get("misfits") is not None:
+        kinds = parts["misfits"]["items"]
+        parts["misfits"] = {"is": "tuple", "items": [_MISFITS_OF_1.get(k, k) for k in kinds]}
+    return {"is": kind, "fields": parts}
 
 
 def _read_object(path: str | os.PathLike[str], source: str) -> dict[str, Any]:
@@ -178,6 +234,15 @@ def _check_shapes(kept: Kept) -> None:
         m = len(found.posterior.draws)
         if not m == len(found.posterior.draw_weights) == len(found.posterior.sigma):
             raise ValueError("draws, their weights and their noise differ in number")
+        model = found.posterior.model
+        if model is not None:
+            parts = (model.within, model.bends, model.pooled_contexts)
+            numbers = (model.curves, model.signals, model.effect_sds)
+            effects = () if model.bag_effects is None else (model.bag_effects[:, 0],)
+            if any(np.shape(part) != (m, d) for part in parts) or any(
+                np.shape(part) != (m,) for part in (*numbers, *effects)
+            ):
+                raise ValueError("draws and those of their bag effects differ in number")
     if any(shape != (n_weights,) for shape in shapes):
         raise ValueError("weights and columns differ in number")
     if kept.feature_names is not None and len(kept.feature_names) != d:

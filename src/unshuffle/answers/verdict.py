@@ -1,35 +1,39 @@
-"""What the data tell and what they do not, in plain words."""
+"""The verdict of a fit in three grades, and in sentences what the data tell and what not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from unshuffle.answers.known import (
-    FAR_RADIUS,
-    FAR_SHARE,
-    NOTHING,
-    SHOWN_PARTS,
+from unshuffle.answers.determined import (
+    MAGNITUDE_SHARE,
+    NEGLIGIBLE,
+    NEGLIGIBLE_SHARE,
     SIGN,
-    SIGN_AND_SIZE,
+    SIGN_AND_MAGNITUDE,
+    UNDETERMINED,
     find_inseparable,
-    free_directions,
-    judge_weights,
-    largest_parts,
-    told_directions,
+    judge_coefficients,
 )
 from unshuffle.answers.limits import LINKS_LIMITS
-from unshuffle.answers.remedies import advise_on_collinear, list_remedies
+from unshuffle.answers.remedies import advise_on_collinear, find_remedy
 from unshuffle.core.pairing import Pairing, Permutation
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_sum_square
 from unshuffle.errors import InputError, shorten
 from unshuffle.wording import list_names
+
+IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
 # Candidates with less than this share of the posterior are not worth a reader's time.
 WORTH_SAYING = 0.02
 SHOWN_CANDIDATES = 5
+# Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
+# the best one's share does not explain the labels about equally well.
+_STRONG_EVIDENCE = 10.0
+# The estimate is near an answer that is so much closer than the next.
+_NEAR = 0.5
 # Names in a sentence; the table has all of them.
 _SHOWN_NAMES = 8
 _SHOWN_PAIRS = 3
@@ -69,6 +73,23 @@ class Facts:
     # Whether offsets between bags, or that there are none, were declared and not inferred.
     are_offsets_declared: bool = False
     has_positive_labels: bool = False
+    # Sd of the labels, beside which a coefficient may be negligible; None in older files.
+    label_spread: float | None = None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the label of every row is known: bags of one row, or pairs that are known."""
+        return self.pairing.has_individuals and self.n in (self.n_bags, self.n_anchors)
+
+    @property
+    def negligible(self) -> np.ndarray:
+        """The size below which each weight is negligible; none for the intercept."""
+        limits = np.zeros(len(self.names))
+        if self.label_spread is not None:
+            varies = self.scales > 0
+            scales = np.where(varies, self.scales, 1.0)
+            limits[: len(scales)][varies] = (NEGLIGIBLE_SHARE * self.label_spread / scales)[varies]
+        return limits
 
 
 def check_level(level: float) -> float:
@@ -94,49 +115,84 @@ def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
     return solution.uncertainty
 
 
-def is_identified(solution: Solution, scales: np.ndarray) -> bool | None:
-    """Return whether the posterior stays near the estimate; None without a posterior."""
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior):
+def judge(solution: Solution, facts: Facts) -> tuple[str | None, ...]:
+    """Return what is determined of each weight, the intercept last."""
+    return judge_coefficients(solution, facts.negligible)
+
+
+def grade(solution: Solution, facts: Facts) -> str | None:
+    """Return the verdict, which follows from the table; None without intervals.
+
+    Identified: every coefficient of a column that varies has its sign and magnitude determined or
+    is negligible. Not identified: the posterior was not sampled well, several different answers
+    explain the labels about equally well, or nothing is determined of any coefficient. Otherwise
+    partly identified.
+    """
+    unsure = solution.uncertainty
+    if unsure is None or not unsure.has_interval:
         return None
-    share = posterior.share_beyond(solution.weights, scales, FAR_RADIUS)
-    is_blind = set(range(len(scales))) <= set(posterior.unknown)
-    # A posterior that could not be explored, or of no weight at all, must never count as certainty.
-    return bool(share < FAR_SHARE) and not posterior.is_thin and not is_blind
+    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
+    judged = judge(solution, facts)
+    told = {judged[j] for j in range(len(facts.scales)) if j not in unknown}
+    if told <= {UNDETERMINED}:
+        return NOT_IDENTIFIED
+    if told <= {SIGN_AND_MAGNITUDE, NEGLIGIBLE}:
+        return IDENTIFIED
+    return NOT_IDENTIFIED if len(different_answers(solution, facts)) > 1 else PARTLY
+
+
+def different_answers(solution: Solution, facts: Facts) -> list[Candidate]:
+    """Return answers that differ and explain the labels about equally well, best first.
+
+    Two answers differ where a coefficient of theirs has another sign, or a magnitude outside the
+    range within which the table calls one determined, by more than is negligible.
+    """
+    limits, d = facts.negligible, len(facts.scales)
+    found: list[Candidate] = []
+    for each in competing_answers(solution):
+        if each.share is None or each.share * _STRONG_EVIDENCE < (solution.best.share or 0.0):
+            continue
+        if all(_differ(each.weights[:d], other.weights[:d], limits[:d]) for other in found):
+            found.append(each)
+    return found
+
+
+def _differ(a: np.ndarray, b: np.ndarray, limits: np.ndarray) -> bool:
+    # Halved before sums are taken, which could overflow.
+    middle, half = np.abs(a / 2 + b / 2), np.abs(a / 2 - b / 2)
+    return bool(((half > MAGNITUDE_SHARE * middle) & (half > limits)).any())
 
 
 def model_fits(solution: Solution) -> bool | None:
-    """Return whether the labels look as the model predicts; None where nobody looked."""
+    """Return whether the labels look as the model predicts; None where that was not checked."""
     return None if solution.misfits is None else not solution.misfits
 
 
-def make_headline(solution: Solution, identified: bool | None) -> tuple[str, str]:
+def make_headline(solution: Solution, verdict: str | None) -> tuple[str, str]:
     """Return the verdict in a few words, and the class of its colour.
 
     Good is only what is identified by a model that was seen to fit.
     """
-    fits, unsure = model_fits(solution), solution.uncertainty
-    if identified is None:
+    fits = model_fits(solution)
+    if verdict is None:
         return "Not judged", "unknown"
-    is_thin = isinstance(unsure, Posterior) and unsure.is_thin
-    words = "Identified" if identified else "Not established" if is_thin else "Not identified"
+    words = verdict.capitalize()
     if fits is False:
-        joint = "but" if identified else "and"
+        joint = "and" if verdict == NOT_IDENTIFIED else "but"
         return f"{words}, {joint} the model does not fit", "doubtful"
-    if not identified:
+    if verdict == NOT_IDENTIFIED:
         return words, "doubtful"
-    return (words, "good") if fits else (f"{words}, if the model fits", "unknown")
+    return words, "good" if verdict == IDENTIFIED and fits else "unknown"
 
 
 def describe_misfit(solution: Solution, facts: Facts) -> str | None:
-    """Say in what the labels do not look as the model predicts, what was done, and what helps."""
+    """Say in what the labels do not look as the model predicts, and what may help."""
     if not solution.misfits:
         return None
-    advice = "; or ".join(list_remedies(solution.misfits, facts))
+    remedy = find_remedy(solution.misfits, facts)
     return (
-        f"The model does not fit ({', '.join(solution.misfits)}): the labels do not look as it "
-        "predicts, so that they count for less and the intervals are wider"
-        + (f". What may mend it: {advice}." if advice else ".")
+        f"The model does not fit: {', '.join(solution.misfits)}. The labels inside bags count for "
+        "less, and the intervals are wider." + (f" What may help: {remedy}." if remedy else "")
     )
 
 
@@ -151,57 +207,96 @@ def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
     return tuple(shown[:SHOWN_CANDIDATES]) or solution.candidates[:1]
 
 
-def _describe_directions(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
-    """Say in a sentence which combinations of weights are known least, if any stand out."""
-    found, size = free_directions(solution, posterior, facts.scales)
-    parts = [
-        f"{_describe_axis(axis, facts.names)} "
-        + (f"(±{reach / size:.0%})" if size > 0 else f"(±{reach:.2g})")
-        for reach, axis in told_directions(found)
-    ]
-    unit = "relative to the size of all weights" if size > 0 else "in units of the label"
-    explanation = (
-        f"for weights times the sd of their columns; {1 - FAR_SHARE:.0%} of the posterior lies "
-        f"within ± of the estimate, {unit}"
-    )
-    return [f"Known least: {'; '.join(parts)} ({explanation})."] if parts else []
+def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
+    """Say in sentences what the data tell and what they do not, the verdict first."""
+    unsure = solution.uncertainty
+    sentences = [_state(solution, verdict, facts), *_describe_method(solution, facts)]
+    if not isinstance(unsure, Posterior):
+        return (*sentences, *([] if unsure is not None else [solution.status.value]))
+    if solution.status is Status.NOTHING_VARIES:
+        return (*sentences, solution.status.value)
+    sentences += _describe_pairs(list_inseparable(solution, facts))
+    if verdict != IDENTIFIED:
+        sentences.append(_advise(solution, facts, unsure.is_thin))
+    if solution.misfits is None:
+        sentences.append("The fit of the model was not checked: method 'likelihood' checks it.")
+    misfit = describe_misfit(solution, facts)
+    if misfit is not None:
+        sentences.append(misfit)
+    if solution.status is not Status.POSTERIOR:
+        sentences.append(solution.status.value)
+    return tuple(sentences)
 
 
-def _describe_axis(axis: np.ndarray, names: tuple[str, ...]) -> str:
-    """Tell an axis by its largest parts, the largest first and positive."""
-    largest = largest_parts(axis)
-    axis = axis * np.sign(axis[largest[0]])
-    terms = [
-        f"{'+' if axis[i] > 0 else '-'} {abs(axis[i]):.2f} {names[i]}"
-        for i in largest[:SHOWN_PARTS]
-    ]
-    return " ".join(terms).removeprefix("+ ") + (" …" if len(largest) > SHOWN_PARTS else "")
-
-
-def _describe_known(solution: Solution, facts: Facts) -> list[str]:
-    """Say of which weights sign and size are known, of which the sign, and of which neither."""
-    d = len(facts.scales)
-    known = judge_weights(solution)[:d]
-    groups = {
-        kind: [shorten(facts.names[j]) for j in range(d) if known[j] == kind]
-        for kind in (SIGN_AND_SIZE, SIGN, NOTHING)
-    }
-    words = {
-        SIGN_AND_SIZE: "sign and size are known of {}",
-        SIGN: "only the sign is known of {}",
-        NOTHING: "not even the sign is known of {}",
-    }
-    if len(groups[NOTHING]) == d > 1:
-        return ["The sign of no weight is known."]
-    parts = [
-        words[kind].format(
-            "every weight" if len(names) == d > 1 else list_names(names, _SHOWN_NAMES)
+def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
+    """State the verdict with its reason."""
+    if verdict is None:
+        return f"Not judged: method '{facts.method}' has no intervals here."
+    unsure = solution.uncertainty
+    if solution.status is Status.NOTHING_VARIES:
+        return "Not identified."
+    if isinstance(unsure, Posterior) and unsure.is_thin:
+        draws = solution.stats.get("effective_draws")
+        size = "" if draws is None else f" (effective sample size {draws:.0f})"
+        return (
+            f"Not identified: the posterior was not sampled well{size}. That is no finding about "
+            "the data: the estimate may be right or far off, and the intervals are no evidence."
         )
-        for kind, names in groups.items()
-        if names
-    ]
-    text = "; ".join(parts)
-    return [f"{text[0].upper()}{text[1:]}."] if text else []
+    rivals = different_answers(solution, facts)
+    if verdict == NOT_IDENTIFIED and len(rivals) > 1:
+        return (
+            f"Not identified: {len(rivals)} different answers explain the labels about equally "
+            f"well. {_place_estimate(solution, rivals, facts)}"
+        )
+    if verdict == NOT_IDENTIFIED:
+        return "Not identified: no coefficient has a determined sign."
+    which = " (columns that vary)" if isinstance(unsure, Posterior) and unsure.unknown else ""
+    return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts)}."
+
+
+def _place_estimate(solution: Solution, rivals: list[Candidate], facts: Facts) -> str:
+    """Say which shares the answers have, and where the estimate lies among them."""
+    places = [solution.candidates.index(each) + 1 for each in rivals]
+    shares = [f"{each.share or 0.0:.0%}" for each in rivals]
+    told = "; ".join(f"answer {k} {share}" for k, share in zip(places, shares, strict=True))
+    d, scales = len(facts.scales), facts.scales
+    gaps = [(solution.weights[:d] - each.weights[:d]) * scales for each in rivals]
+    sizes = root_sum_square(np.array(gaps).T)
+    first, second = np.argsort(sizes, kind="stable")[:2].tolist()
+    if sizes[first] <= _NEAR * sizes[second]:
+        where = f"is nearest to answer {places[first]}"
+    else:
+        pair = sorted((places[first], places[second]))
+        where = f"lies between answers {pair[0]} and {pair[1]}"
+    return f"Posterior shares: {told}. The estimate, the centre of all draws, {where}."
+
+
+def _list_determined(solution: Solution, facts: Facts) -> str:
+    """Say of which coefficients sign and magnitude are determined, of which the sign, and so on."""
+    unsure, d = solution.uncertainty, len(facts.scales)
+    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
+    judged = judge(solution, facts)
+    varied = [j for j in range(d) if j not in unknown]
+    groups = {
+        kind: [shorten(facts.names[j]) for j in varied if judged[j] == kind]
+        for kind in (SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED)
+    }
+    if len(groups[SIGN_AND_MAGNITUDE]) == len(varied) > 1:
+        return "sign and magnitude of every coefficient are determined"
+
+    def name(kind: str) -> str:
+        return list_names(groups[kind], _SHOWN_NAMES)
+
+    parts = []
+    if groups[SIGN_AND_MAGNITUDE]:
+        parts.append(f"sign and magnitude of {name(SIGN_AND_MAGNITUDE)} are determined")
+    if groups[SIGN]:
+        only = "only " if parts else ""
+        parts.append(f"{only}the sign of {name(SIGN)} is determined")
+    for kind, words in ((UNDETERMINED, "undetermined"), (NEGLIGIBLE, "negligible")):
+        if groups[kind]:
+            parts.append(f"{name(kind)} {'is' if len(groups[kind]) == 1 else 'are'} {words}")
+    return "; ".join(parts)
 
 
 def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
@@ -215,134 +310,70 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
     return [f"Cannot separate {text}: what the two do together is known, the part of each is not."]
 
 
-def make_verdict(solution: Solution, identified: bool | None, facts: Facts) -> tuple[str, ...]:
-    """Say in plain words what the data tell and what they do not."""
-    unsure = solution.uncertainty
-    wrong = solution.stats.get("mislinked")
+def _describe_method(solution: Solution, facts: Facts) -> list[str]:
+    """Say what a regression or links of which some are wrong rest on."""
+    unsure, wrong = solution.uncertainty, solution.stats.get("mislinked")
+    if wrong is not None and not (wrong == 0.0 and isinstance(unsure, StudentT)):
+        return [_describe_links(unsure, facts, float(wrong)), LINKS_LIMITS]
+    if not isinstance(unsure, StudentT):
+        return []
     if wrong is not None:
-        return _describe_links(solution, identified, facts, float(wrong))
-    if isinstance(unsure, StudentT):
-        first = _describe_linked(unsure) if facts.n_anchors == facts.n else _describe_means(unsure)
-        return (first, *_describe_known(solution, facts))
-    if not isinstance(unsure, Posterior):
-        sentence = "This method has no posterior, so that it cannot say how sure the answer is."
-        return (sentence, solution.status.value)
-    if solution.status is Status.NOTHING_VARIES:
-        return ("The data do not identify the weights.", solution.status.value)
-    sentences = _describe_answer(solution, unsure, identified, facts)
-    if solution.misfits is None:
-        sentences.append("Nobody looked whether the model fits: method 'likelihood' does.")
-    misfit = describe_misfit(solution, facts)
-    if misfit is not None:
-        sentences.append(misfit)
-    if solution.status is not Status.POSTERIOR:
-        sentences.append(solution.status.value)
-    return tuple(sentences)
-
-
-def _describe_answer(
-    solution: Solution, posterior: Posterior, identified: bool | None, facts: Facts
-) -> list[str]:
-    """Say whether there is one answer, what is known of each weight, and what is not."""
-    known = [] if posterior.is_thin else _describe_known(solution, facts)
-    pairs = _describe_pairs(list_inseparable(solution, facts))
-    if identified:
-        which = " of the columns that vary" if posterior.unknown else ""
-        first = f"The data identify the weights{which}: the posterior stays close to the estimate."
-        return [first, *known, *pairs]
-    first, *rest = _describe_doubt(solution, posterior, facts)
-    return [first, *known, *pairs, *rest, _advise(solution, facts, posterior.is_thin)]
-
-
-def _describe_means(unsure: StudentT) -> str:
-    """Say what a regression of bag means knows."""
-    first = "The means of the bags are regressed on each other: unbiased whatever the order"
-    return _add_degrees(first, unsure, "bags", "add a bag, or use method 'likelihood'")
-
-
-def _add_degrees(first: str, unsure: StudentT, units: str, way_out: str) -> str:
-    """Say of a regression what its intervals rest on, or why there are none."""
+        first, units, way_out = "Every link is right: ordinary least squares", "pairs", "add pairs"
+    elif facts.is_linked:
+        first, units, way_out = "Every pair is known: ordinary least squares", "pairs", "add pairs"
+    else:
+        first = "Bag means are regressed on bag means: unbiased whatever the order"
+        units, way_out = "bags", "add a bag, or use method 'likelihood'"
     if not unsure.has_interval:
-        return (
-            f"{first}, but with as many weights as {units} nothing is left to measure the error, "
-            f"so that there are no intervals: {way_out}."
-        )
+        return [
+            f"{first}. With as many weights as {units} nothing is left to measure the error, so "
+            f"there are no intervals: {way_out}."
+        ]
     degrees = "1 degree" if unsure.dof == 1 else f"{unsure.dof} degrees"
-    return f"{first}, with textbook t intervals on {degrees} of freedom."
+    return [f"{first}, with t intervals on {degrees} of freedom."]
 
 
-def _describe_links(
-    solution: Solution, identified: bool | None, facts: Facts, wrong: float
-) -> tuple[str, ...]:
-    """Say what links are worth of which a share is wrong, and what follows."""
-    unsure, share = solution.uncertainty, f"{wrong:.0%}"
+def _describe_links(unsure: Uncertainty | None, facts: Facts, wrong: float) -> str:
+    """Say how links were used of which a share is wrong."""
+    share = f"{wrong:.0%}"
     if isinstance(unsure, StudentT):
-        first = f"About {share} of the links are wrong: labels are taken for those of their rows"
-        known = _describe_known(solution, facts)
-        if wrong == 0.0:
-            first = _describe_linked(unsure).replace("Every pair is known", "Every link is right")
-            return (first, *known)
-        return (f"{first} as far as they fit, with sandwich errors.", LINKS_LIMITS, *known)
+        return (
+            f"About {share} of the links are wrong: labels are taken for those of their rows as "
+            "far as they fit, with sandwich errors."
+        )
     if facts.method == "sampler":
-        first = (
+        return (
             f"Matchings were weighed by how many labels they move: {share} were expected to have "
             "moved."
         )
-    elif facts.method == "likelihood":
-        first = "That labels stand beside their rows says nothing: they are taken without order."
-    else:
-        first = f"About {share} of the links are wrong: those labels were matched anew."
-    stats = {name: fact for name, fact in solution.stats.items() if name != "mislinked"}
-    verdict = make_verdict(replace(solution, stats=stats), identified, facts)
-    return (first, LINKS_LIMITS, *verdict)
-
-
-def _describe_linked(unsure: StudentT) -> str:
-    """Say what regression on known pairs knows."""
-    first = "Every pair is known: this is ordinary least squares"
-    return _add_degrees(first, unsure, "pairs", "add pairs")
-
-
-def _describe_doubt(solution: Solution, posterior: Posterior, facts: Facts) -> list[str]:
-    """Say what is not known: that others compete, or that nobody could find out."""
-    sentences = ["The data do not identify the weights: other answers explain them about as well."]
-    if posterior.is_thin:
-        # Draws that did not explore the posterior allow other weights than the data do.
-        sentences = [
-            "It could not be established whether the data identify the weights: their posterior "
-            "was too hard to sample. That is no finding about the data: the estimate may be right "
-            "or far off, and the intervals are no evidence."
-        ]
-    rivals = [c for c in solution.candidates if (c.share or 0.0) >= WORTH_SAYING]
-    share = posterior.share_beyond(solution.weights, facts.scales, FAR_RADIUS)
-    if len(rivals) > 1 and share >= FAR_SHARE:
-        shares = ", ".join(f"{c.share:.0%}" for c in rivals[:4])
-        sentences.append(f"{len(rivals)} distinct answers compete, with posterior shares {shares}.")
-    return sentences + _describe_directions(solution, posterior, facts)
+    if facts.method == "likelihood":
+        return "That labels stand beside their rows says nothing: they are taken without order."
+    return f"About {share} of the links are wrong: those labels were matched anew."
 
 
 def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
     """Say what would help these data: nothing that they have already."""
     collinear = advise_on_collinear(facts)
-    known = judge_weights(solution)
-    unknown = {j for j in range(len(facts.scales)) if known[j] != SIGN_AND_SIZE}
-    if collinear and unknown <= set(facts.collinear):
+    judged = judge(solution, facts)
+    still_open = {
+        j for j in range(len(facts.scales)) if judged[j] not in (SIGN_AND_MAGNITUDE, NEGLIGIBLE)
+    }
+    if collinear and still_open <= set(facts.collinear):
         # No data separate such columns.
         return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
-    is_linked = has_individuals and facts.n in (facts.n_bags, facts.n_anchors)
     ways = [collinear] if collinear else []
     if is_thin and d >= _MANY_FEATURES:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
-    if is_linked or facts.n <= len(facts.names):
+    if facts.is_linked or facts.n <= len(facts.names):
         ways.append("more rows")
-    if is_linked:
+    if facts.is_linked:
         ways.append("labels with less noise")
     elif is_thin and facts.n_bags > len(facts.names):
         ways.append("method='means', whose intervals need no sampling")
     else:
         ways.append("more bags (also the same samples divided into more, different bags)")
-    if has_individuals and not is_linked:
+    if has_individuals and not facts.is_linked:
         ways.append(f"{'more' if facts.n_anchors else 'a few'} linked pairs (anchors)")
     if not has_individuals:
         ways.append("larger samples of rows and of labels")

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.answers.determined import UNDETERMINED
 from unshuffle.answers.fit import Fit, fit_bags
-from unshuffle.answers.known import NOTHING
 from unshuffle.answers.matching import Match, match_labels
+from unshuffle.answers.verdict import IDENTIFIED
 from unshuffle.auditing.releases import NOISY, Release
 from unshuffle.auditing.scales import AS_IS, SCALES, Scale
 from unshuffle.core.bags import make_bags
@@ -96,7 +97,7 @@ class Exposure:
     scale: str
     n: int
     error: float
-    identified: bool | None
+    verdict: str | None
     n_signs: int | None
     covered: float | None
     right: float
@@ -109,6 +110,11 @@ class Exposure:
     calibration: tuple[Bin, ...]
     probability: np.ndarray | None
     is_right: np.ndarray
+
+    @property
+    def identified(self) -> bool | None:
+        """Whether the outsider's fit is identified; None without intervals."""
+        return None if self.verdict is None else self.verdict == IDENTIFIED
 
     def share_at(self, level: float) -> float | None:
         """Return the share of all rows matched rightly with at least this probability."""
@@ -160,13 +166,13 @@ def _judge_weights(found: Fit, truth: Truth) -> dict[str, Any]:
     size = np.linalg.norm(truth.scales * truth.weights)
     gap = np.linalg.norm(truth.scales * (found.coef - truth.weights))
     known = found.known[:d]
-    facts = {"error": float(gap / size), "identified": found.identified}
+    facts = {"error": float(gap / size), "verdict": found.verdict}
     if None in known:
         return {**facts, "n_signs": None, "covered": None}
     low, high = found.conf_int().T
     return {
         **facts,
-        "n_signs": sum(each != NOTHING for each in known),
+        "n_signs": sum(each != UNDETERMINED for each in known),
         "covered": float(np.mean((low <= truth.weights) & (truth.weights <= high))),
     }
 

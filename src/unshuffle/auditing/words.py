@@ -15,7 +15,7 @@ _SHOWN_ROWS = 8
 def describe_exposure(found: Exposure, exposed: Sequence[int], d: int) -> tuple[str, ...]:
     """Say what the release as planned gives away."""
     signs = "" if found.n_signs is None else f", and the signs of {found.n_signs} of {d} are known"
-    verdict = {True: "identified", False: "not identified", None: "not judged"}[found.identified]
+    verdict = found.verdict or "not judged"
     sentences = [
         f"An outsider recovers the weights with an error of {found.error:.2g} ({verdict}{signs}).",
         f"{_percent(found.right)} of the rows are matched to their own label, where guessing "

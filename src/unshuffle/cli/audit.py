@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns, count
+from unshuffle.cli.data import choose_columns
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -19,6 +19,7 @@ from unshuffle.cli.options import (
     seed_option,
 )
 from unshuffle.errors import InputError, quote, shorten
+from unshuffle.wording import count
 
 if TYPE_CHECKING:
     from unshuffle.auditing import Audit

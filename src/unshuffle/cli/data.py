@@ -13,6 +13,7 @@ import click
 
 from unshuffle.cli.options import FILE_BAG
 from unshuffle.errors import InputError, quote, shorten
+from unshuffle.wording import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,11 +68,6 @@ class Data:
             *self.design.notes,
             *([] if self.hint is None else [self.hint]),
         ]
-
-
-def count(number: int, thing: str) -> str:
-    """Say how many, in the singular where there is one."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def load_data(options: dict[str, Any], truth: str | None = None) -> Data:

@@ -11,7 +11,7 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.ahead import import_ahead
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import Data, count, load_data
+from unshuffle.cli.data import Data, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
     check_dask,
@@ -27,7 +27,7 @@ from unshuffle.cli.options import (
 from unshuffle.cli.streaming import Stream, fit_stream, load_stream
 from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
-from unshuffle.wording import show_number
+from unshuffle.wording import count, show_number
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit
@@ -128,7 +128,7 @@ def _fit(options: dict[str, Any]) -> int:
     console.print_messages(said, options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
         found = fit_data(data, options, console.reporter(status, options["verbose"]))
-        summary = found.summary(options["level"])
+        summary = found.summary(options["level"], detail=options["verbose"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
         found_object = make_object(summary, data, origin)
@@ -147,7 +147,9 @@ def _fit(options: dict[str, Any]) -> int:
 
 def _judge(found: Fit, options: dict[str, Any]) -> int:
     """Return the exit code that the options ask for."""
-    is_doubtful = options["strict"] and (found.identified is False or not found.is_converged)
+    from unshuffle.answers.verdict import NOT_IDENTIFIED
+
+    is_doubtful = options["strict"] and (found.verdict == NOT_IDENTIFIED or not found.is_converged)
     is_misfit = options["strict_model"] and found.model_fits is False
     return DOUBTFUL if is_doubtful or is_misfit else OK
 
@@ -160,7 +162,7 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     with console.show_progress("fitting", options["quiet"]) as status:
         found = fit_stream(stream, options, console.reporter(status, options["verbose"]))
         found = note_logs(found, options["log10"])
-        summary = found.summary(options["level"])
+        summary = found.summary(options["level"], detail=options["verbose"])
     origin = provenance(options["seed"], stream.sha256)
     if options["as_object"]:
         console.print_json({**summary.to_dict(), "data": stream.to_dict(), "provenance": origin})
@@ -209,10 +211,10 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
 
 def _list_offsets(found: Fit, design: Design) -> dict[str, dict[str, float]]:
     """Return the offset of each bag by its name, in the order of the file; none if improbable."""
-    from unshuffle.answers.bag_views import LEAST_PROBABILITY, estimate_offsets, view_bags
+    from unshuffle.answers.bag_views import estimate_offsets, view_bags
     from unshuffle.files import join_design, name_bags
 
-    if found.effects is None or found.effects.offset_probability < LEAST_PROBABILITY:
+    if found.effects is None or not found.effects.has_offsets:
         return {}
     names = name_bags(design)
     # Known pairs would be bags of their own; the canonical order of rows fixes every digit.
@@ -243,48 +245,23 @@ def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[st
 
 def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) -> None:
     """Print the verdict, the table, and what competes with it."""
-    verdict = " ".join(summary.verdict)
-    console.print_result(verdict, "")
+    console.print_result(summary.explanation[0], "")
     console.print_result(_coefficient_table(summary, truth), "")
-    level = f"{100 * summary.level:g} % intervals" if summary.has_intervals else "no intervals"
-    facts = [
-        f"noise sd {show_number(summary.noise)}",
-        f"method {found.method}",
-        count(summary.n, "row"),
-        *([] if summary.n_labels == summary.n else [count(summary.n_labels, "label")]),
-        count(summary.d, "feature"),
-        "one bag" if summary.n_bags == 1 else count(summary.n_bags, "bag"),
-        *([count(summary.n_anchors, "pair") + " known"] if summary.n_anchors else []),
-        *([] if summary.mislinked is None else [f"{summary.mislinked:.0%} of links wrong"]),
-        level,
-    ]
-    console.print_result(" · ".join(facts))
-    if summary.known_rule is not None:
-        console.print_result(summary.known_rule)
-    if summary.offsets_sentence is not None:
-        console.print_result(summary.offsets_sentence)
-    if not found.pairing.is_usual:
-        console.print_result(found.pairing.sentence)
-    if summary.certificate is not None:
-        console.print_result(summary.certificate.describe(found.value))
-    console.print_result(*found.remarks)
-    if len(found.competing) > 1:
+    console.print_result(summary.facts, *summary.notes)
+    if summary.shows_candidates:
         console.print_result("", "Competing answers, best first:", *_candidate_tables(found))
 
 
 def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
-    columns = ["coefficient", "estimate", "low", "high"]
-    rows = [
-        [row.name, show_number(row.estimate), show_number(row.low), show_number(row.high)]
-        for row in summary.rows
-    ]
-    if truth is not None:
-        columns.append("truth")
-        rows = [[*row, show_number(value)] for row, value in zip(rows, truth, strict=True)]
-    if summary.known_rule is not None:
-        columns.append("known")
-        rows = [[*cells, row.known or "–"] for cells, row in zip(rows, summary.rows, strict=True)]
-    return console.make_table(columns, rows)
+    head, *rows = summary.table
+    if truth is not None:  # beside the interval
+        place = head.index("high") + 1 if "high" in head else len(head)
+        head = (*head[:place], "truth", *head[place:])
+        rows = [
+            (*row[:place], show_number(value), *row[place:])
+            for row, value in zip(rows, truth, strict=True)
+        ]
+    return console.make_table(head, rows)
 
 
 def _candidate_tables(found: Fit) -> list[Any]:
@@ -303,13 +280,15 @@ def _candidate_table(found: Fit, first: int, stop: int) -> Any:
     names, candidates = found.facts.names, found.competing[first:stop]
     has_shares = any(c.share is not None for c in found.competing)
     counted = (
-        ["share", *(f"{c.share or 0.0:.1%}" for c in candidates)]
+        [["share", *(f"{c.share or 0.0:.1%}" for c in candidates)]]
         if has_shares
-        else ["starts", *(str(c.n_starts) for c in candidates)]
+        else [
+            ["starts", *(str(c.n_starts) for c in candidates)],
+            ["value", *(show_number(c.value) for c in candidates)],
+        ]
     )
     rows = [
-        counted,
-        ["value", *(show_number(c.value) for c in candidates)],
+        *counted,
         *(
             [shorten(name, _NAME_LENGTH), *(show_number(c.weights[j]) for c in candidates)]
             for j, name in enumerate(names)

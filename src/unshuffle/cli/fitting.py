@@ -24,7 +24,7 @@ def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) 
     from unshuffle.answers.fit import fit_bags, fit_table, note_logs
     from unshuffle.core.options import make_rng
     from unshuffle.core.progress import say_nothing
-    from unshuffle.files import join_design
+    from unshuffle.files import join_design, name_bags
 
     asked, report = make_options(options, len(data.design.y)), report or say_nothing
     report("fitting", 0.0)  # libraries are imported by now
@@ -37,7 +37,10 @@ def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) 
             sources=sources, anchors=design.anchors,
         )  # fmt: skip
     else:
-        found = fit_bags(join_design(design), asked, rng, names, report, sources=sources)
+        found = fit_bags(
+            join_design(design), asked, rng, names, report,
+            sources=sources, bag_names=name_bags(design),
+        )  # fmt: skip
     return note_logs(found, data.has_logs)
 
 

@@ -71,7 +71,7 @@ def match(**options: Any) -> None:
         fitted = fit_data(data, options, report)
         report("matching", 0.0)
         found = fitted.match(join_design(design))
-    verdict = [*fitted.summary().verdict, *found.verdict]
+    verdict = [*fitted.summary().explanation, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
     records = _list_records(design, found, given[found.order])
     if options["out"]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns, count
+from unshuffle.cli.data import choose_columns
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -25,6 +25,7 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.errors import InputError, quote, shorten, suggest
+from unshuffle.wording import count
 
 if TYPE_CHECKING:
     from unshuffle.design import Expectation, Plan

@@ -11,7 +11,8 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import json_option, level_option, provenance, reading_options
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, shorten
+from unshuffle.wording import list_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,10 @@ _EPILOG = """\b
 Examples:
   unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
   unshuffle predict model.json new.csv --out predictions.csv
-  unshuffle predict model.json new.csv --level 0.8 --new-label"""
+  unshuffle predict model.json new.csv --level 0.8 --new-label
+  unshuffle predict model.json new.csv --bag pool --new-label"""
+
+_SHOWN_BAGS = 8
 
 
 @click.command(epilog=_EPILOG)
@@ -33,7 +37,13 @@ Examples:
 @click.option(
     "--new-label",
     is_flag=True,
-    help="Intervals of a label yet to be measured, noise included, and not of its mean.",
+    help="Intervals of a label yet to be measured, with noise and the effect of its bag, and not "
+    "of its mean.",
+)
+@click.option(
+    "--bag",
+    metavar="COL",
+    help="Column of bags: rows of a bag that was fitted get its effect, others are of new bags.",
 )
 @click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
 @reading_options
@@ -55,9 +65,11 @@ def predict(**options: Any) -> None:
     kept = read_model(options["model"])
     names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
     table = read_table(options["data"], **{name: options[name] for name in names})
-    X, rows, notes = code_new_rows(table, _find_coding(kept, table), options["missing"])
-    predictions = kept.result.predict(X)
-    ends, why = _find_ends(kept, X, options)
+    coding = _find_coding(kept, table, options["bag"])
+    X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
+    predictions = kept.result.predict(X, groups)
+    ends, why = _find_ends(kept, X, groups, options)
+    why += _describe_bags(kept, groups)
     console.print_messages([*notes, *_describe(kept), *why], options["quiet"])
     cells = _make_cells(rows, predictions, ends)
     if options["out"]:
@@ -69,7 +81,7 @@ def predict(**options: Any) -> None:
         sys.stdout.write(_as_csv(cells))
 
 
-def _find_coding(kept: Kept, table: Table) -> list[Coding]:
+def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:
     """Return how the columns of a table enter X: as when the model was fitted."""
     from unshuffle.files import Coding
 
@@ -87,22 +99,36 @@ def _find_coding(kept: Kept, table: Table) -> list[Coding]:
     if kept.feature_names is not None:
         return [Coding(name) for name in kept.feature_names]
     d = len(kept.result.facts.scales)
-    if len(table.names) != d:
+    left_out = None if bag is None else table.find(bag, "bag column")
+    names = [name for name in table.names if name != left_out]
+    if len(names) != d:
         raise InputError(
-            f"{table.source}: has {len(table.names)} columns, but the model knows its {d} features "
+            f"{table.source}: has {len(names)} columns, but the model knows its {d} features "
             "by their places only; keep just these columns, or fit with a data frame to name them"
         )
-    return [Coding(name) for name in table.names]
+    return [Coding(name) for name in names]
 
 
 def _find_ends(
-    kept: Kept, X: np.ndarray, options: dict[str, Any]
+    kept: Kept, X: np.ndarray, groups: np.ndarray | None, options: dict[str, Any]
 ) -> tuple[np.ndarray | None, list[str]]:
     """Return the intervals, or None and a sentence on why there are none."""
+    level, new_label = options["level"], options["new_label"]
     try:
-        return kept.result.predict_interval(X, options["level"], options["new_label"]), []
+        return kept.result.predict_interval(X, level, new_label, groups), []
     except InputError as exc:
         return None, [f"no intervals: {exc}"]
+
+
+def _describe_bags(kept: Kept, groups: np.ndarray | None) -> list[str]:
+    """Say which bags are new to the model."""
+    if groups is None:
+        return []
+    names = list(dict.fromkeys(groups.tolist()))
+    is_known = kept.result.is_known_bag(names).tolist()
+    new = [shorten(name) for name, known in zip(names, is_known, strict=True) if not known]
+    told = f"bags without an effect that the model knows: {list_names(new, _SHOWN_BAGS)}"
+    return [told] if new else []
 
 
 def _describe(kept: Kept) -> list[str]:
@@ -147,6 +173,7 @@ def _as_object(
         "predictions": [dict(zip(names, cell, strict=True)) for cell in cells],
         "level": options["level"],
         "new_label": options["new_label"],
+        "bag": options["bag"],
         "label": None if kept.columns is None else kept.columns.get("label"),
         "method": kept.result.method,
         "model": kept.provenance,

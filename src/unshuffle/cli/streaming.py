@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_features, count, point_out
+from unshuffle.cli.data import choose_features, point_out
 from unshuffle.cli.fitting import make_options
 from unshuffle.errors import quote, shorten
+from unshuffle.wording import count
 
 if TYPE_CHECKING:
     from unshuffle.answers.fit import Fit

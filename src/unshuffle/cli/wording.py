@@ -15,7 +15,7 @@ _PHRASES = tuple(
         (r"\buse method '([\w-]+)'", r"use --method \1"),
         (r"\bUse method '([\w-]+)'", r"Use --method \1"),
         (r"\bor method '([\w-]+)'", r"or --method \1"),
-        (r"\bmethod 'likelihood' does\b", "--method likelihood does"),
+        (r"\bmethod 'likelihood' checks\b", "--method likelihood checks"),
         (r"\buse method 'likelihood' or 'ls'", "use --method likelihood or ls"),
         (r"\bleave method at 'auto'", "leave --method at auto"),
         (r"\btakes no model_holds\b", "takes no --model-holds"),

@@ -120,6 +120,16 @@ def _number_whole(groups: np.ndarray, low: int, high: int) -> np.ndarray:
     return codes
 
 
+def bag_key(name: Hashable) -> str:
+    """Return the name of a bag as text, by which it is found again in other data.
+
+    >>> bag_key(3.0), bag_key(np.int64(3)), bag_key("a")
+    ('3', '3', 'a')
+    """
+    name = name.item() if isinstance(name, np.generic) else name
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
+
+
 def number_names(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
     """Number the bag names; any hashable names will do, also of mixed types."""
     return number_tightly(groups).astype(np.int64, copy=False)

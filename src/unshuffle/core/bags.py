@@ -79,6 +79,18 @@ class Bags:
         return count_homes(self.homes, self.n_bags)
 
     @property
+    def home_places(self) -> np.ndarray:
+        """The place of each bag as given, in the order of the first rows of bags."""
+        firsts = np.minimum.reduceat(self.rows.order, self.offsets[:-1])
+        if self.homes is not None:
+            all_firsts = np.full(self.n_homes, self.rows.order.max())
+            np.minimum.at(all_firsts, self.homes, firsts)
+            firsts = all_firsts
+        places = np.empty(len(firsts), dtype=int)
+        places[np.argsort(firsts, kind="stable")] = np.arange(len(firsts))
+        return places
+
+    @property
     def n_anchors(self) -> int:
         """Number of pairs known inside larger bags, also those that are left over."""
         if self.homes is None:

@@ -61,6 +61,8 @@ class FirstPass:
     label_base: float
     label_square: float
     sample: RowSample
+    # The place here of every bag of the source as it was handed over.
+    numbers: np.ndarray
 
     @property
     def n(self) -> int:
@@ -184,6 +186,7 @@ def look_at(
         label_base=label_base,
         label_square=label_square,
         sample=renumber(sample, numbers),
+        numbers=numbers,
     )
 
 

@@ -122,6 +122,16 @@ class BagEffects:
     shares: tuple[float, ...] = ()
     rests_on_prior: bool = False
 
+    @property
+    def has_offsets(self) -> bool:
+        """Whether offsets are more probable than not."""
+        return self.offset_probability >= 0.5 and self.offset_sd > 0.0
+
+    @property
+    def has_contexts(self) -> bool:
+        """Whether contextual effects are more probable than not."""
+        return self.context_probability >= 0.5
+
     def mapped(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, d: int
     ) -> BagEffects:

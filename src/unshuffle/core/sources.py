@@ -67,6 +67,8 @@ class Source(ABC):
     n: int
     d: int
     n_bags: int
+    # Names of the bags by their numbers, where they have names.
+    bag_names: tuple[Hashable, ...] | None = None
 
     def map_reduce(
         self,
@@ -105,6 +107,7 @@ class NumberedSource(Source):
 
     # The number of the bag that every code means; None: the code.
     numbers: np.ndarray | None = field(default=None, kw_only=True)
+    bag_names: tuple[Hashable, ...] | None = field(default=None, kw_only=True)
 
     def renumbered(self, codes: np.ndarray) -> Self:
         numbers = codes if self.numbers is None else codes[self.numbers]

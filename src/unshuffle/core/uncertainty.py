@@ -43,6 +43,11 @@ class Uncertainty(ABC):
     def has_interval(self) -> bool:
         """Whether there are intervals to be had."""
 
+    @property
+    @abstractmethod
+    def sd(self) -> np.ndarray:
+        """The sd of each weight: of the posterior, or the standard error."""
+
     @abstractmethod
     def interval(self, level: float) -> np.ndarray:
         """Return one row (low, high) per weight."""
@@ -58,7 +63,10 @@ class Uncertainty(ABC):
     def interval_at(
         self, rows: np.ndarray, level: float, new_label: bool, bags: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return (low, high) of the prediction, or of a new label, at every row."""
+        """Return (low, high) of the prediction, or of a new label, at every row.
+
+        The prediction for a new bag is linear; that for a known bag is the mean of its labels.
+        """
 
     @abstractmethod
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
@@ -162,6 +170,14 @@ class Posterior(Uncertainty):
         return np.asarray((self.shares[:, None] * self.draws).sum(axis=0))
 
     @property
+    def sd(self) -> np.ndarray:
+        """Posterior sd of each weight, infinite where the data say nothing."""
+        gaps = self.draws - self.mean
+        sd = root_sum_square(gaps * np.sqrt(self.shares)[:, None])
+        sd[list(self.unknown)] = np.inf
+        return sd
+
+    @property
     def noise(self) -> float | None:
         return dot(self.shares, self.sigma) if self.has_noise else None
 
@@ -220,8 +236,8 @@ class Posterior(Uncertainty):
                 )
             else:
                 z = multiply(part, self.draws.T)
-                if own is not None and self.model is not None:
-                    z = z + self._shift(part, own)
+                if own is not None:
+                    z = np.where(own[:, None] >= 0, self._means_at(part, own), z)
                 ends.append(np.stack([self.quantiles(each, (tail, 1.0 - tail)) for each in z]))
         return np.concatenate(ends)
 
@@ -284,15 +300,6 @@ class Posterior(Uncertainty):
             going = going[~done]
         return place
 
-    def share_beyond(self, centre: np.ndarray, scales: np.ndarray, radius: float) -> float:
-        """Return the mass further than radius · |centre| from a centre, in units of `scales`.
-
-        Only the first ``len(scales)`` weights count: the intercept is left out.
-        """
-        gaps, parts, _ = self.measure(centre, scales)
-        limit = radius * np.sqrt((parts**2).sum())
-        return dot(self.shares, np.sqrt((gaps**2).sum(axis=1)) > limit)
-
     def measure(
         self, centre: np.ndarray, scales: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float]:
@@ -331,6 +338,11 @@ class StudentT(Uncertainty):
     @property
     def has_interval(self) -> bool:
         return self.dof >= 1
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard errors."""
+        return root_sum_square(self.spreads)
 
     def interval(self, level: float) -> np.ndarray:
         self._check()

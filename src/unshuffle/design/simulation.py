@@ -13,8 +13,8 @@ from threading import Event, Lock
 
 import numpy as np
 
+from unshuffle.answers.determined import UNDETERMINED
 from unshuffle.answers.fit import fit_bags
-from unshuffle.answers.known import NOTHING
 from unshuffle.core.bags import make_bags
 from unshuffle.core.options import FitOptions, check_options
 from unshuffle.core.products import predict_rows
@@ -284,7 +284,7 @@ def _run_trial(
     if None in found.known[:d]:
         return float(error), None
     low, high = found.conf_int().T
-    is_known = [each != NOTHING for each in found.known[:d]]
+    is_known = [each != UNDETERMINED for each in found.known[:d]]
     return float(error), np.stack([high - low, is_known, (low <= w) & (w <= high)])
 
 

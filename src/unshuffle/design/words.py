@@ -14,7 +14,7 @@ from unshuffle.wording import list_names
 _CLEAR = 2.0
 # Errors below this are none, and have a logarithm.
 _LEAST_ERROR = 1e-12
-# The radius of the verdict "identified": an answer further off is another answer.
+# An answer further off than this, relative to the size of all weights, is another answer.
 _GOOD_ERROR = 0.3
 _SHOWN_NAMES = 5
 

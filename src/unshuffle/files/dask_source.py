@@ -113,7 +113,9 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     held = run(dask.persist, *coded)
     compute([dask.delayed(len, pure=False)(piece) for piece in held])  # made by now, somewhere
     held = _balance(held, [fact.n for fact in facts if fact.n])
-    return DaskSource(tuple(held), _group(held), n, widths[0], len(names), _are_near())
+    return DaskSource(
+        tuple(held), _group(held), n, widths[0], len(names), _are_near(), bag_names=tuple(names)
+    )
 
 
 def spread_parquet(source: ParquetSource) -> DaskSource:
@@ -136,7 +138,12 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
         n_rows += group.n_rows
     what = delayed(replace(source, groups=()), name=f"files-{uuid4().hex}", traverse=False)
     read = delayed(_read_groups, pure=False)
-    return as_dask_source([read(what, part) for part in parts])
+    found = as_dask_source([read(what, part) for part in parts])
+    # Pieces number their bags as the source does.
+    if source.bag_names is None or found.bag_names is None:
+        return found
+    called = tuple(source.bag_names[int(str(code))] for code in found.bag_names)
+    return replace(found, bag_names=called)
 
 
 def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | str:

@@ -1,29 +1,31 @@
 """New rows for a model that was fitted to another table: the same columns, coded the same way."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
-from unshuffle.files.design_matrix import Coding, Missing, complete_rows, is_present
+from unshuffle.files.design_matrix import Coding, Missing, bag_keys, complete_rows, is_present
 from unshuffle.files.dialect import is_number
 from unshuffle.files.table import Column, Table, as_text
 
 
 def code_new_rows(
-    table: Table, coding: Sequence[Coding], missing: Missing = "error"
-) -> tuple[NDArray[np.float64], NDArray[np.intp], list[str]]:
-    """Return X as the model knows it, the places of its rows in the table, and notes.
+    table: Table, coding: Sequence[Coding], missing: Missing = "error", bag: str | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[Any] | None, list[str]]:
+    """Return X as the model knows it, the places of its rows in the table, their bags, and notes.
 
     Columns are found by name, in any order, and others are left alone. ``missing`` says what to do
-    with rows that hold a missing or infinite value.
+    with rows that hold a missing or infinite value. Without a column of bags there are none.
     """
     names = [table.find(each.column, "feature column") for each in coding]
+    used = names if bag is None else [*names, table.find(bag, "bag column")]
     if missing == "error":
-        for name in names:
+        for name in used:
             _check_present(table, name)
-    rows, notes = complete_rows(table, names, missing)
+    rows, notes = complete_rows(table, used, missing)
     blocks: list[Column] = []
     for each, name in zip(coding, names, strict=True):
         column = table.columns[name][rows]
@@ -32,7 +34,8 @@ def code_new_rows(
             continue
         codes = _find_codes(as_text(column), each.levels, name, table, rows)
         blocks += [(codes == k).astype(np.float64) for k in range(1, len(each.levels))]
-    return np.column_stack(blocks), rows, [*table.notes, *notes]
+    groups = None if bag is None else bag_keys(table, used[-1], rows)
+    return np.column_stack(blocks), rows, groups, [*table.notes, *notes]
 
 
 def _check_present(table: Table, name: str) -> None:

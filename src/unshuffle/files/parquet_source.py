@@ -266,7 +266,10 @@ class ParquetTable:
                         names.setdefault(key, len(names))
         free = find_room()
         room = KEPT_BYTES if free is None else min(KEPT_BYTES, free // 4)
-        return ParquetSource(self.groups, label, chosen, bag, names, n_jobs, kept=KeptBlocks(room))
+        return ParquetSource(
+            self.groups, label, chosen, bag, names, n_jobs, kept=KeptBlocks(room),
+            bag_names=tuple(names) if folders is None else tuple(dict.fromkeys(folders)),
+        )  # fmt: skip
 
 
 def open_parquet(paths: Sequence[str]) -> ParquetTable:

@@ -8,7 +8,7 @@ of them is laid down in a file without a name, which goes with the process whate
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
@@ -121,12 +121,19 @@ class ScratchWriter:
             if self._n_waiting >= BLOCK_ROWS:
                 self._lay_down()
 
-    def finish(self, n_bags: int, numbers: Sequence[int], n_jobs: int | None) -> ScratchSource:
-        """Return the source; the bag of code k has the number ``numbers[k]``."""
+    def finish(
+        self,
+        n_bags: int,
+        numbers: Sequence[int],
+        n_jobs: int | None,
+        names: Sequence[Hashable] | None = None,
+    ) -> ScratchSource:
+        """Return the source; the bag of code k has the number ``numbers[k]`` and a name by that."""
         self._lay_down()
         return ScratchSource(
             self.scratch, tuple(self._places), self.n, self._d, n_bags, n_jobs,
             numbers=np.asarray(numbers, np.int64),
+            bag_names=None if names is None else tuple(names),
         )  # fmt: skip
 
     def _lay_down(self) -> None:

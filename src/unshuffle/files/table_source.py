@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,14 +224,15 @@ class _Laying:
                 f"{self.missing.get(worst, 0)} rows); leave such columns out"
             )
         several = len(self.paths) > 1
+        names: list[Hashable] | None = None
         if chosen.bag is None:
             numbers = list(range(self.n_codes)) if several else [0] * self.n_codes
         else:
-            numbers = self._name_bags(chosen.bag)
+            numbers, names = self._name_bags(chosen.bag)
         digest = self.digests[0]
         if len(self.digests) > 1:
             digest = hashlib.sha256("".join(self.digests).encode()).hexdigest()
-        source = self.writer.finish(max(numbers) + 1, numbers, n_jobs)
+        source = self.writer.finish(max(numbers) + 1, numbers, n_jobs, names)
         more = f" and {len(self.paths) - 1} more" if several else ""
         noted = join_notes(self.file_notes) if several else [note for _, note in self.file_notes]
         notes = (*self.notes, *noted, *self._describe(head.source + more))
@@ -256,8 +257,8 @@ class _Laying:
             ]
         return notes
 
-    def _name_bags(self, bag: str) -> list[int]:
-        """Return the number of the bag of every cell: names are whole numbers, or else text."""
+    def _name_bags(self, bag: str) -> tuple[list[int], list[Hashable]]:
+        """Return the number of the bag of every cell, and the names: whole numbers, or text."""
         columns = [_as_column(own) for own in self.cells]
         all_numbers = all(values is not None for values in columns)
         names: dict[Any, int] = {}
@@ -274,7 +275,7 @@ class _Laying:
                     )
                 # Missing cells are on no row that was laid down.
                 numbers.append(names.setdefault(key, len(names)) if cell else 0)
-        return numbers
+        return numbers, list(names)
 
 
 def _open(path: str, given: Mapping[str, Any]) -> TextFile | Table:

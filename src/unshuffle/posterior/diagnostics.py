@@ -12,6 +12,10 @@ from unshuffle.posterior.misfit import measure_misfit, measure_uneven
 from unshuffle.posterior.model import Target
 from unshuffle.posterior.modes import Mode
 
+# Kinds of misfit that are warned of: those whose 95 % intervals cover below .90 of the given real
+# tables out of fold. The others are reported in the summary.
+WARNED_MISFITS: tuple[str, ...] = ()
+
 # The best few modes are looked at; the model fits as far as one of them explains the labels.
 _N_MODES = 3
 
