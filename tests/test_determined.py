@@ -18,7 +18,7 @@ from unshuffle.answers.determined import (
 from unshuffle.answers.fit import warn_once
 from unshuffle.answers.summary import summarise
 from unshuffle.answers.verdict import Facts
-from unshuffle.core.solution import HETEROSCEDASTIC, Candidate, Solution, Status
+from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior, StudentT
 from unshuffle.posterior import diagnostics
 
