@@ -67,13 +67,13 @@ def solve_source(
         source = move_source(source, options.device, report)
     first = look_at(source, int(rng.integers(2**63)), report, has_cubes=settings.has_passes)
     settings.check_offsets(len(first.sizes), options)
-    if settings.has_passes and first.sizes.max() == 1 and noise is None:
-        settings = Means()  # every pair is linked: ordinary least squares
     check_sizes(
         np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
     )
     centre_labels = options.fit_intercept and settings.loss.is_shift_invariant
     scaling = standardise_pass(first, options.fit_intercept, centre_labels)
+    if settings.has_passes and noise is None and _is_regression(first, scaling):
+        settings = Means()  # every pair is linked: ordinary least squares
     check_scaling(scaling, settings.degree)
     if noise is not None:
         noise = scale_noise(noise, scaling.label_scale)
@@ -102,13 +102,26 @@ def solve_source(
     return solution.mapped(scaling.to_user, scaling.label_scale, settings.degree), first
 
 
+def _is_regression(first: FirstPass, scaling: Scaling) -> bool:
+    """Whether every pair is linked and the columns are independent: ordinary least squares."""
+    if first.sizes.max() > 1:
+        return False
+    gram = _pool_squares(first, scaling)
+    return bool(np.linalg.matrix_rank(gram, tol=1e-9, hermitian=True) == len(gram))
+
+
+def _pool_squares(first: FirstPass, scaling: Scaling) -> np.ndarray:
+    """Return the mean products of the standardised columns, zero for columns that do not vary."""
+    squares = first.moments(scaling.centre, scaling.scale)[1]
+    return np.einsum("r,rjk->jk", first.sizes / first.n, squares)
+
+
 def _describe_pass(
     first: FirstPass, scaling: Scaling, names: Sequence[str] | None, has_prior: bool
 ) -> tuple[str, ...]:
     """Say what should be known of data in blocks."""
     useful = np.flatnonzero(~scaling.is_constant)
-    squares = first.moments(scaling.centre, scaling.scale)[1]
-    gram = np.einsum("r,rjk->jk", first.sizes / first.n, squares)[np.ix_(useful, useful)]
+    gram = _pool_squares(first, scaling)[np.ix_(useful, useful)]
     return describe_data(
         scaling,
         gram,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -79,9 +79,10 @@ def solve_means(bags: Bags) -> Solution:
 def solve_linked(bags: Bags) -> Solution | None:
     """Return ordinary least squares of linked pairs; None where the columns are collinear."""
     try:
-        return solve_means(bags)
+        found = solve_means(bags)
     except InputError:
         return None
+    return replace(found, stats=dict(found.stats, method=Means().name))
 
 
 def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
