@@ -32,6 +32,9 @@ __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
+# Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
+# their labels take 80 MB.
+_KEPT_ROWS = 10_000
 # Rows that are standardised at a time.
 _ROWS_AT_ONCE = 1 << 16
 
@@ -117,12 +120,14 @@ def fit_bags(
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
+    kept = bags if facts.n <= _KEPT_ROWS and bags.is_plain else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
         solution, method = solve_bags(data.pop(), options, rng, names, report)
     has_tables = "match_probabilities" in solution.stats
-    return _gather(solution, facts, method, options, mark if has_tables else None, bag_names)
+    mark = mark if has_tables else None
+    return _gather(solution, facts, method, options, mark, bag_names, kept)
 
 
 def fit_table(
@@ -230,19 +235,28 @@ def _gather(
     options: FitOptions,
     mark: str | None = None,
     bag_names: Sequence[Hashable] | None = None,
+    data: Bags | None = None,
 ) -> Fit:
     """Add what a solver found to what is known of the data.
 
     Names of bags, in canonical order, stay where the effects of the bags do.
     """
     given, unsure = as_noise(options.noise), solution.uncertainty
-    model = unsure.model if isinstance(unsure, Posterior) else None
-    keys = None
-    if bag_names is not None and model is not None and model.bag_effects is not None:
-        keys = tuple(map(bag_key, bag_names))
+    if isinstance(unsure, Posterior):
+        keys = None
+        if bag_names is not None and unsure.model is not None:
+            keys = None if unsure.model.bag_effects is None else tuple(map(bag_key, bag_names))
+        named = replace(
+            unsure,
+            names=facts.names,
+            has_intercept=bool(options.fit_intercept),
+            bag_names=keys,
+            data=data,
+        )
+        solution = replace(solution, uncertainty=named)
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
-    return Fit(solution, told, options, mark, keys)
+    return Fit(solution, told, options, mark)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:

@@ -14,14 +14,11 @@ from unshuffle.errors import InputError, quote
 
 
 def find_bags(
-    solution: Solution,
-    names: tuple[str, ...] | None,
-    groups: Sequence[Hashable] | np.ndarray | None,
-    n: int,
+    solution: Solution, groups: Sequence[Hashable] | np.ndarray | None, n: int
 ) -> np.ndarray | None:
     """Return the number of the fitted bag of each row, −1 for new bags; None where all are new.
 
-    `names` are those of the bags fitted. Without bag effects in the model all bags are alike.
+    Without bag effects in the model all bags are alike.
     """
     if groups is None:
         return None
@@ -30,17 +27,17 @@ def find_bags(
             f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
         )
     posterior = solution.uncertainty
-    model = posterior.model if isinstance(posterior, Posterior) else None
-    if model is None:
+    if not isinstance(posterior, Posterior) or posterior.model is None:
         return None
-    if model.bag_effects is None:
+    if posterior.model.bag_effects is None:
         raise InputError(
             "the fit has too many bags to keep the effect of each: leave groups out, and every row "
             "counts as one of a new bag"
         )
-    numbers = {name: r for r, name in enumerate(names or ())}
-    if len(numbers) < len(names or ()):
-        twice = next(name for r, name in enumerate(names or ()) if numbers[name] != r)
+    names = posterior.bag_names or ()
+    numbers = {name: r for r, name in enumerate(names)}
+    if len(numbers) < len(names):
+        twice = next(name for r, name in enumerate(names) if numbers[name] != r)
         raise InputError(
             f"two bags of the fit are both called {quote(twice)} as text: rename one, and fit again"
         )

@@ -57,8 +57,6 @@ class Fit:
     options: FitOptions
     # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
     fingerprint: str | None = None
-    # Names of the bags fitted as text, in canonical order; None where their effects are not kept.
-    bag_names: tuple[str, ...] | None = None
 
     @property
     def method(self) -> str:
@@ -236,7 +234,7 @@ class Fit:
     def _find_bags(
         self, groups: Sequence[Hashable] | np.ndarray | None, n: int
     ) -> np.ndarray | None:
-        return find_bags(self.solution, self.bag_names, groups, n)
+        return find_bags(self.solution, groups, n)
 
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""

@@ -274,6 +274,8 @@ def encode(value: Any, what: str = "") -> Any:
     if is_dataclass(value) and type(value) is _find_kind(kind):
         parts = {}
         for each in fields(value):
+            if not each.metadata.get("is_kept", True):
+                continue
             part = getattr(value, each.name)
             # A function that everybody has need not be kept.
             if not (callable(part) and part is each.default):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unshuffle.core.options import make_rng
 from unshuffle.core.products import dot, multiply
 from unshuffle.errors import InputError
 
-# Predictions × draws held at once.
+if TYPE_CHECKING:
+    from unshuffle.core.bags import Bags
+
+# Predictions × draws kept in memory at once.
 _BLOCK = 2_000_000
 # A quantile of a mixture is known to this share of where it can lie; halving alone takes 34 steps,
 # with slopes it is about 6.
@@ -108,6 +113,20 @@ class ModelDraws:
     has_intercept: bool
     label_scale: float = 1.0
 
+    def at(self, chosen: np.ndarray) -> ModelDraws:
+        """Return some of the draws."""
+        effects = None if self.bag_effects is None else self.bag_effects[chosen]
+        return replace(
+            self,
+            within=self.within[chosen],
+            bends=self.bends[chosen],
+            pooled_contexts=self.pooled_contexts[chosen],
+            curves=self.curves[chosen],
+            signals=self.signals[chosen],
+            effect_sds=self.effect_sds[chosen],
+            bag_effects=effects,
+        )
+
     def bend(self, X: np.ndarray) -> np.ndarray | float:
         """Return mean less linear prediction at rows of a new bag, (n, m)."""
         if not self.curves.any():
@@ -138,14 +157,39 @@ class ModelDraws:
 
 @dataclass(frozen=True, eq=False)
 class Posterior(Uncertainty):
-    """Weighted draws from the posterior of weights (m, d) and noise sd (m,).
+    """Weighted draws from the posterior; `sample` returns draws of equal weight.
 
-    `unknown` are the positions of weights of which the data say nothing: their interval is the
-    whole line, whatever the draws. Without `has_noise` the same holds for the noise.
+    The draws come from importance sampling: they count as their `shares` say, and most of them for
+    next to nothing, so that tools that take all draws alike need `sample` or `to_arviz`.
 
+    Attributes
+    ----------
+    draws : ndarray of shape (m, d)
+        Weighted draws of the coefficients, the intercept last.
+    draw_weights, shares : ndarray of shape (m,)
+        Importance weights of the draws, and the same adding up to one.
+    sigma : ndarray of shape (m,)
+        The noise sd of each draw.
+    names : tuple of str
+        Names of the columns of `draws`.
+    bag_names : tuple of str or None
+        Names of the bags fitted, in the order of ``model.bag_effects``.
+    mean, sd, cov : ndarray
+        Posterior mean, sd and covariance of the coefficients, the intercept last.
+    noise : float or None
+        Posterior mean of the noise sd.
+    unknown : tuple of int
+        Positions of coefficients of which the data say nothing: their interval is the whole line,
+        whatever the draws. Without `has_noise` the same holds for the noise.
+
+    Examples
+    --------
     >>> posterior = Posterior(np.array([[0.0], [1.0], [2.0]]), np.array([1, 2, 1.0]), np.ones(3))
     >>> posterior.mean.tolist(), posterior.noise
     ([1.0], 1.0)
+    >>> sample = posterior.sample(400, rng=0)
+    >>> sorted(sample), round(float(sample["x0"].mean()), 1)
+    (['noise', 'x0'], 1.0)
     """
 
     draws: np.ndarray
@@ -158,6 +202,16 @@ class Posterior(Uncertainty):
     has_noise: bool = True
     # What predictions need beside; None where the model is linear without bag effects.
     model: ModelDraws | None = None
+    # Names of the columns of the draws, and whether the last is the intercept.
+    names: tuple[str, ...] = ()
+    has_intercept: bool = False
+    # Names of the bags fitted; None where their effects are not kept.
+    bag_names: tuple[str, ...] | None = None
+    # The data fitted, while they are few: neither files nor pickles keep them.
+    data: Bags | None = field(default=None, repr=False, metadata={"is_kept": False})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "data": None}
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -178,6 +232,16 @@ class Posterior(Uncertainty):
         return sd
 
     @property
+    def cov(self) -> np.ndarray:
+        """Posterior covariance of the weights, NaN where the data say nothing."""
+        gaps = self.draws - self.mean
+        with np.errstate(over="ignore"):
+            cov = multiply((gaps * self.shares[:, None]).T, gaps)
+        cov[list(self.unknown)] = np.nan
+        cov[:, list(self.unknown)] = np.nan
+        return cov
+
+    @property
     def noise(self) -> float | None:
         return dot(self.shares, self.sigma) if self.has_noise else None
 
@@ -195,6 +259,129 @@ class Posterior(Uncertainty):
         )
         ends[list(self.unknown)] = -np.inf, np.inf
         return ends
+
+    def resample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return positions of n draws of equal weight, in random order.
+
+        Systematic resampling (Kitagawa 1996; Douc, Cappé and Moulines 2005): each draw is taken
+        as often as its share says, up or down to a whole number.
+        """
+        if not n > 0:
+            raise InputError(f"n must be a number of draws above 0, got {n}")
+        places = (np.arange(n) + rng.random()) / n
+        chosen = np.searchsorted(np.cumsum(self.shares), places)
+        return rng.permutation(np.minimum(chosen, len(self.shares) - 1))
+
+    def sample(self, n: int = 1000, rng: Any = None) -> dict[str, np.ndarray]:
+        """Return draws of equal weight, by name.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws. More than the effective sample size repeat each other.
+        rng : None, int or Generator, default=None
+            Seed of the resampling.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n,)
+            Each coefficient and the intercept by its name, and "noise" (its sd). Where bag effects
+            are part of the model, "bag_sd" (sd of the effect of a new bag, for rows like those of
+            the fit) and "bag[name]" for each bag fitted: what its labels lie above those of a new
+            bag at the mean row of the data. "curvature" is c in the mean function
+            z + c (z² − mean z²) of standardised labels. A name that a feature has already stands
+            in parentheses. NaN where the data say nothing.
+
+        See Also
+        --------
+        to_arviz : The same for ArviZ, with predictions.
+
+        Examples
+        --------
+        >>> posterior = Posterior(np.array([[1.0], [3.0]]), np.ones(2), np.ones(2), names=("age",))
+        >>> sorted(set(posterior.sample(10, rng=0)["age"].tolist()))
+        [1.0, 3.0]
+        """
+        drawn, found = self.at(self.resample(n, make_rng(rng))), {}
+        names = self.names or tuple(f"x{j}" for j in range(self.draws.shape[1]))
+        columns = [*zip(names, drawn.coefficients.T, strict=True), *drawn.others.items()]
+        effects = zip(self.bag_names or (), drawn.effects.T, strict=True)
+        columns += [(f"bag[{name}]", values) for name, values in effects]
+        for name, values in columns:
+            # A feature comes first: the intercept, the last column, may have the name of one.
+            found[name if name not in found else f"({name})"] = np.ascontiguousarray(values)
+        return found
+
+    def at(self, chosen: np.ndarray) -> Posterior:
+        """Return some of the draws, each with the same weight."""
+        model = None if self.model is None else self.model.at(chosen)
+        ones = np.ones(len(chosen))
+        return replace(
+            self, draws=self.draws[chosen], draw_weights=ones, sigma=self.sigma[chosen], model=model
+        )
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """The draws, NaN where the data say nothing."""
+        draws = self.draws.copy()
+        draws[:, list(self.unknown)] = np.nan
+        return draws
+
+    @property
+    def others(self) -> dict[str, np.ndarray]:
+        """Draws of noise, curvature and the sd of bag effects, as far as they are in the model."""
+        found = {"noise": self.sigma if self.has_noise else np.full(len(self.sigma), np.nan)}
+        if self.model is not None and self.model.curves.any():
+            found["curvature"] = self.model.curves
+        if self.model is not None and self.model.effect_sds.any():
+            found["bag_sd"] = self.model.label_scale * self.model.effect_sds
+        return found
+
+    @property
+    def effects(self) -> np.ndarray:
+        """Draws of the effect of each bag that has a name, (m, H)."""
+        model = self.model
+        if model is None or model.bag_effects is None or self.bag_names is None:
+            return np.empty((len(self.draws), 0))
+        return model.label_scale * model.bag_effects
+
+    def draw_labels(
+        self, rows: np.ndarray, bags: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw one label of every row in its bag for each draw, (m, n)."""
+        means = np.concatenate(
+            [self._means_at(part, own) for part, own in _cut(rows, bags, len(self.draws))]
+        )
+        return (means + self.sigma * rng.standard_normal(means.shape)).T
+
+    def to_arviz(self, n: int = 1000, rng: Any = None) -> Any:
+        """Return draws of equal weight for ArviZ: posterior, posterior predictive, observed data.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws, in one chain. They are independent given the weighted draws: chain
+            diagnostics say nothing about them, the effective sample size of the fit does.
+        rng : None, int or Generator, default=None
+            Seed of the resampling and of the predictions.
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            As the version of ArviZ has it (a DataTree from 1.0 on). The group ``posterior`` has
+            "coefficients", "intercept", "noise", and what else `sample` returns. Labels in the
+            groups ``posterior_predictive`` and ``observed_data`` are sorted inside each bag, since
+            their order carries no information. These two groups are there for up to 10 000 rows
+            with one label each, in the process that fitted them: files and pickles keep no data.
+
+        Raises
+        ------
+        InputError
+            Where ArviZ is not installed (``pip install 'unshuffle[arviz]'``).
+        """
+        from unshuffle.core.arviz import export_draws  # of an extra
+
+        return export_draws(self, n, make_rng(rng))
 
     def quantiles(self, values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
         """Return quantiles of one value for each draw, each at the middle of its share."""
