@@ -8,11 +8,15 @@ STAMP := .venv/.installed
 demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside truth
 	$(BIN)/unshuffle demo
 
+# One worker for each thread of the processor; a worker runs whole files, so that a cluster or a fit
+# that several tests of a file look at is made once.
+PYTEST := $(BIN)/python -m pytest -q -n logical --dist loadfile
+
 test: $(STAMP) ## the tests, without the long statistical ones
-	$(BIN)/python -m pytest -q -n auto -m "not slow"
+	$(PYTEST) -m "not slow"
 
 quick: $(STAMP) ## a minute's look: a few laws of every package (QUICK in tests/conftest.py)
-	$(BIN)/python -m pytest -q -n auto -m quick tests
+	$(PYTEST) -m quick tests
 
 check: lint types test ## what CI runs
 
@@ -24,7 +28,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 slow: $(STAMP) ## long statistical checks
-	$(BIN)/python -m pytest -q -n auto -m slow tests
+	$(BIN)/python -m pytest -q -n logical -m slow tests
 
 bench: $(STAMP) ## speed and memory beside the peer
 	$(BIN)/python -m pip install -q -e '.[bench]'
@@ -51,7 +55,7 @@ inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, 
 	$(BIN)/python benchmarks/inference.py run
 
 fuzz: $(STAMP) ## 10 000 fits of whatever one may hand over (FUZZ_FITS=…): a result or one clear line
-	$(BIN)/python -m pytest -q -n auto --hypothesis-show-statistics tests/fuzz_fits.py
+	$(BIN)/python -m pytest -q -n logical --hypothesis-show-statistics tests/fuzz_fits.py
 
 dist: ## wheel and sdist, the quick tests on the installed wheel, on every Python that is here
 	packaging/check_dist.sh newest

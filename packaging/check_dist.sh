@@ -43,7 +43,7 @@ for python in "${usable[@]}"; do
     "$(echo "$PWD"/dist/*.whl)[test]"
   # Away from the sources, so that the installed package is the one under test.
   cp -r tests docs examples README.md pyproject.toml "$room/"
-  (cd "$room" && env/bin/python -m pytest -q -n auto -m quick -p no:cacheprovider tests)
+  (cd "$room" && env/bin/python -m pytest -q -n logical --dist loadfile -m quick -p no:cacheprovider tests)
   "$room/env/bin/unshuffle" --version
 done
 echo "passed with ${#usable[@]} interpreter(s), $resolution dependencies"

@@ -127,19 +127,42 @@ def pytest_collection_modifyitems(config, items):
             raise pytest.UsageError(f"QUICK in tests/conftest.py names no test: {missing}")
 
 
-# Compiling takes 30 s for the likelihood and 20 s for all else, once per machine: what it makes
-# is kept beside the source.
-SHARES = (("likelihood",), ("ls", "sm", "sampler"))
+# Compiling takes some 90 s of one core, once per machine: what it makes is kept beside the source.
+# The first two workers make one half each, so that no kernel is compiled by both at the same time.
+SHARES = (
+    ("ls", "sm", "likelihood", "separate samples", "sampler", "certified"),
+    ("small bags in blocks", "many bags in blocks"),
+)
+QUICK_SHARES = (("likelihood",), ("ls", "sm", "sampler"))
 
 
 def pytest_sessionstart(session):
-    """Let the first two workers compile a share each, and not both the same at the same time."""
+    """Let the first two workers compile a share each."""
     worker = getattr(session.config, "workerinput", {"workerid": "", "workercount": 1})
     place = int(worker["workerid"].removeprefix("gw") or len(SHARES))
     if worker["workercount"] < len(SHARES) or place >= len(SHARES):
         return
-    from registry_examples import fit_quietly, make_law_data
+    shares = QUICK_SHARES if session.config.option.markexpr == "quick" else SHARES
+    for name in shares[place]:
+        compile_kernels(name)
 
-    for method in SHARES[place]:
-        data = make_law_data(method)
-        fit_quietly(method, data.X, data.y, data.groups)
+
+def compile_kernels(name):
+    """Fit little data in a way that needs the kernels of a method, or of a kind of data."""
+    from registry_examples import fit_quietly, make_law_data
+    from unshuffle import Bag, fit, make_shuffled, methods
+    from unshuffle.posterior.likelihood import Likelihood
+
+    light = Likelihood(n_starts=4, n_refined=2, n_components=2, n_draws=30, max_rounds=1)
+    if name == "separate samples":
+        data = make_law_data("likelihood")
+        fit([Bag(data.X, data.y)], method=light, same_individuals=False, rng=0)
+    elif name.endswith("in blocks"):
+        sizes = [20] * 40 if name.startswith("many") else [1, 2, 7, 30, 100]
+        data = make_shuffled(sum(sizes), 2, bags=sizes, rng=0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(methods, "BLOCKS_ABOVE", 100)
+            fit_quietly(light, data.X, data.y, data.groups)
+    else:
+        data = make_law_data(name)
+        fit_quietly(name, data.X, data.y, data.groups)
