@@ -10,15 +10,21 @@ import numpy as np
 def as_floats(column: Any) -> np.ndarray:
     """Return a column of pyarrow's doubles or integers as an array, missing cells as NaN.
 
-    Its own `to_numpy` imports pandas, which takes as long as reading half a million rows.
+    What is an array stays one. pyarrow's own `to_numpy` imports pandas, which takes as long as
+    reading half a million rows.
     """
+    if isinstance(column, np.ndarray):
+        return column
     values = np.empty(len(column))
     fill_floats(column, values)
     return values
 
 
 def fill_floats(column: Any, values: np.ndarray) -> None:
-    """Fill an array with a column of pyarrow's doubles or integers, missing cells as NaN."""
+    """Fill an array with a column of numbers, of pyarrow or not, missing cells as NaN."""
+    if isinstance(column, np.ndarray):
+        values[:] = column
+        return
     start, kind = 0, np.int64 if str(column.type) == "int64" else np.float64
     for chunk in (chunk for chunk in column.chunks if len(chunk)):
         stop, skipped = start + len(chunk), chunk.offset

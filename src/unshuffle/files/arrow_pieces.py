@@ -10,11 +10,9 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from unshuffle.files.arrow import as_floats
 from unshuffle.files.delimited import as_numbers, as_texts, choose_types, has_mark, read_arrow, trim
 from unshuffle.files.dialect import Dialect
 from unshuffle.files.notation import find_marks, shows_decimals
-from unshuffle.files.table import Column
 
 # What pyarrow reads as an integer; and a number whose mark is in doubt, with the mark to be put in.
 _DIGITS = r"^-?[0-9]{1,18}$"
@@ -43,10 +41,11 @@ class PieceReader:
         *,
         has_quotes: bool,
         is_alone: bool = True,
-    ) -> tuple[list[Column], Any]:
+    ) -> tuple[list[Any], Any]:
         """Return columns as numbers, or as text where they are none, and one as pyarrow's text.
 
-        pyarrow's exceptions say that it cannot read the piece.
+        Numbers are columns of pyarrow or arrays. pyarrow's exceptions say that it cannot read the
+        piece.
         """
         pa = importlib.import_module("pyarrow")
         types = choose_types(self._kinds, body)
@@ -66,13 +65,13 @@ class PieceReader:
         columns = [self._convert(j, found[j]) for j in places]
         return columns, None if at_text is None else found[at_text]
 
-    def _convert(self, j: int, column: Any) -> Column:
+    def _convert(self, j: int, column: Any) -> Any:
         pa = importlib.import_module("pyarrow")
         if column.type != pa.string():
             if column.type == pa.int64() and column.null_count < len(column):
                 self._plain.add(j)
                 self._check(j)
-            return as_floats(column)
+            return column
         marks, cells = self._dialect.marks, trim(column)
         if marks.decimal == "," and has_mark(cells, "."):
             raise UnusualError("numbers with points and commas")

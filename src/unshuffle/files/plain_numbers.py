@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError
+from unshuffle.files.arrow import fill_floats
 from unshuffle.files.arrow_pieces import PieceReader, UnusualError
 from unshuffle.files.decoding import decode_text
 from unshuffle.files.delimited import line_start
 from unshuffle.files.dialect import Dialect, sniff_dialect
-from unshuffle.files.table import Column, Table
+from unshuffle.files.table import Table
 
 # Bytes read at a time, and the longest line. One piece is parsed while the next is read; with two,
 # the command line had to wait for its imports, which need the other of two processors.
@@ -68,7 +69,7 @@ def _read(
     apart: Sequence[str],
     given: Mapping[str, Any],
 ) -> Table | None:
-    dialect, columns, pieces = None, None, deque[Future[list[Column] | None]]()
+    dialect, columns, pieces = None, None, deque[Future[list[Any] | None]]()
     with ThreadPoolExecutor(_PARSED) as pool:
         for body in _cut(file, digest):
             if body is None:
@@ -117,7 +118,7 @@ def _cut(file: Any, digest: Any) -> Iterator[memoryview | None]:
             return
 
 
-def _parse(body: memoryview, reader: PieceReader, n_columns: int) -> list[Column] | None:
+def _parse(body: memoryview, reader: PieceReader, n_columns: int) -> list[Any] | None:
     """Return the columns of some lines; None where not all of these are rows of numbers."""
     pa = importlib.import_module("pyarrow")
     if not len(body):
@@ -129,7 +130,9 @@ def _parse(body: memoryview, reader: PieceReader, n_columns: int) -> list[Column
     except pa.ArrowException:
         return None
     # Blank lines are left out.
-    return found if all(len(c) == n_lines and c.dtype != object for c in found) else None
+    is_whole = all(len(column) == n_lines for column in found)
+    has_text = any(isinstance(column, np.ndarray) and column.dtype == object for column in found)
+    return found if is_whole and not has_text else None
 
 
 def _is_plain(text: bytearray, n_held: int) -> bool:
@@ -158,7 +161,7 @@ class _Columns:
         self._is_apart, self._n_pieces = is_apart, n_pieces
         self._values = [np.empty(0) for _ in is_apart]
 
-    def take(self, found: Sequence[Column] | None) -> bool:
+    def take(self, found: Sequence[Any] | None) -> bool:
         """Take columns of some rows; say whether there were any to take."""
         if found is None:
             return False
@@ -167,7 +170,7 @@ class _Columns:
         stop = self.n + len(found[0])
         self._make_room(stop)
         for column, values in zip(found, self._values, strict=True):
-            values[self.n : stop] = column
+            fill_floats(column, values[self.n : stop])
         self.n = stop
         return True
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError
+from unshuffle.files.arrow import as_floats
 from unshuffle.files.arrow_pieces import PieceReader, UnusualError
 from unshuffle.files.decoding import decode_text
 from unshuffle.files.delimited import find_loose_quotes, line_start, read_plain
@@ -171,7 +172,7 @@ def _read_piece(
         # Says what is wrong with which line; where nothing is, all of the file is needed.
         read_plain(body, replace(dialect, n_header_lines=line), source_name(file.path))
         raise UnusualError("lines that need a second look")
-    columns = dict(zip(numbers, found, strict=True))
+    columns = {name: as_floats(column) for name, column in zip(numbers, found, strict=True)}
     for name, values in columns.items():
         if values.dtype == object:
             _refuse_text(values, name, numbers[0], file, row)
