@@ -54,8 +54,8 @@ calibrate: $(STAMP) ## fit the likelihood's power and the prior of bag effects o
 inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, by simulation
 	$(BIN)/python benchmarks/inference.py run
 
-fuzz: $(STAMP) ## 10 000 fits of whatever one may hand over (FUZZ_FITS=…): a result or one clear line
-	$(BIN)/python -m pytest -q -n logical --hypothesis-show-statistics tests/fuzz_fits.py
+fuzz: $(STAMP) ## 10 000 odd fits and 10 000 odd text files (FUZZ_FITS=…, FUZZ_FILES=…): right, or one clear line
+	$(BIN)/python -m pytest -q -n logical --hypothesis-show-statistics tests/fuzz_fits.py tests/fuzz_files.py
 
 dist: ## wheel and sdist, the quick tests on the installed wheel, on every Python that is here
 	packaging/check_dist.sh newest

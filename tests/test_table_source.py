@@ -12,9 +12,10 @@ from unshuffle.cli import streaming
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.files import make_design, read_table, read_tables, scratch_source, text_pieces
+from unshuffle.files.arrow_pieces import UnusualError
 from unshuffle.files.scratch_source import Scratch, ScratchWriter
 from unshuffle.files.table_source import Asked, lay_down
-from unshuffle.files.text_pieces import UnusualError, open_text, read_pieces
+from unshuffle.files.text_pieces import open_text, read_pieces
 
 pytest.importorskip("pyarrow")
 
@@ -153,7 +154,7 @@ def test_missing_values_are_dropped_and_counted_as_in_whole_files(write):
 
 def test_logarithms_count_what_has_none_as_missing(write):
     path = write("a,score\n" + "".join(f"{k},{10.0**k if k else 0}\n" for k in range(20)))
-    with pytest.raises(InputError, match=r"row 1: column 'score' is missing"):
+    with pytest.raises(InputError, match=r"1 of 20 labels .*row 1, column 'score', value 0"):
         lay_down([str(path)], Asked("score", log10=True))
     laid = lay_down([str(path)], Asked("score", log10=True, drop_missing=True))
     assert gather(laid.source)[1].tolist() == [float(k) for k in range(1, 20)]

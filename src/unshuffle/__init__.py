@@ -65,6 +65,7 @@ _NAMES = {
     "write_audit": "auditing.page",
     "InputError": "errors",
     "ModelMisfitWarning": "errors",
+    "OutlierWarning": "errors",
 }
 
 # Packages of names of their own, reached as `unshuffle.design` without being imported.

@@ -35,6 +35,20 @@ class ModelMisfitWarning(UserWarning):
     """
 
 
+class OutlierWarning(UserWarning):
+    """A few cells of a column lie far from all others, or hold a code for missing values.
+
+    They are fitted as they are. The message names row, column, value and distance.
+
+    Examples
+    --------
+    Make it an error where data must be clean:
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", OutlierWarning)
+    """
+
+
 class MissingDataError(InputError):
     """A data set is known by name but its file is neither here nor to be had."""
 

@@ -19,6 +19,7 @@ from unshuffle.answers.summary import (
 from unshuffle.core.bags import make_bags
 from unshuffle.core.checks import check_range
 from unshuffle.core.options import FitOptions, make_rng
+from unshuffle.core.outliers import warn_of_outliers
 from unshuffle.core.progress import make_report
 from unshuffle.errors import InputError
 from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
@@ -219,6 +220,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     ) -> Fit:
         X, y = check_data(self, X, y, reset=True)
         names = getattr(self, "feature_names_in_", None)
+        warn_of_outliers(X, y, names, stacklevel=3)
         groups = check_groups(groups, len(y))
         rng, report = make_rng(self.random_state), make_report(self.verbose)
         return fit_table(X, y, groups, options, rng, names, report, anchors=anchors)

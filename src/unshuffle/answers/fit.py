@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from unshuffle.core.checks import check_values
 from unshuffle.core.labels import Histogram
 from unshuffle.core.noise import as_noise
 from unshuffle.core.options import FitOptions, as_bag_offsets, make_rng
+from unshuffle.core.outliers import warn_of_outliers
 from unshuffle.core.pairing import Permutation
 from unshuffle.core.progress import Report, make_report, say_nothing, watch_compiling
 from unshuffle.core.scaling import column_spreads
@@ -69,6 +71,7 @@ def fit(
         # The edges and counts of a histogram were checked when it was made.
         y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
         check_values(bag.X, y, place=f"bag {r}, ")
+    _warn_of_outliers(bags, stacklevel=2)
     report, asked = make_report(verbose), FitOptions(**options)
     has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
     if joined.is_plain and joined.n_anchors == 0 and not has_counts:
@@ -81,6 +84,24 @@ def fit(
         found = fit_bags(joined, asked, make_rng(rng), report=report, bag_names=places)
     warn_once(found, stacklevel=2)
     return found
+
+
+def _warn_of_outliers(bags: Sequence[Bag], stacklevel: int) -> None:
+    """Warn of outliers in bags; those of histograms are in bins."""
+    labels = [np.empty(0) if isinstance(bag.y, Histogram) else np.asarray(bag.y) for bag in bags]
+
+    def name(sizes: Sequence[int], row: int) -> str:
+        ends = np.cumsum(sizes)
+        r = int(np.searchsorted(ends, row, side="right"))
+        return f"bag {r}, row {row - ends[r] + sizes[r]}"
+
+    warn_of_outliers(
+        np.concatenate([bag.X for bag in bags]),
+        np.concatenate(labels),
+        name_row=partial(name, [len(bag.X) for bag in bags]),
+        name_label=partial(name, [len(y) for y in labels]),
+        stacklevel=stacklevel + 1,
+    )
 
 
 def fit_bags(

@@ -10,6 +10,7 @@ from unshuffle.cli import console
 from unshuffle.cli.data import choose_columns
 from unshuffle.cli.options import (
     categorical_option,
+    choose_reading,
     exclude_option,
     features_option,
     json_option,
@@ -63,20 +64,23 @@ def audit(**options: Any) -> None:
     result.
     """
     from unshuffle.files import choose_samples, read_table
+    from unshuffle.files.missing import keep_positive
 
     if options["report"]:
         from unshuffle.answers.report import check_report
 
         check_report(options["report"])
-    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
-    table = read_table(options["data"], **{name: options[name] for name in names})
+    table = read_table(options["data"], **choose_reading(options))
+    if options["log10"]:
+        label = table.find(options["label"], "label column")
+        table = keep_positive(table, [label], options["missing"])
     samples = choose_samples(
         table,
-        features=choose_columns(options, table, (options["bag"], options["label"])),
         bag=options["bag"],
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
+        **choose_columns(options, table),
     )
     notes = _describe(samples, table, options)
     console.print_messages(notes, options["quiet"])
@@ -101,8 +105,6 @@ def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
     """Run the audit; what is wrong with a table is said with its name."""
     from unshuffle.auditing import audit as run_audit
 
-    if options["log10"]:
-        _check_logs(samples, table, options["label"])
     try:
         with console.show_progress("attacking …", options["quiet"]) as status:
             return run_audit(
@@ -118,21 +120,6 @@ def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
             )
     except InputError as exc:
         raise InputError(f"{table.source}, label {quote(options['label'])}: {exc}") from exc
-
-
-def _check_logs(samples: Samples, table: Table, label: str) -> None:
-    """Refuse labels without a logarithm where it is asked for."""
-    import numpy as np
-
-    assert samples.label is not None
-    without = np.flatnonzero(~(samples.label > 0))
-    if len(without):
-        first = int(samples.rows[without[0]]) + 1
-        raise InputError(
-            f"{table.source}: {len(without)} of {len(samples.label)} labels in column "
-            f"{quote(label)} are 0 or negative and have no logarithm (first: row {first}); leave "
-            "out --log10, or leave out these rows"
-        )
 
 
 def _describe(samples: Samples, table: Table, options: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unshuffle.cli.options import FILE_BAG
+from unshuffle.cli.options import FILE_BAG, choose_marks, choose_reading
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.wording import count
 
@@ -81,24 +81,23 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
     table, bag = _read(options["data"], options)
-    table = _mask_unlogged(table, [label, truth], options["log10"])
+    table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-    taken = [label, bag, truth, options["weight"], options["anchor"]]
-    features = choose_columns(options, table, taken)
-    if truth is not None:
-        features = features or _all_but(table, taken)
+    columns = choose_columns(options, table)
+    if truth is not None and columns["features"] is None:
+        columns["exclude"] = [*columns["exclude"], truth]
     from unshuffle.files import Apart, make_design
 
     design = make_design(
         table,
         label=label,
-        features=features,
         bag=bag,
         weight=options["weight"],
         categorical=options["categorical"],
         missing=options["missing"],
         anchor=options["anchor"],
+        **columns,
     )
     if same_individuals is False:
         apart = Apart(design.groups, design.counts, same_individuals=False)
@@ -137,18 +136,19 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     weight = options["weight"] if options["weight"] in labels.columns else None
     label = describe_label(labels, options["label"], bag, weight)
     has_raw_logs = options["log10"] and not (options["label"] is None and is_histogram(labels))
-    labels = _mask_unlogged(labels, [label], has_raw_logs)
+    if has_raw_logs:
+        labels = _mask_unlogged(labels, [label], options)
     design = make_design_from_two(
         rows,
         labels,
         label=options["label"],
         bag=bag,
         weight=options["weight"],
-        features=choose_columns(options, rows, [bag, _here(options["weight"], rows)]),
         categorical=options["categorical"],
         missing=options["missing"],
         log10=options["log10"],
         same_individuals=same_individuals,
+        **choose_columns(options, rows),
     )
     given = design.y if has_raw_logs else None
     if has_raw_logs:
@@ -210,8 +210,7 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
     from unshuffle.files.paths import expand_paths
     from unshuffle.files.reading import read_file
 
-    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
-    how = {name: options[name] for name in names}
+    how = choose_reading(options)
     paths = expand_paths(paths)
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
@@ -228,21 +227,17 @@ def _names_data(options: dict[str, Any]) -> bool:
     return any(options.get(name, True) for name in names)
 
 
-def _mask_unlogged(table: Table, names: Sequence[str | None], is_wanted: bool) -> Table:
-    """Let labels without a logarithm count as missing, where logarithms are wanted.
+def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:
+    """Refuse labels without a logarithm, or let them count as missing, where logarithms are wanted.
 
     The logarithms are taken of the design, so that the labels of the file are not lost.
     """
-    if not is_wanted:
+    if not options["log10"]:
         return table
-    import numpy as np
+    from unshuffle.files.missing import keep_positive
 
-    columns = dict(table.columns)
-    for name in {table.find(name, "label column") for name in names if name is not None}:
-        if columns[name].dtype != object:  # text is refused later, in words of its own
-            columns[name] = np.where(columns[name] > 0, columns[name], np.nan)
-    note = "labels turned into log10; values of 0 and below count as missing"
-    return dataclasses.replace(table, columns=columns, notes=(*table.notes, note))
+    found = {table.find(name, "label column") for name in names if name is not None}
+    return keep_positive(table, found, options["missing"])
 
 
 def _take_logs(values: np.ndarray) -> np.ndarray:
@@ -251,36 +246,32 @@ def _take_logs(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.log10(values))
 
 
-def read_calibration(path: str, label: str | None, has_logs: bool) -> Any:
+def read_calibration(path: str, options: dict[str, Any]) -> Any:
     """Measure the noise from a file of labels of identical inputs."""
     from unshuffle import noise_from_calibration
     from unshuffle.files import read_table
 
-    table = read_table(path)
+    label = options["label"]
+    table = read_table(path, **choose_marks(options))
     if label is None and len(table.names) > 1:
         raise InputError(
             f"{table.source}: which column is the label? name it with --label, or keep one column"
         )
     name = table.names[0] if len(table.names) == 1 else table.find(str(label), "label column")
-    column = _mask_unlogged(table, [name], has_logs).columns[name]
+    column = _mask_unlogged(table, [name], options).columns[name]
     if column.dtype == object:
         raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
     values = column[column == column]
-    return noise_from_calibration(_take_logs(values) if has_logs else values)
+    return noise_from_calibration(_take_logs(values) if options["log10"] else values)
 
 
-def choose_columns(
-    options: dict[str, Any], table: Table, taken: Sequence[str | None]
-) -> list[str] | None:
-    """Return the features that the options name, or leave; None where they say nothing."""
+def choose_columns(options: dict[str, Any], table: Table) -> dict[str, Any]:
+    """Return which columns are features, or not, in the words of `make_design`."""
     if options["features"] and options["exclude"]:
         raise click.UsageError("give --features or --exclude, not both")
     for name in (*options["features"], *options["exclude"]):
         _hint_at_commas(name, table)
-    if not options["exclude"]:
-        return options["features"] or None
-    left_out = [table.find(name, "column to exclude") for name in options["exclude"]]
-    return _all_but(table, [*taken, *left_out])
+    return {"features": options["features"] or None, "exclude": options["exclude"]}
 
 
 def _hint_at_commas(name: str, table: Table) -> None:
@@ -298,22 +289,16 @@ def _hint_at_commas(name: str, table: Table) -> None:
 def choose_features(
     options: dict[str, Any], names: Sequence[str], source: str, bag: str | None
 ) -> list[str] | None:
-    """Return what `choose_columns` does, of a table of which only the names are read."""
+    """Return the features of a table of which only the names are read; None for all others."""
     from unshuffle.files import Table
+    from unshuffle.files.design_matrix import choose_features
 
     table = Table(tuple(names), dict.fromkeys(names), 0, source)  # type: ignore[arg-type]
-    taken = [name for name in (options["label"], bag) if name in names]
-    return choose_columns(options, table, taken)
-
-
-def _here(name: str | None, table: Table) -> str | None:
-    """Return a column's name where the table has it."""
-    return name if name in table.columns else None
-
-
-def _all_but(table: Table, taken: Sequence[str | None]) -> list[str]:
-    left_out = {table.find(name) for name in taken if name is not None}
-    return [name for name in table.names if name not in left_out]
+    columns = choose_columns(options, table)
+    if not columns["exclude"]:
+        return columns["features"]
+    label = options["label"] if options["label"] in names else None
+    return choose_features(table, None, {"label": label, "bag": bag}, columns["exclude"])
 
 
 def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:

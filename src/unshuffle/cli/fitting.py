@@ -113,5 +113,5 @@ def choose_noise(options: dict[str, Any]) -> Any:
     if options["noise"] is not None and options["calibration"] is not None:
         raise click.UsageError("give --noise or --calibration, not both")
     if options["calibration"] is not None:
-        return read_calibration(options["calibration"], options["label"], options["log10"])
+        return read_calibration(options["calibration"], options)
     return options["noise"]

@@ -178,6 +178,11 @@ _READING = (
     ),
     click.option("--delimiter", metavar="MARK", help="Such as ',' or 'tab'; found without it."),
     click.option("--decimal", metavar="MARK", help="'.' or ','; found without it."),
+    click.option(
+        "--thousands",
+        metavar="MARK",
+        help="'.', ',', \"'\" or 'space'; found without it where numbers have one reading.",
+    ),
     click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1; found without it."),
     click.option("--header/--no-header", default=None, help="Whether the first line holds names."),
     click.option(
@@ -225,6 +230,17 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how a file is read."""
     return _add(_READING, command)
+
+
+def choose_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `read_table`."""
+    names = ("delimiter", "decimal", "thousands", "encoding", "header", "allow_offset_error")
+    return {name: options[name] for name in names}
+
+
+def choose_marks(options: dict[str, Any]) -> dict[str, Any]:
+    """Return those options of `read_table` that hold for every file of numbers."""
+    return {name: options[name] for name in ("decimal", "thousands")}
 
 
 def links_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,8 @@ from unshuffle.cli import console
 from unshuffle.cli.data import choose_columns
 from unshuffle.cli.options import (
     categorical_option,
+    choose_marks,
+    choose_reading,
     exclude_option,
     features_option,
     json_option,
@@ -135,17 +137,15 @@ def plan(**options: Any) -> None:
     for place in (options["out"], options["figure"]):
         if place:
             check_writable(place)
-    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
-    table = read_table(options["data"], **{name: options[name] for name in names})
-    roles = [options[role] for role in ("bag", "together", "label")]
+    table = read_table(options["data"], **choose_reading(options))
     samples = choose_samples(
         table,
-        features=choose_columns(options, table, roles),
         bag=options["bag"],
         together=options["together"],
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
+        **choose_columns(options, table),
     )
     console.print_messages(_describe(samples, table), options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:
@@ -208,7 +208,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
     shared: dict[str, Any] = {
         "noise": options["noise"],
         "label_sd": label_sd,
-        "weights": _read_weights(options["weights"], samples.names),
+        "weights": _read_weights(options, samples.names),
         "offset": options["offset"],
         "names": samples.names,
         "trials": options["trials"],
@@ -235,11 +235,13 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
     )
 
 
-def _read_weights(path: str | None, names: Sequence[str]) -> list[float] | None:
+def _read_weights(options: dict[str, Any], names: Sequence[str]) -> list[float] | None:
     """Return the weight of every feature, from a CSV or a kept model."""
+    path = options["weights"]
     if path is None:
         return None
-    found = _weights_of_model(path) if _is_object(path) else _weights_of_table(path)
+    is_model = _is_object(path)
+    found = _weights_of_model(path) if is_model else _weights_of_table(path, options)
     missing = [name for name in names if name not in found]
     if missing:
         raise InputError(
@@ -265,10 +267,10 @@ def _weights_of_model(path: str) -> dict[str, float]:
     return dict(zip(names, kept.result.coef.tolist(), strict=True))
 
 
-def _weights_of_table(path: str) -> dict[str, float]:
+def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
     from unshuffle.files import read_table
 
-    table = read_table(path)
+    table = read_table(path, **choose_marks(options))
     texts = [name for name in table.names if table.columns[name].dtype == object]
     numbers = [name for name in table.names if table.columns[name].dtype != object]
     if len(texts) != 1 or len(numbers) != 1:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.options import json_option, level_option, provenance, reading_options
+from unshuffle.cli.options import (
+    choose_reading,
+    json_option,
+    level_option,
+    provenance,
+    reading_options,
+)
 from unshuffle.errors import InputError, shorten
 from unshuffle.wording import list_names
 
@@ -63,8 +69,7 @@ def predict(**options: Any) -> None:
     if options["out"]:
         check_writable(options["out"])
     kept = read_model(options["model"])
-    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
-    table = read_table(options["data"], **{name: options[name] for name in names})
+    table = read_table(options["data"], **choose_reading(options))
     coding = _find_coding(kept, table, options["bag"])
     X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
     predictions = kept.result.predict(X, groups)

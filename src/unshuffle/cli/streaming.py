@@ -12,6 +12,7 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.data import choose_features, point_out
 from unshuffle.cli.fitting import make_options
+from unshuffle.cli.options import choose_reading
 from unshuffle.errors import quote, shorten
 from unshuffle.wording import count
 
@@ -162,9 +163,9 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
 
 def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
+    from unshuffle.files.arrow_pieces import UnusualError
     from unshuffle.files.room import check_table_room
     from unshuffle.files.table_source import Asked, lay_down
-    from unshuffle.files.text_pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE
 
     size = sum(Path(path).stat().st_size for path in paths)
@@ -176,8 +177,7 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
         options["label"], None if features is None else tuple(features), options["bag"],
         bool(options["log10"]), options["missing"] == "drop",
     )  # fmt: skip
-    names = ("delimiter", "decimal", "encoding", "header", "allow_offset_error")
-    given = {name: options[name] for name in names}
+    given = choose_reading(options)
     n_jobs = make_options(options, BLOCKS_ABOVE + 1).n_jobs
     with console.show_progress("reading …", options["quiet"]) as status:
         try:

@@ -39,6 +39,8 @@ _PHRASES = tuple(
         (r"\bor declare it categorical\b", "or name it in --categorical"),
         (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
         (r"^level must lie\b", "--level must lie"),
+        (r"\b(thousands|decimal)='(.)'", r"--\1 \2"),
+        (r"\bleave log10 out\b", "leave --log10 out"),
         (r"\bdevice='([^']*)'", r"--device \1"),
         (r"\bleave device out\b", "leave --device out"),
         (r"\bgive None or 'cpu' for the processor\b", "give 'cpu' for the processor"),

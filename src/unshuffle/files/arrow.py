@@ -8,22 +8,28 @@ import numpy as np
 
 
 def as_floats(column: Any) -> np.ndarray:
-    """Return a column of pyarrow's doubles as an array, missing cells as NaN.
+    """Return a column of pyarrow's doubles or integers as an array, missing cells as NaN.
 
-    Its own `to_numpy` imports pandas, which takes as long as reading half a million rows.
+    What is an array stays one. pyarrow's own `to_numpy` imports pandas, which takes as long as
+    reading half a million rows.
     """
+    if isinstance(column, np.ndarray):
+        return column
     values = np.empty(len(column))
     fill_floats(column, values)
     return values
 
 
 def fill_floats(column: Any, values: np.ndarray) -> None:
-    """Fill an array with a column of pyarrow's doubles, missing cells as NaN."""
-    start = 0
+    """Fill an array with a column of numbers, of pyarrow or not, missing cells as NaN."""
+    if isinstance(column, np.ndarray):
+        values[:] = column
+        return
+    start, kind = 0, np.int64 if str(column.type) == "int64" else np.float64
     for chunk in (chunk for chunk in column.chunks if len(chunk)):
         stop, skipped = start + len(chunk), chunk.offset
         validity, data = chunk.buffers()
-        found = np.frombuffer(data, np.float64, len(chunk), 8 * skipped)
+        found = np.frombuffer(data, kind, len(chunk), 8 * skipped)
         values[start:stop] = found
         if chunk.null_count:
             bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")

@@ -11,7 +11,8 @@ import importlib
 import io
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy as np
 from unshuffle.errors import InputError, quote
 from unshuffle.files.arrow import as_floats
 from unshuffle.files.decoding import decode_text
-from unshuffle.files.dialect import MISSING, Dialect, sniff_dialect
+from unshuffle.files.dialect import Dialect, Kind, sniff_dialect
+from unshuffle.files.notation import MISSING, settle_columns, shows_decimals
 from unshuffle.files.table import Column, Table, check_names, make_table
 
 # Rows held as Python strings at a time: some 10 MB for six columns.
@@ -38,12 +40,13 @@ def read_delimited(
     *,
     delimiter: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
 ) -> Table:
     """Read a text table; blanks around a cell carry no meaning."""
     text, notes = decode_text(data, encoding, source)
-    dialect = sniff_dialect(text, delimiter, decimal, header, source)
+    dialect = sniff_dialect(text, delimiter, decimal, header, source, thousands)
     names = [name or f"column {i}" for i, name in enumerate(dialect.names, start=1)]
     check_names(names, source)
     if dialect.delimiter == " ":
@@ -52,8 +55,9 @@ def read_delimited(
     columns = read_fast(text, dialect, start)
     if columns is None:
         columns = read_plain(text[start:], dialect, source)
+    columns, guesses = settle_columns(names, columns, dialect.marks, source)
     names, columns, dropped = _drop_nameless(names, columns, dialect.names)
-    return make_table(names, columns, source, [*notes, *dialect.notes, *dropped], digest)
+    return make_table(names, columns, source, [*notes, *dialect.notes, *guesses, *dropped], digest)
 
 
 def read_fast(text: bytes, dialect: Dialect, start: int = 0) -> list[Column] | None:
@@ -70,21 +74,31 @@ def read_fast(text: bytes, dialect: Dialect, start: int = 0) -> list[Column] | N
         pa = importlib.import_module("pyarrow")
     except ImportError:
         return None
-    try:
-        if dialect.decimal == ".":
-            # Most tables are numbers throughout, and quickly read as such.
-            kinds = dict.fromkeys(range(len(dialect.names)), pa.float64())
-            found = read_arrow(body, dialect, kinds, has_quotes=n_quotes > 0)
-            return [as_floats(column) for column in found.values()]
-    except (pa.ArrowException, ValueError):
-        pass
-    try:
-        # All cells as text: a type guessed from the first block would fail later.
-        kinds = dict.fromkeys(range(len(dialect.names)), pa.string())
-        columns = list(read_arrow(body, dialect, kinds, has_quotes=n_quotes > 0).values())
-    except (pa.ArrowException, ValueError):
-        return None
-    return [convert_arrow(column, dialect.decimal) for column in columns]
+    types = choose_types(dialect.kinds, body)
+    as_text = [kind if kind == pa.float64() else pa.string() for kind in types]
+    for kinds in dict.fromkeys(map(tuple, (types, as_text, [pa.string()] * len(types)))):
+        try:
+            found = read_arrow(body, dialect, dict(enumerate(kinds)), has_quotes=n_quotes > 0)
+        except (pa.ArrowException, ValueError):
+            continue
+        # Looking for points in the whole text takes no time, in each column a tenth of reading it.
+        has_points = dialect.decimal == "," and text.find(b".", start) >= 0
+        return [convert_arrow(column, dialect, has_points) for column in found.values()]
+    return None
+
+
+def choose_types(kinds: Sequence[Kind], body: bytes | memoryview) -> list[Any]:
+    """Return the types in which pyarrow is to read the columns of a text.
+
+    Digits are read as integers, which no cell with a decimal point passes: 1.000 among them is
+    seen, and looked at as text. What pyarrow takes for hexadecimal integers is none here.
+    """
+    pa = importlib.import_module("pyarrow")
+    has_digits = "digits" in kinds
+    letters = np.frombuffer(body, np.uint8) | ord(" ") if has_digits else np.empty(0)
+    digits = pa.string() if (letters == ord("x")).any() else pa.int64()
+    types = {"decimals": pa.float64(), "digits": digits, "text": pa.string()}
+    return [types[kind] for kind in kinds]
 
 
 def find_loose_quotes(delimiter: str) -> re.Pattern[bytes]:
@@ -149,37 +163,74 @@ def read_plain(body: bytes, dialect: Dialect, source: str) -> list[Column]:
         text_columns |= late
 
 
-def convert_arrow(column: Any, decimal: str) -> Column:
+def convert_arrow(column: Any, dialect: Dialect, has_points: bool) -> Column:
+    """Return a column of pyarrow as numbers; as text where it is none, or its marks are in doubt.
+
+    Beside decimal commas it may only be doubted where the text `has_points`.
+    """
+    pa = importlib.import_module("pyarrow")
+    if column.type != pa.string():
+        return as_floats(column)
+    cells = trim(column)
+    first = cells.slice(0, _CHUNK).to_pylist()
+    is_clear = not (has_points and has_mark(cells, "."))
+    is_clear = is_clear and _is_clear(partial(has_mark, cells), first, dialect)
+    values = as_numbers(cells, dialect.decimal) if is_clear else None
+    return as_texts(column) if values is None else values
+
+
+def trim(column: Any) -> Any:
+    """Return a column of pyarrow's text, without blanks around cells and with missing ones null."""
     compute = importlib.import_module("pyarrow.compute")
     pa = importlib.import_module("pyarrow")
     column = compute.utf8_trim_whitespace(column)
     is_missing = compute.is_in(column, value_set=pa.array(sorted(MISSING)))
-    numbers = compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
+    return compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
+
+
+def has_mark(cells: Any, mark: str) -> bool:
+    """Whether some cell of pyarrow's text has this mark."""
+    compute = importlib.import_module("pyarrow.compute")
+    return bool(compute.any(compute.match_substring(cells, mark)).as_py())
+
+
+def as_numbers(cells: Any, decimal: str) -> Column | None:
+    """Return cells of pyarrow's text as numbers; None where some cell is none."""
+    compute = importlib.import_module("pyarrow.compute")
+    pa = importlib.import_module("pyarrow")
     if decimal == ",":
-        numbers = compute.replace_substring(numbers, ",", ".")
+        cells = compute.replace_substring(cells, ",", ".")
     try:
-        return as_floats(compute.cast(numbers, pa.float64()))
+        return as_floats(compute.cast(cells, pa.float64()))
     except pa.ArrowInvalid:
-        pass
-    # Few different texts, each converted once and shared by all its cells.
+        return None
+
+
+def as_texts(column: Any) -> Column:
+    """Return a column of pyarrow's text as texts, each one shared by all its cells."""
+    pa = importlib.import_module("pyarrow")
     encoded = pa.concat_arrays(column.chunks).dictionary_encode()
-    levels = encoded.dictionary.to_pylist()
-    codes = encoded.indices.to_numpy()
-    return np.asarray(_convert_cells(levels, decimal)[codes])
+    levels = _clean_text(encoded.dictionary.to_pylist(), {})
+    return np.asarray(levels[encoded.indices.to_numpy()])
 
 
-def _convert_cells(cells: Sequence[str], decimal: str) -> Column:
-    try:
-        return _parse_numbers(cells, decimal)
-    except ValueError:
-        return _clean_text(cells, {})
+def _is_clear(has: Callable[[str], bool], cells: Sequence[str], dialect: Dialect) -> bool:
+    """Whether a column's decimal mark has one reading, by whether it `has` it and some `cells`."""
+    mark = dialect.decimal
+    if not dialect.marks.has_doubt or shows_decimals(cells[:_LINES], mark):
+        return True
+    return not has(mark) or shows_decimals(cells, mark)
 
 
-def _parse_numbers(cells: Sequence[str], decimal: str) -> Column:
-    """Parse cells as numbers, missing ones as NaN; ValueError when one is neither."""
-    if "_" in "".join(cells):
+def _parse_numbers(cells: Sequence[str], dialect: Dialect) -> Column:
+    """Parse cells as numbers, missing ones as NaN; ValueError when one is neither, or in doubt."""
+    text = "".join(cells)
+    if "_" in text:
         raise ValueError("Python reads 1_000 as a number, no other program does")
-    if decimal == ",":
+    has_others = dialect.decimal == "," and "." in text
+    if has_others or not _is_clear(text.__contains__, cells, dialect):
+        raise ValueError("a mark may separate thousands or decimals")
+    if dialect.decimal == ",":
         cells = [cell.replace(",", ".") for cell in cells]
     try:
         return np.array([float(cell) for cell in cells])
@@ -211,7 +262,7 @@ def _read_pass(
         for j, cells in enumerate(zip(*chunk, strict=True)):
             if j not in texts and j not in late:
                 try:
-                    parts[j].append(_parse_numbers(cells, dialect.decimal))
+                    parts[j].append(_parse_numbers(cells, dialect))
                     continue
                 except ValueError:
                     (late if parts[j] else texts).add(j)
@@ -227,7 +278,8 @@ def _iter_records(body: bytes, dialect: Dialect, source: str) -> Iterator[list[s
     n_columns, start = len(dialect.names), dialect.n_header_lines + 1
     try:
         for record in reader:
-            if len(record) == n_columns and (n_columns > 1 or record[0].strip()):
+            # In one column a blank line is no row, and quotation marks around nothing are one.
+            if len(record) == n_columns and (n_columns > 1 or record[0].strip() or not record[0]):
                 yield record
             elif len(record) > 1 or (record and record[0].strip()):
                 raise InputError(

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote
-from unshuffle.files.dialect import is_number
+from unshuffle.files.missing import Missing, describe_missing
+from unshuffle.files.notation import find_marks, find_unit, is_number
+from unshuffle.files.remarks import remark_columns
 from unshuffle.files.table import Column, Table, as_text, check_names
 
-Missing = Literal["error", "drop"]
-
 # One column per level but one: more levels than this are an identifier, not a category, and a
-# million rows of them would not fit in memory.
-MAX_LEVELS = 100
+# million rows of them would not fit in memory. Undeclared texts are more often names: with 30
+# levels a fit takes seconds, with 100 a minute.
+MAX_LEVELS, MAX_UNDECLARED = 100, 30
 
 # How a column says that a row stands beside its own label.
 _ANSWERS: dict[Any, bool] = {
@@ -91,6 +92,7 @@ def make_design(
     *,
     label: str,
     features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     bag: str | None = None,
     weight: str | None = None,
     categorical: Sequence[str] = (),
@@ -99,7 +101,8 @@ def make_design(
 ) -> Design:
     """Choose label, features and bag from one table.
 
-    Without ``features`` all columns but label, bag, weight and anchor are used. A text column
+    Without ``features`` all columns are used but label, bag, weight, anchor, those named in
+    ``exclude`` and those that the table sets aside. A text column
     becomes one column of 0 and 1 per level but the first in sorted order, named "column=level";
     ``categorical`` names columns of numbers to be coded the same way. ``weight`` names a column
     that says how often each line stands there, ``anchor`` one that says whether a row stands beside
@@ -112,7 +115,7 @@ def make_design(
     categorical = [table.find(name) for name in categorical]
     anchor = None if anchor is None else table.find(anchor, "anchor column")
     roles = {"label": label, "bag": bag, "weight": weight, "anchor": anchor}
-    chosen = choose_features(table, features, roles)
+    chosen = choose_features(table, features, roles, exclude)
     check_numbers(table, label)
     if weight is not None:
         check_numbers(table, weight, "weight")
@@ -126,6 +129,8 @@ def make_design(
         )
     rows, counts, left_out = choose_counts(table, weight, rows)
     X, names, coding, more = code_features(table, chosen, categorical, rows)
+    numbers = [name for name in chosen if name not in categorical]
+    more += remark_columns(table, numbers, [label], rows, features is not None)
     groups = None if bag is None else bag_keys(table, bag, rows)
     y = table.columns[label] if len(rows) == table.n_rows else table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]
@@ -160,9 +165,14 @@ def read_anchors(table: Table, anchor: str, rows: NDArray[np.intp]) -> NDArray[n
 
 
 def choose_features(
-    table: Table, features: Sequence[str] | None, roles: Mapping[str, str | None]
+    table: Table,
+    features: Sequence[str] | None,
+    roles: Mapping[str, str | None],
+    exclude: Sequence[str] = (),
 ) -> list[str]:
     """Return the columns of features: those named, or all that have no other role."""
+    if features is not None and exclude:
+        raise InputError("give features or columns to exclude, not both")
     taken: dict[str, str] = {}
     for role, name in roles.items():
         if name is not None and name in taken:
@@ -172,7 +182,9 @@ def choose_features(
         if name is not None:
             taken[name] = role
     if features is None:
-        chosen = [name for name in table.names if name not in taken]
+        left_out = {table.find(name, "column to exclude") for name in exclude}
+        left_out |= {*taken, *table.aside}
+        chosen = [name for name in table.names if name not in left_out]
     else:
         chosen = [table.find(name, "feature column") for name in features]
     seen: set[str] = set()
@@ -197,38 +209,62 @@ def check_numbers(table: Table, name: str, role: str = "label") -> None:
         # Numbers written as text, in a Parquet file or a frame, are text all the same.
         texts = [(i, v) for i, v in enumerate(column.tolist()) if v is not None]
         place, value = next(((i, v) for i, v in texts if not is_number(v)), texts[0])
-        raise InputError(
-            f"{table.source}, row {place + 1}: the {role} column {quote(name)} holds the text "
-            f"{quote(value)}; make it numbers or choose another {role}"
-        )
+        row = f"{table.source}, row {place + 1}"
+        raise InputError(describe_text(row, name, value, role))
+
+
+def describe_text(place: str, name: str, value: str, role: str = "label") -> str:
+    """Return the refusal of a cell of text in a column that must hold numbers."""
+    what = f"the text {quote(value)}; make it numbers"
+    if find_unit([value]) is not None:
+        what = f"{quote(value)}, a number with a unit; write the number alone"
+    return f"{place}: the {role} column {quote(name)} holds {what}, or choose another {role}"
+
+
+def describe_odd_cell(place: str, name: str, value: str) -> str:
+    """Return the refusal of a cell of text in a column of numbers."""
+    return (
+        f"{place}: column {quote(name)} holds numbers, but here {quote(value)}; mend it, leave the "
+        "column out, or declare it categorical"
+    )
 
 
 def check_numeric(table: Table, names: Sequence[str]) -> None:
-    """Refuse columns that mix numbers with text: more often a slip than a category."""
+    """Refuse columns of text that hold numbers: with a unit, mixed with text, or of odd marks."""
     for name in names:
         column = table.columns[name]
         if column.dtype != object:
             continue
         levels = set(column.tolist()) - {None}
-        # A decimal comma or a thousands mark the reader did not expect is such a slip as well.
-        words = {v for v in levels if not is_number(v, ",")}
-        odd = words or {v for v in levels if not is_number(v)}
-        if odd and len(words) < len(levels):
-            place, value = next((i, v) for i, v in enumerate(column.tolist()) if v in odd)
-            raise InputError(
-                f"{table.source}, row {place + 1}: column {quote(name)} holds numbers, but here "
-                f"{quote(value)}; mend it, leave the column out, or declare it categorical"
-            )
+        numbers = {level for level in levels if find_marks(level.strip()) is not None}
+        unit = find_unit(levels)
+        if unit is not None:
+            odd = {level for level in levels if find_unit([level]) == unit}
+        elif numbers and not all(map(is_number, levels)):
+            odd = levels - numbers or {level for level in levels if not is_number(level)}
+        else:
+            continue
+        place, value = next((i, v) for i, v in enumerate(column.tolist()) if v in odd)
+        row = f"{table.source}, row {place + 1}"
+        if unit is None:
+            raise InputError(describe_odd_cell(row, name, value))
+        raise InputError(
+            f"{row}: column {quote(name)} holds {quote(value)}, a number with a unit; write the "
+            "number alone, leave the column out, or declare it categorical"
+        )
 
 
 def complete_rows(
-    table: Table, names: Sequence[str], missing: Missing
+    table: Table, names: Sequence[str], missing: Missing, is_optional: bool = True
 ) -> tuple[NDArray[np.intp], list[str]]:
-    """Return the places of rows whose cells are all present and finite."""
+    """Return the places of rows whose cells are all present and finite.
+
+    Refusals advise to leave columns out where these are optional.
+    """
     if missing not in ("error", "drop"):
         raise InputError(f"missing is 'error' or 'drop', not {quote(missing)}")
     is_complete = np.ones(table.n_rows, dtype=bool)
-    counts = {}
+    counts: dict[str, int] = {}
     for name in names:
         column = table.columns[name]
         is_there = is_present(column)
@@ -238,7 +274,10 @@ def complete_rows(
     if counts and missing == "error":
         # The first broken row of all columns, so that mending proceeds from the top.
         place = int(np.argmin(is_complete))
-        raise InputError(_describe_missing(table, list(counts), place))
+        name = next(name for name in counts if not is_present(table.columns[name])[place])
+        n_missing, value = int((~is_complete).sum()), table.columns[name][place]
+        what = (table.source, n_missing, table.n_rows, place + 1, name, value)
+        raise InputError(describe_missing(*what, is_optional))
     rows = np.flatnonzero(is_complete)
     if len(rows) == 0:
         worst = max(counts, key=lambda name: counts[name])
@@ -263,19 +302,6 @@ def is_present(column: Column) -> NDArray[np.bool_]:
     return np.isfinite(column)
 
 
-def _describe_missing(table: Table, names: Sequence[str], place: int) -> str:
-    for name in names:
-        value = table.columns[name][place]
-        is_infinite = isinstance(value, float) and np.isinf(value)
-        if value is None or not (isinstance(value, str) or np.isfinite(value)):
-            what = f"is {value:g}" if is_infinite else "is missing"
-            return (
-                f"{table.source}, row {place + 1}: column {quote(name)} {what}; mend it, "
-                "leave the column out, or drop such rows (missing='drop')"
-            )
-    raise AssertionError("unreachable: the row was found incomplete")
-
-
 def code_features(
     table: Table, chosen: Sequence[str], categorical: Sequence[str], rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[Coding, ...], list[str]]:
@@ -292,7 +318,7 @@ def code_features(
             names.append(name)
             coding.append(Coding(name))
             continue
-        levels, codes = _find_levels(as_text(column), name, table.source)
+        levels, codes = _find_levels(as_text(column), name, table.source, name in categorical)
         coding.append(Coding(name, tuple(levels)))
         blocks += [(codes == place).astype(np.float64) for place in range(1, len(levels))]
         names += [f"{name}={level}" for level in levels[1:]]
@@ -324,12 +350,16 @@ def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:
     return {each.column: each.levels[0] for each in coding if each.levels is not None}
 
 
-def _find_levels(column: Column, name: str, source: str) -> tuple[list[str], NDArray[np.intp]]:
+def _find_levels(
+    column: Column, name: str, source: str, is_declared: bool
+) -> tuple[list[str], NDArray[np.intp]]:
     present = set(column.tolist())
-    if len(present) > MAX_LEVELS:
+    most = MAX_LEVELS if is_declared else MAX_UNDECLARED
+    if len(present) > most:
+        declare = ", or declare it categorical" if len(present) <= MAX_LEVELS else ""
         raise InputError(
             f"{source}: column {quote(name)} holds {len(present)} different texts, for instance "
-            f"{quote(min(present), 30)}; at most {MAX_LEVELS} make a category, leave it out"
+            f"{quote(min(present), 30)}; at most {most} make a category, leave it out{declare}"
         )
     # Numbers in order of size, everything else in alphabetical order.
     levels = sorted(

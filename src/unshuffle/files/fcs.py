@@ -4,6 +4,7 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,16 @@ from numpy.typing import NDArray
 from unshuffle.errors import InputError, import_extra, quote, shorten
 from unshuffle.files.table import Table, make_table
 
+# The channel that holds the time of acquisition, by the standard.
+_TIME = "time"
+
 
 def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool = False) -> Table:
     """Read the events of an FCS file held in memory, one column per channel.
 
     A column goes by the short name of its channel ($PnN); the long name ($PnS) is an alias.
-    Values are linear: gain, logarithmic amplification and time step are applied. With
+    Values are linear: gain, logarithmic amplification and time step are applied. The channel Time
+    is a feature only where it is named: it tells when an event was measured. With
     ``allow_offset_error`` a data segment whose end is given one byte too far is read all the same.
     """
     flowio = import_extra("flowio", "fcs", "reading FCS files")
@@ -36,7 +41,8 @@ def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool 
     notes += _scaling_notes(flow) + _missing_notes(events, names)
     columns = [np.ascontiguousarray(events[:, j]) for j in range(len(names))]
     table = make_table(names, columns, source, notes, digest)
-    return Table(table.names, table.columns, table.n_rows, source, table.notes, digest, aliases)
+    times = tuple(name for name in names if name.lower() == _TIME)
+    return replace(table, aliases=aliases, aside=times)
 
 
 def _explain(exc: Exception, source: str) -> str:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote
-from unshuffle.files.design_matrix import Missing, check_numbers, choose_counts, complete_rows
+from unshuffle.files.design_matrix import check_numbers, choose_counts, complete_rows
+from unshuffle.files.missing import Missing
 from unshuffle.files.table import Column, Table
 
 LOW, HIGH, COUNT = "low", "high", "count"

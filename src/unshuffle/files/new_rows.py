@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
-from unshuffle.files.design_matrix import Coding, Missing, bag_keys, complete_rows, is_present
-from unshuffle.files.dialect import is_number
+from unshuffle.files.design_matrix import Coding, bag_keys, complete_rows
+from unshuffle.files.missing import Missing
+from unshuffle.files.notation import is_number
 from unshuffle.files.table import Column, Table, as_text
 
 
@@ -22,10 +23,7 @@ def code_new_rows(
     """
     names = [table.find(each.column, "feature column") for each in coding]
     used = names if bag is None else [*names, table.find(bag, "bag column")]
-    if missing == "error":
-        for name in used:
-            _check_present(table, name)
-    rows, notes = complete_rows(table, used, missing)
+    rows, notes = complete_rows(table, used, missing, is_optional=False)
     blocks: list[Column] = []
     for each, name in zip(coding, names, strict=True):
         column = table.columns[name][rows]
@@ -36,18 +34,6 @@ def code_new_rows(
         blocks += [(codes == k).astype(np.float64) for k in range(1, len(each.levels))]
     groups = None if bag is None else bag_keys(table, used[-1], rows)
     return np.column_stack(blocks), rows, groups, [*table.notes, *notes]
-
-
-def _check_present(table: Table, name: str) -> None:
-    is_there = is_present(table.columns[name])
-    if not is_there.all():
-        place = int(np.argmin(is_there))
-        value = table.columns[name][place]
-        what = "is missing" if value is None or value != value else f"is {value:g}"
-        raise InputError(
-            f"{table.source}, row {place + 1}: column {quote(name)} {what}, and the model needs "
-            "it; mend it, or drop such rows (--missing drop)"
-        )
 
 
 def _check_numbers(column: Column, name: str, table: Table, rows: NDArray[np.intp]) -> Column:

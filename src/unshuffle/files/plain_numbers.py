@@ -21,8 +21,9 @@ import numpy as np
 
 from unshuffle.errors import InputError
 from unshuffle.files.arrow import fill_floats
+from unshuffle.files.arrow_pieces import PieceReader, UnusualError
 from unshuffle.files.decoding import decode_text
-from unshuffle.files.delimited import line_start, read_arrow
+from unshuffle.files.delimited import line_start
 from unshuffle.files.dialect import Dialect, sniff_dialect
 from unshuffle.files.table import Table
 
@@ -56,7 +57,7 @@ def read_numbers(
                 return None
             importlib.import_module("pyarrow")
             return _read(file, status.st_size, source, digest, apart, given)
-    except (OSError, ImportError, InputError, ValueError):
+    except (OSError, ImportError, InputError, UnusualError, ValueError):
         return None  # named by the reader of whole files
 
 
@@ -68,7 +69,7 @@ def _read(
     apart: Sequence[str],
     given: Mapping[str, Any],
 ) -> Table | None:
-    dialect, columns, pieces = None, None, deque[Future[dict[int, Any] | None]]()
+    dialect, columns, pieces = None, None, deque[Future[list[Any] | None]]()
     with ThreadPoolExecutor(_PARSED) as pool:
         for body in _cut(file, digest):
             if body is None:
@@ -80,8 +81,9 @@ def _read(
                 body = body[line_start(bytes(body[:_HEAD]), dialect.n_header_lines) :]
                 is_apart = [name in apart for name in dialect.names]
                 columns = _Columns(is_apart, size / max(len(body), 1))
+                reader = PieceReader(dialect)
             assert columns is not None
-            pieces.append(pool.submit(_parse, body, dialect))
+            pieces.append(pool.submit(_parse, body, reader, len(dialect.names)))
             if len(pieces) > _PARSED and not columns.take(pieces.popleft().result()):
                 return None
         while pieces:
@@ -116,20 +118,21 @@ def _cut(file: Any, digest: Any) -> Iterator[memoryview | None]:
             return
 
 
-def _parse(body: memoryview, dialect: Dialect) -> dict[int, Any] | None:
+def _parse(body: memoryview, reader: PieceReader, n_columns: int) -> list[Any] | None:
     """Return the columns of some lines; None where not all of these are rows of numbers."""
     pa = importlib.import_module("pyarrow")
     if not len(body):
-        return {}
+        return []
     n_lines = int(np.count_nonzero(np.frombuffer(body, np.uint8) == ord("\n")))
     n_lines += body[-1] != ord("\n")
-    kinds = dict.fromkeys(range(len(dialect.names)), pa.float64())
     try:
-        found = read_arrow(body, dialect, kinds, has_quotes=False, is_alone=False)
+        found, _ = reader.read(body, range(n_columns), has_quotes=False, is_alone=False)
     except pa.ArrowException:
         return None
     # Blank lines are left out.
-    return found if all(len(column) == n_lines for column in found.values()) else None
+    is_whole = all(len(column) == n_lines for column in found)
+    has_text = any(isinstance(column, np.ndarray) and column.dtype == object for column in found)
+    return found if is_whole and not has_text else None
 
 
 def _is_plain(text: bytearray, n_held: int) -> bool:
@@ -158,7 +161,7 @@ class _Columns:
         self._is_apart, self._n_pieces = is_apart, n_pieces
         self._values = [np.empty(0) for _ in is_apart]
 
-    def take(self, found: Mapping[int, Any] | None) -> bool:
+    def take(self, found: Sequence[Any] | None) -> bool:
         """Take columns of some rows; say whether there were any to take."""
         if found is None:
             return False
@@ -166,7 +169,7 @@ class _Columns:
             return True
         stop = self.n + len(found[0])
         self._make_room(stop)
-        for column, values in zip(found.values(), self._values, strict=True):
+        for column, values in zip(found, self._values, strict=True):
             fill_floats(column, values[self.n : stop])
         self.n = stop
         return True

@@ -31,6 +31,7 @@ def read_table(
     *,
     delimiter: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     allow_offset_error: bool = False,
@@ -38,19 +39,21 @@ def read_table(
     """Read a table from a file: text (CSV, TSV, …), Parquet, FCS or Excel, gzipped or not.
 
     The format is seen from the content. ``"-"`` reads standard input. For text, ``delimiter``
-    ("," or a name such as "tab"), ``decimal`` ("." or ","), ``encoding`` and ``header`` are
-    guessed where they are not given, and the guesses are in ``notes``. ``allow_offset_error`` is
-    for FCS files whose data segment ends one byte too far.
+    ("," or a name such as "tab"), ``decimal`` ("." or ","), ``thousands`` (".", ",", "'" or
+    "space"), ``encoding`` and ``header`` are guessed where they are not given, and the guesses are
+    in ``notes``. A column is refused where 1.665 or 1,665 may be 1665 or a decimal number.
+    ``allow_offset_error`` is for FCS files whose data segment ends one byte too far.
 
     The file is read once and hashed then, so ``sha256`` is that of what was parsed.
     """
-    return read_file(path, delimiter, decimal, encoding, header, allow_offset_error)
+    return read_file(path, delimiter, decimal, thousands, encoding, header, allow_offset_error)
 
 
 def read_file(
     path: FilePath,
     delimiter: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     allow_offset_error: bool = False,
@@ -64,7 +67,9 @@ def read_file(
     source = source_name(path)
     if encoding is None and decimal in (None, ".") and not _is_promised(str(path)):
         found = hashlib.sha256() if is_hashed else None
-        how = {"delimiter": delimiter, "decimal": decimal, "header": header}
+        how = {
+            "delimiter": delimiter, "decimal": decimal, "thousands": thousands, "header": header,
+        }  # fmt: skip
         table = read_numbers(str(path), source, found, apart, **how)
         if table is not None:
             return table if found is None else replace(table, sha256=found.hexdigest())
@@ -82,8 +87,9 @@ def read_file(
         return read_excel(data, source, digest)
     refuse_json(data, source)
     return read_delimited(
-        data, source, digest, delimiter=delimiter, decimal=decimal, encoding=encoding, header=header
-    )
+        data, source, digest, delimiter=delimiter, decimal=decimal, thousands=thousands,
+        encoding=encoding, header=header,
+    )  # fmt: skip
 
 
 def read_tables(
@@ -93,6 +99,7 @@ def read_tables(
     shares_bags: bool = False,
     delimiter: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
     allow_offset_error: bool = False,
@@ -110,6 +117,7 @@ def read_tables(
             path,
             delimiter=delimiter,
             decimal=decimal,
+            thousands=thousands,
             encoding=encoding,
             header=header,
             allow_offset_error=allow_offset_error,

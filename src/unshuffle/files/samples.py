@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.files.design_matrix import (
-    Missing,
     bag_keys,
     check_numbers,
     check_numeric,
@@ -16,6 +15,8 @@ from unshuffle.files.design_matrix import (
     code_features,
     complete_rows,
 )
+from unshuffle.files.missing import Missing
+from unshuffle.files.remarks import remark_columns
 from unshuffle.files.table import Table, as_text
 
 
@@ -40,6 +41,7 @@ def choose_samples(
     table: Table,
     *,
     features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     bag: str | None = None,
     together: str | None = None,
     label: str | None = None,
@@ -53,13 +55,16 @@ def choose_samples(
         for role, name in asked.items()
     }
     categorical = [table.find(name) for name in categorical]
-    chosen = choose_features(table, features, roles)
+    chosen = choose_features(table, features, roles, exclude)
     check_numeric(table, [name for name in chosen if name not in categorical])
     if roles["label"] is not None:
         check_numbers(table, roles["label"])
     used = [*chosen, *(name for name in roles.values() if name is not None)]
     rows, notes = complete_rows(table, used, missing)
     X, names, _, more = code_features(table, chosen, categorical, rows)
+    numbers = [name for name in chosen if name not in categorical]
+    labels = [] if roles["label"] is None else [roles["label"]]
+    more += remark_columns(table, numbers, labels, rows, features is not None)
     return Samples(
         X,
         names,

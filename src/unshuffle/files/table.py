@@ -19,7 +19,8 @@ class Table:
 
     A column is float64 (missing cells are NaN) or an object array of str (missing cells are
     None). ``aliases`` holds second names of columns, ``source`` is the name shown in messages,
-    ``notes`` says what was guessed, ``sha256`` is that of the bytes read.
+    ``notes`` says what was guessed, ``sha256`` is that of the bytes read. Columns ``aside`` are
+    features only where they are named, and of columns ``logs`` the logarithm is fitted.
     """
 
     names: tuple[str, ...]
@@ -29,6 +30,8 @@ class Table:
     notes: tuple[str, ...] = ()
     sha256: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+    logs: frozenset[str] = frozenset()
 
     def find(self, name: str, role: str = "column") -> str:
         """Return the column that goes by this name or alias, or say which name is nearest."""
@@ -88,7 +91,9 @@ def stack_tables(
     notes = join_notes([(table.source, note) for table in tables for note in table.notes])
     digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
     source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
-    return Table(names, columns, sum(counts), source, tuple(notes), digest, head.aliases)
+    return Table(
+        names, columns, sum(counts), source, tuple(notes), digest, head.aliases, head.aside
+    )
 
 
 def join_notes(notes: Iterable[tuple[str, str]]) -> list[str]:

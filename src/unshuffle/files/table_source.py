@@ -12,13 +12,16 @@ import numpy as np
 
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.errors import InputError, quote
+from unshuffle.files.arrow_pieces import UnusualError
 from unshuffle.files.design_matrix import LARGEST_WHOLE, choose_features
 from unshuffle.files.forgotten_bags import find_forgotten_bag
+from unshuffle.files.missing import Missing, describe_missing, describe_no_logs, note_logs
 from unshuffle.files.paths import describe_file_bags, find_partitions
 from unshuffle.files.reading import check_stems, read_table
+from unshuffle.files.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
 from unshuffle.files.scratch_source import ScratchSource, ScratchWriter
 from unshuffle.files.table import Table, check_same_names, join_notes, source_name
-from unshuffle.files.text_pieces import TextFile, UnusualError, open_text, read_pieces
+from unshuffle.files.text_pieces import TextFile, open_text, read_pieces
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,15 @@ class _Laying:
         self.n_codes = 0
         self.n_read = 0
         self.missing: dict[str, int] = {}
+        # File, row, column and value of the first missing value, and the first label that has no
+        # logarithm: refused once all rows are counted.
+        self.first_missing: tuple[str, int, str, float] | None = None
+        self.first_no_log: tuple[str, int, float] | None = None
+        self.n_no_log = 0
         self.forgotten: tuple[str, int] | None = None
+        self.outliers = OutlierSearch()
+        self.numbered: list[str] = []
+        self.aside: list[str] = []
 
     def take(self, path: str) -> None:
         """Read a file."""
@@ -125,6 +136,7 @@ class _Laying:
         if self.head is None:
             self.head = _without_columns(head)
             self.chosen = _choose(head, self.asked, len(self.paths))
+            self.aside = remark_aside(head) if self.asked.features is None else []
             self.writer = ScratchWriter(len(self.chosen.features))
             if self.chosen.bag is None and len(self.paths) > 1:
                 check_stems(self.paths)
@@ -159,24 +171,38 @@ class _Laying:
             columns = {name: piece.numbers[name] for name in chosen.features}
             table = Table(chosen.features, columns, piece.n_rows, source)
             self.forgotten = find_forgotten_bag(table, self.asked.features or ())
+        if self.n_read == 0 and self.asked.features is None:
+            self.numbered = [
+                name for name in chosen.features if numbers_rows(piece.numbers[name], name)
+            ]
         numbers = dict(piece.numbers)
         if self.asked.log10:
             y = numbers[chosen.label]
+            self._count_no_logs(y, piece.first_row, source)
             numbers[chosen.label] = np.log10(y, out=np.full(len(y), np.nan), where=y > 0)
         kept = self._find_complete(piece, numbers, source)
-        X = np.empty((int(kept.sum()), len(chosen.features)))
-        for j, name in enumerate(chosen.features):
-            X[:, j] = numbers[name][kept]
-        codes = self._number(piece)[kept]
-        self.writer.add(X, numbers[chosen.label][kept], codes)
+        rows = np.flatnonzero(kept) + piece.first_row + 1
+        values = {name: numbers[name][kept] for name in chosen.numbers}
+        for name, column in values.items():
+            is_log = self.asked.log10 and name == chosen.label
+            self.outliers.look(name, column, rows, source, is_log)
+        y = values.pop(chosen.label)
+        self.writer.add(np.column_stack(list(values.values())), y, self._number(piece)[kept])
         self.n_read += piece.n_rows
         self.n_bytes += piece.n_bytes
         self.report("reading", min(1.0, self.n_bytes / max(self.n_all_bytes, 1)))
 
+    def _count_no_logs(self, y: np.ndarray, first_row: int, source: str) -> None:
+        without = np.flatnonzero(y <= 0)
+        self.n_no_log += len(without)
+        if len(without) and self.first_no_log is None:
+            at = int(without[0])
+            self.first_no_log = (source, first_row + at + 1, float(y[at]))
+
     def _find_complete(
         self, piece: _Piece, numbers: Mapping[str, np.ndarray], source: str
     ) -> np.ndarray:
-        """Return which rows have all their cells; refuse others unless they are to be dropped."""
+        """Return which rows have all their cells, and count the others."""
         chosen = self.chosen
         assert chosen is not None
         there = {name: np.isfinite(numbers[name]) for name in (*chosen.features, chosen.label)}
@@ -186,15 +212,11 @@ class _Laying:
         kept = np.logical_and.reduce(list(there.values()))
         if kept.all():
             return kept
-        if not self.asked.drop_missing:
+        if self.first_missing is None:
             at = int(np.argmin(kept))
             name = next(name for name in there if not there[name][at])
-            value = numbers[name][at] if name in numbers else np.nan
-            what = f"is {value:g}" if np.isinf(value) else "is missing"
-            raise InputError(
-                f"{source}, row {piece.first_row + at + 1}: column {quote(name)} {what}; mend it, "
-                "leave the column out, or drop such rows (missing='drop')"
-            )
+            value = float(numbers[name][at]) if name in numbers else np.nan
+            self.first_missing = (source, piece.first_row + at + 1, name, value)
         for name, each in there.items():
             if not each.all():
                 self.missing[name] = self.missing.get(name, 0) + int((~each).sum())
@@ -217,6 +239,8 @@ class _Laying:
         """Return what was laid down."""
         head, chosen = self.head, self.chosen
         assert head is not None and chosen is not None
+        if not self.asked.drop_missing:
+            self._refuse_missing(chosen.label)
         if self.writer.n == 0:
             worst = max(self.missing, key=lambda name: self.missing[name], default=chosen.label)
             raise InputError(
@@ -241,10 +265,20 @@ class _Laying:
             self.forgotten,
         )  # fmt: skip
 
+    def _refuse_missing(self, label: str) -> None:
+        """Refuse rows that miss a value, with the number of them and the first."""
+        if self.first_no_log is not None:
+            source, row, value = self.first_no_log
+            what = describe_no_logs(source, self.n_no_log, self.n_read, row, label, value)
+            raise InputError(what)
+        if self.first_missing is not None:
+            n_missing = self.n_read - self.writer.n
+            source, row, name, value = self.first_missing
+            raise InputError(describe_missing(source, n_missing, self.n_read, row, name, value))
+
     def _describe(self, source: str) -> list[str]:
-        notes = []
-        if self.asked.log10:
-            notes.append("labels turned into log10; values of 0 and below count as missing")
+        missing: Missing = "drop" if self.asked.drop_missing else "error"
+        notes = [note_logs(missing)] if self.asked.log10 else []
         n_dropped = self.n_read - self.writer.n
         if n_dropped:
             counts = list(self.missing.items())[:6]
@@ -255,7 +289,7 @@ class _Laying:
                 "labels are not linked to rows, so a dropped row takes along a label of its bag "
                 "that may belong to another row",
             ]
-        return notes
+        return [*notes, *self.outliers.describe(), *remark_numbers(self.numbered), *self.aside]
 
     def _name_bags(self, bag: str) -> tuple[list[int], list[Hashable]]:
         """Return the number of the bag of every cell, and the names: whole numbers, or text."""

@@ -10,22 +10,20 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from unshuffle.errors import InputError, quote
+from unshuffle.errors import InputError
 from unshuffle.files.arrow import as_floats
+from unshuffle.files.arrow_pieces import PieceReader, UnusualError
 from unshuffle.files.decoding import decode_text
-from unshuffle.files.delimited import (
-    convert_arrow,
-    find_loose_quotes,
-    line_start,
-    read_arrow,
-    read_plain,
-)
-from unshuffle.files.dialect import MISSING, Dialect, is_number, sniff_dialect
+from unshuffle.files.delimited import find_loose_quotes, line_start, read_plain
+from unshuffle.files.design_matrix import describe_odd_cell, describe_text
+from unshuffle.files.dialect import Dialect, sniff_dialect
+from unshuffle.files.notation import MISSING, find_marks, is_number
 from unshuffle.files.table import source_name
 
 # Bytes of text at a time: some 40 000 rows of six columns. Four times as many take 110 MB more and
@@ -35,10 +33,6 @@ PIECE_BYTES = 1 << 22
 # cells long.
 _HEAD_BYTES = 1 << 20
 _MARK = b"\xef\xbb\xbf"
-
-
-class UnusualError(Exception):
-    """Raised where a file is better read as a whole."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +80,9 @@ def open_text(path: str, **given: Any) -> TextFile:
     source = source_name(path)
     text, notes = decode_text(_check_utf8(whole), None, source)
     dialect = sniff_dialect(
-        text, given.get("delimiter"), given.get("decimal"), given.get("header"), source
-    )
+        text, given.get("delimiter"), given.get("decimal"), given.get("header"), source,
+        given.get("thousands"),
+    )  # fmt: skip
     if dialect.delimiter == " " or len(dialect.names) < 2 or not all(dialect.names):
         raise UnusualError("columns that need a second look")
     if len(set(dialect.names)) < len(dialect.names):
@@ -102,6 +97,7 @@ def read_pieces(
 ) -> Iterator[TextPiece]:
     """Yield the rows of a text file piece by piece; `digest` is given all of its bytes."""
     row, line = 0, file.dialect.n_header_lines
+    reader = PieceReader(file.dialect)
     with open(file.path, "rb") as stream:
         head = stream.read(file.first_byte)
         if digest is not None:
@@ -115,7 +111,7 @@ def read_pieces(
             end = len(left) if not fresh else _find_end(left)
             body, left = left[:end], left[end:]
             if body.strip():
-                piece = _read_piece(_check_utf8(body), file, numbers, bag, row, line)
+                piece = _read_piece(_check_utf8(body), file, reader, numbers, bag, row, line)
                 yield replace(piece, n_bytes=len(fresh))
                 n_rows = len(next(iter(piece.numbers.values())))
                 row, line = row + n_rows, line + body.count(b"\n")
@@ -153,49 +149,44 @@ def _check_utf8(text: bytes) -> bytes:
 
 
 def _read_piece(
-    body: bytes, file: TextFile, numbers: Sequence[str], bag: str | None, row: int, line: int
+    body: bytes,
+    file: TextFile,
+    reader: PieceReader,
+    numbers: Sequence[str],
+    bag: str | None,
+    row: int,
+    line: int,
 ) -> TextPiece:
     pa = importlib.import_module("pyarrow")
     names, dialect = file.dialect.names, file.dialect
     places = [names.index(name) for name in numbers]
     at_bag = None if bag is None else names.index(bag)
-    kinds = dict.fromkeys(places, pa.float64())
-    if at_bag is not None:
-        kinds[at_bag] = pa.string()
     found = None
+    has_quotes = b'"' in body
     if body.count(b'"') % 2 == 0 and not (
-        b'"' in body and find_loose_quotes(dialect.delimiter).search(body)
+        has_quotes and find_loose_quotes(dialect.delimiter).search(body)
     ):
-        found = _read_as(body, dialect, kinds) if dialect.decimal == "." else None
-        if found is None:
-            found = _read_as(body, dialect, dict.fromkeys(kinds, pa.string()))
+        with suppress(pa.ArrowException, ValueError):
+            found, cells = reader.read(body, places, at_bag, has_quotes=has_quotes)
     if found is None:
         # Says what is wrong with which line; where nothing is, all of the file is needed.
         read_plain(body, replace(dialect, n_header_lines=line), source_name(file.path))
         raise UnusualError("lines that need a second look")
-    columns = {}
-    for name, place in zip(numbers, places, strict=True):
-        column = found[place]
-        if column.type == pa.string():
-            values = convert_arrow(column, dialect.decimal)
-        else:
-            values = as_floats(column)
+    columns = {name: as_floats(column) for name, column in zip(numbers, found, strict=True)}
+    for name, values in columns.items():
         if values.dtype == object:
             _refuse_text(values, name, numbers[0], file, row)
-        columns[name] = values
-    bags = None if at_bag is None else _encode(found[at_bag])
-    if bags is not None and dialect.decimal == "," and any("," in cell for cell in bags[0]):
+    bags = None if at_bag is None else _encode(cells)
+    if bags is not None and any(_is_doubtful(cell, dialect) for cell in bags[0]):
         raise UnusualError("bags named by fractions")
     return TextPiece(row, columns, bags, len(body))
 
 
-def _read_as(body: bytes, dialect: Dialect, kinds: dict[int, Any]) -> dict[int, Any] | None:
-    """Return columns by their place, or None where pyarrow cannot read them so."""
-    pa = importlib.import_module("pyarrow")
-    try:
-        return read_arrow(body, dialect, kinds, has_quotes=b'"' in body)
-    except (pa.ArrowException, ValueError):
-        return None
+def _is_doubtful(cell: str, dialect: Dialect) -> bool:
+    """Whether a bag's name may be another number than Python reads."""
+    written = find_marks(cell)
+    has_marks = written is not None and bool(written.doubt or written.thousands)
+    return has_marks or (dialect.decimal == "," and "," in cell)
 
 
 def _refuse_text(values: np.ndarray, name: str, label: str, file: TextFile, row: int) -> None:
@@ -204,16 +195,10 @@ def _refuse_text(values: np.ndarray, name: str, label: str, file: TextFile, row:
     odd = next(((i, v) for i, v in texts if not is_number(v, file.dialect.decimal)), texts[0])
     place = f"{source_name(file.path)}, row {row + odd[0] + 1}"
     if name == label:
-        raise InputError(
-            f"{place}: the label column {quote(name)} holds the text {quote(odd[1])}; make it "
-            "numbers or choose another label"
-        )
+        raise InputError(describe_text(place, name, odd[1]))
     if row == 0 and not any(is_number(v, file.dialect.decimal) for _, v in texts):
         raise UnusualError("a column of categories")
-    raise InputError(
-        f"{place}: column {quote(name)} holds numbers, but here {quote(odd[1])}; mend it, leave "
-        "the column out, or declare it categorical"
-    )
+    raise InputError(describe_odd_cell(place, name, odd[1]))
 
 
 def _encode(column: Any) -> tuple[list[str], np.ndarray]:

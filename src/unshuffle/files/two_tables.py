@@ -12,7 +12,6 @@ from unshuffle.errors import InputError, quote, suggest
 from unshuffle.files.design_matrix import (
     Apart,
     Design,
-    Missing,
     bag_keys,
     check_numbers,
     check_numeric,
@@ -24,6 +23,8 @@ from unshuffle.files.design_matrix import (
 )
 from unshuffle.files.histograms import COUNT, HIGH, LOW, is_histogram, read_bins
 from unshuffle.files.joining import deal_labels, encode_bags
+from unshuffle.files.missing import Missing
+from unshuffle.files.remarks import remark_columns
 from unshuffle.files.table import Table
 
 
@@ -46,6 +47,7 @@ def make_design_from_two(
     bag: str | None = None,
     weight: str | None = None,
     features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
     missing: Missing = "error",
     log10: bool = False,
@@ -63,7 +65,7 @@ def make_design_from_two(
     label_bag = None if bag is None else labels.find(bag, "bag column")
     row_weight, label_weight = _find_weights(rows, labels, weight)
     categorical = [rows.find(name) for name in categorical]
-    chosen = choose_features(rows, features, {"bag": row_bag, "weight": row_weight})
+    chosen = choose_features(rows, features, {"bag": row_bag, "weight": row_weight}, exclude)
     check_numeric(rows, [name for name in chosen if name not in categorical])
     if row_weight is not None:
         check_numbers(rows, row_weight, "weight")
@@ -72,6 +74,8 @@ def make_design_from_two(
     places, counts, left_out = choose_counts(rows, row_weight, places)
     side = _read_labels(labels, label, label_bag, label_weight, missing, log10)
     X, names, coding, more = code_features(rows, chosen, categorical, places)
+    numbers = [name for name in chosen if name not in categorical]
+    more += remark_columns(rows, numbers, [], places, features is not None)
     groups = None if row_bag is None else bag_keys(rows, row_bag, places)
     groups, other = _name_alike(groups, side.groups)
     pairing, choice = _pair(
@@ -130,7 +134,8 @@ def _read_labels(
     places, notes = complete_rows(labels, needed, missing)
     places, repeats, left_out = choose_counts(labels, weight, places)
     groups = None if bag is None else bag_keys(labels, bag, places)
-    return _Side(labels.columns[name][places], None, repeats, groups, [*notes, *left_out])
+    notes += [*left_out, *remark_columns(labels, [], [name], places, True)]
+    return _Side(labels.columns[name][places], None, repeats, groups, notes)
 
 
 def choose_label(labels: Table, label: str | None, bag: str | None, weight: str | None) -> str:
