@@ -130,17 +130,9 @@ def quote_violations() -> dict[str, str]:
     return {"violations_worst": low if low == high else f"{low} to {high}"}
 
 
-def quote_linkage() -> dict[str, str]:
-    """Return the least and the largest coverage of fits of links of which a share is wrong."""
-    shares = [float(row["coverage"].rstrip("%")) for row in read_table("linkage.md")]
-    return {"linkage_low": f"{min(shares):.0f}", "linkage_high": f"{max(shares):.0f}"}
-
-
 def quote_all() -> dict[str, str]:
     """Return everything that pages quote from the files of the benchmarks."""
-    kinds = (
-        quote_corpus, quote_speed, quote_design, quote_certified, quote_violations, quote_linkage
-    )  # fmt: skip
+    kinds = (quote_corpus, quote_speed, quote_design, quote_certified, quote_violations)
     return {name: text for quote in kinds for name, text in quote().items()}
 
 

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LinearRegression
 
-from unshuffle.answers.limits import LIMITS, LINKS_LIMITS
+from printed import find_difference
+from unshuffle.answers.limits import LINKS_LIMITS
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,18 +34,45 @@ def test_the_page_of_commands_is_up_to_date():
     assert written == script.make_page(), "run: python docs/make_cli.py"
 
 
-def test_the_readmes_ten_lines_print_what_it_shows():
+def test_the_readmes_ten_lines_and_its_command_print_what_it_shows():
+    pytest.importorskip("pandas")
+    pages = load(ROOT / "docs" / "run_pages.py")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = re.search(r"^## Ten lines\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)[1]
-    code, _ = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", section, re.DOTALL).groups()
+    code, shown, command = (
+        re.search(rf"^```{kind}\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)[1]
+        for kind in ("python", "text", "bash")
+    )
     assert len(code.strip().splitlines()) <= 10
-    _, differences = load(ROOT / "docs" / "run_pages.py").run_page(ROOT / "README.md")
-    assert not differences, "run: make expected\n\n" + "\n".join(map(str, differences))
+    with pages.empty_folder():
+        for printed in (pages.run_python(code, {}, pages.README), pages.run_shell(command)):
+            assert not find_difference(printed, shown), "run: make expected"
 
 
-def test_the_readme_says_when_it_works_in_the_words_of_the_report():
+def test_intervals_of_the_readmes_table_hold_the_linked_coefficients():
+    iris, (petal_length, sepal_width) = load_iris(), (2, 1)
+    linked = LinearRegression().fit(iris.data[:, [petal_length, sepal_width]], iris.data[:, 0])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "linked flowers gives {:.2f} and {:.2f}".format(*linked.coef_) in readme
+    for name, coefficient in zip(("petal length", "sepal width"), linked.coef_, strict=True):
+        low, high = re.search(rf"^{name} \(cm\) +\S+ +\S+ +(\S+) +(\S+)", readme, re.M).groups()
+        assert float(low) <= coefficient <= float(high)
+
+
+def test_the_readme_is_short_and_starts_with_the_installation():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 800
+    assert "pip install unshuffle" in readme.splitlines()[:20]
+
+
+def test_links_of_the_readme_lead_to_files():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)\)", readme)
+    assert targets and [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_readme_says_how_intervals_of_wrong_links_covered():
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert LIMITS in readme and LINKS_LIMITS in readme
+    assert LINKS_LIMITS in readme
 
 
 def test_the_curve_of_the_kernel_example_is_found(capsys):

@@ -182,42 +182,34 @@ def test_figures_that_changed_are_put_into_pages():
 
 
 @needs_results
-def test_the_readme_quotes_the_corpus_as_it_is():
+def test_the_readme_quotes_the_benchmarks_as_they_are():
     quotes = site_figures.quote_corpus()
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
-    def list_four(name, digits):
-        one, four, ten, natural = (
-            f"{float(quotes[f'auto_{name}_{bags}']):.{digits}f}" for bags in site_figures.BAGS
-        )
-        return f"{one}, {four}, {ten} and {natural}"
+    def list_all(name):
+        return [quotes[f"{name}_{bags}"] for bags in site_figures.BAGS]
 
-    assert f"intervals cover {list_four('coverage', 0)} %" in readme
-    assert f"takes {list_four('seconds', 1)} s in the mean" in readme
-    ratios = [quotes[f"auto_ratio_{bags}"] for bags in site_figures.BAGS]
-    said = (
-        "geometric mean error on these tables is {}, {} and {} of least squares' ({} with natural"
+    for corpus in site_figures.CORPORA:
+        for words, name in (("signs determined, %", "signs"), ("mean relative error", "error")):
+            assert f"| {words} | {' | '.join(list_all(f'{corpus}_{name}'))} |" in readme
+    (low, high), (least, most) = (
+        (min(shares), max(shares))
+        for shares in ([int(x) for x in list_all(f"{c}_coverage")] for c in site_figures.CORPORA)
     )
-    assert said.format(*ratios) in readme
-    identified, wrong = quotes["auto_identified_all"], quotes["auto_wrong_all"]
-    assert re.search(rf"Of {identified} fits [\w ]*called identified {wrong} err", readme)
+    said = f"covered {low} to {high} % of the coefficients at the higher R², {least} to {most} %"
+    assert said in readme
+    # Random bags divide every table, natural ones only some.
+    n_tables = sum(int(quotes[f"{corpus}_fits_1"]) for corpus in site_figures.CORPORA)
+    assert f"On {n_tables} real tables" in readme
 
 
-@needs_results
-def test_the_readme_quotes_the_other_benchmarks_as_they_are():
-    quotes = site_figures.quote_all()
+def test_the_readme_quotes_the_errors_on_the_papers_data_from_the_decision():
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    for said in (
-        "least squares is {speed_ls_ratio} times and moments {speed_sm_ratio} times as fast",
-        "one thread: {speed_ls_ms} and {speed_sm_ms} ms; measured at commit {speed_commit}",
-        "designed bags have {design_none_none} ± {design_none_none_spread} of the error of random",
-        "({design_none_none_2}, {design_none_none_4} and {design_none_none_8} at two, four and",
-        "{design_none_auto} of that of random ones fitted by default",
-        "but {design_auto_auto} where the fit is left to doubt them",
-        "coverage from {linkage_low} to {linkage_high} %",
-        "leaves only 5 dB {violations_worst} %",
-    ):
-        assert said.format(**quotes) in readme
+    decision = " ".join(read("decisions/one-posterior.md").split())
+    now, before = re.search(
+        r"mean error (\.\d+) over the 65 cells .*? where version 0\.1\.0 had (\.\d+)", decision
+    ).groups()
+    assert f"the mean error is {now}, where version 0.1.0 had {before} " in readme
 
 
 def test_indices_of_accented_letters_stand_beside_them():
