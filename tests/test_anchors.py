@@ -146,7 +146,9 @@ def test_the_likelihood_sums_over_the_matchings_that_keep_the_anchors():
 @pytest.mark.parametrize("has_intercept", [False, True])
 def test_offsets_are_shared_by_a_bag_and_its_anchors(has_intercept):
     homes, m = np.array([0, 0, 1, 1, 1]), np.array([1.0, 4.0, 1.0, 1.0, 6.0])
-    means = AnchoredMeans(m, np.zeros(5), np.zeros(5), has_intercept, 0.4, homes=homes)
+    means = AnchoredMeans(
+        m, np.zeros(5), np.zeros(5), has_intercept, np.zeros((5, 1)), 0.4, homes=homes
+    )
     rng = np.random.default_rng(0)
 
     def log_density(gaps, log_sigma):
@@ -211,7 +213,7 @@ def test_anchors_are_no_bags_of_their_own():
     target = pose_bags(make_bags(X, y, groups, anchors))[0]
     assert target.n_homes == 3 and target.n_bags == 12 and target.n_shuffled == 51
     model = ShuffledLinearRegression("ls").fit(X, y, groups, anchors=anchors)
-    assert "60 rows in 3 bags, 9 pairs known" in str(model.summary())
+    assert "60 rows · 2 features · 3 bags · 9 pairs known" in str(model.summary())
     assert model.summary().to_dict()["anchors"] == 9 and model.result_.remarks == ()
 
 

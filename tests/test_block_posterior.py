@@ -327,7 +327,8 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
     plain = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     monkeypatch.setattr(methods, "BLOCKS_ABOVE", 1000)
     blocks = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
-    assert "in blocks" in str(blocks.summary()) and "in blocks" not in str(plain.summary())
+    summaries = [str(model.summary(detail=True)) for model in (blocks, plain)]
+    assert "in blocks" in summaries[0] and "in blocks" not in summaries[1]
     sd = np.diff(plain.conf_int(), axis=1)[:, 0] / 3.92
     # 250 draws know a median to .08 sd, the ends of an interval of this lopsided posterior to .6.
     # The evidence hangs on the largest weights: seeds of blocks differ by .6 at 20 000 rows.
@@ -342,11 +343,11 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
 def test_strongly_differing_bags_are_explored_and_no_offsets_are_seen():
     X, y, groups, w = make_differing(60_000, 5)
     model = ShuffledLinearRegression(random_state=0).fit(X, y, groups)
-    assert model.solution_.status.name == "POSTERIOR" and model.identified_ and model.model_fits_
+    assert model.solution_.status.name == "POSTERIOR" and model.model_fits_
     low, high = model.conf_int(0.999).T
     assert ((low < w) & (w < high)).all()
-    # The means of ten bags know the weights to about .001.
-    assert np.abs(model.coef_ - w).max() < 0.006
+    # Bags that differ may have contextual effects, which their means cannot tell from the rest.
+    assert np.abs(model.coef_ - w).max() < 0.05
 
 
 def test_a_bag_of_one_row_stands_beside_a_large_one():

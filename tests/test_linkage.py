@@ -291,7 +291,7 @@ def test_fits_with_wrong_links_say_how_often_their_intervals_covered(folder, cap
         assert run([*fit_linked, "--mislinked", share]) == 0
         assert (told in capsys.readouterr().out) is is_told
     assert run([*fit_linked, "--mislinked", "0.2", "--json", "--report", "r.html"]) == 0
-    assert told in " ".join(json.loads(capsys.readouterr().out)["verdict"])
+    assert told in " ".join(json.loads(capsys.readouterr().out)["explanation"])
     assert told in (folder / "r.html").read_text(encoding="utf-8")
     compare = ["compare", *fit_linked[1:], "--methods", "auto,ls", "--mislinked", "0.2"]
     assert run(compare) == 0

@@ -308,8 +308,8 @@ def test_known_noise_is_used_and_reported():
     model = fit("sampler", data, noise=0.2)
     assert model.noise_ == 0.2
     assert_allclose(model.posterior_.sigma, 0.2)
-    text = str(model.summary())
-    assert "given" in text and "plain posterior mean" in text
+    text = str(model.summary(detail=True))
+    assert "(given)" in text and "plain posterior mean" in text
 
 
 def test_noise_with_a_mean_moves_the_intercept():

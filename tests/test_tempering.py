@@ -74,7 +74,7 @@ def test_level_densities_are_those_of_the_target(p):
         u = exp(-2 * log_sigma)
         found = kernels.level_density(model.prior, u, log_sigma, *sums)
         prior = share_prior(target.covariance, 1.0, 0.5, 1.0, w[None], log_sigma)[0]
-        assert prior == pytest.approx(target.prior(w, log_sigma, 0.0)[0])
+        assert prior == pytest.approx(target.prior(w, log_sigma)[0])
         values.append(found - (-0.5 * u * residual + prior - log_sigma))
     # What is left out is the same at every level: the weights' Gaussian prior.
     assert values[0] == pytest.approx(values[1])

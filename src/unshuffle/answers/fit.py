@@ -74,8 +74,9 @@ def fit(
     _warn_of_outliers(bags, stacklevel=2)
     report, asked = make_report(verbose), FitOptions(**options)
     has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
-    if joined.is_plain and joined.n_anchors == 0 and not has_counts:
-        # One label for each row: the same way as a table, whatever its size.
+    is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
+    if is_table and find_block_settings(asked, joined.n) is not None:
+        # One label for each row, and many: in blocks, as a table.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
         found = fit_table(X, y, groups, asked, make_rng(rng), report=report)

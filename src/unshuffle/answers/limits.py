@@ -1,17 +1,17 @@
-"""When regression on shuffled labels works, in the words of README, pages and reports.
+"""When regression on shuffled labels works, in the words of pages and reports.
 
-The figures of `LIMITS` are those of the real tables of `make corpus`; whoever measures anew changes
-them here, and a test asks whether README says the same.
+The figures of `LIMITS` are those of the real tables of `make corpus`.
 """
 
 LIMITS = (
-    "It works where bags differ: every bag adds at least the equation of its means, and what the "
-    "labels look like inside a bag adds the rest. One bag hardly ever identifies the weights of a "
-    "real table, four bags do in one of nine, ten in one of four; the sign of a weight is known "
-    "in 3, 27 and 62 %. It does not work where columns have the same law and the bags are alike "
-    "(no method can then tell one column from another), where noise drowns the signal, or where "
-    "labels depend on what no column says. Dividing the same samples into more, and more "
-    "different, bags helps most."
+    "It works where bags differ: every bag adds the equation of its means, and the distribution of "
+    "labels inside a bag adds the rest. On 232 real tables one bag hardly ever identified the "
+    "coefficients. Where the linked regression explains most of the labels' variance, the sign of "
+    "a coefficient was determined in 3 % of the cases with one bag, 19 % with four and 54 % with "
+    "ten; where it explains less, in 0, 2 and 22 %. It does not work where columns have the same "
+    "distribution and the bags are alike: no method can then tell one column from another. Nor "
+    "does it work where noise drowns the signal, or where labels depend on what no column says. "
+    "Dividing the same samples into more, and more different, bags helps most."
 )
 
 # Until the model of wrong links is calibrated on real tables, whoever uses it is told this.

@@ -95,6 +95,7 @@ class Summary:
     remarks: tuple[str, ...]
     certificate: Certificate | None = None
     are_offsets_declared: bool = False
+    is_noise_given: bool = False
     # Pairs that were known, and the share of links that are wrong, given or found.
     n_anchors: int = 0
     mislinked: float | None = None
@@ -150,7 +151,7 @@ class Summary:
         """Sizes, method, noise and offsets in one line."""
         bags = "one bag" if self.n_bags == 1 else count(self.n_bags, "bag")
         parts = [
-            f"noise sd {show_number(self.noise)}",
+            f"noise sd {show_number(self.noise)}" + " (given)" * self.is_noise_given,
             f"method {self.method}",
             count(self.n, "row"),
             *([] if self.n_labels == self.n else [count(self.n_labels, "label")]),
@@ -360,6 +361,7 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         remarks=tuple(solution.stats.get("remarks", ())),
         certificate=solution.certificate,
         are_offsets_declared=facts.are_offsets_declared,
+        is_noise_given=facts.is_noise_given,
         n_anchors=facts.n_anchors,
         mislinked=solution.stats.get("mislinked"),
         headline=make_headline(solution, verdict),

@@ -88,7 +88,10 @@ class Facts:
         if self.label_spread is not None:
             varies = self.scales > 0
             scales = np.where(varies, self.scales, 1.0)
-            limits[: len(scales)][varies] = (NEGLIGIBLE_SHARE * self.label_spread / scales)[varies]
+            with np.errstate(over="ignore"):  # without bound for columns of hardly any spread
+                limits[: len(scales)][varies] = (NEGLIGIBLE_SHARE * self.label_spread / scales)[
+                    varies
+                ]
         return limits
 
 
