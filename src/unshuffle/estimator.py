@@ -85,7 +85,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        The estimated weights.
+        The estimated coefficients. With "likelihood" they are the spatial median of the posterior
+        of the pooled slope's population value, w + S⁻¹S_b δ: the slope w inside bags and the share
+        of a contextual effect δ of the bags' mean rows that a regression over all rows would see
+        (S and S_b are the covariances of the rows and of the bags' mean rows). `conf_int` is about
+        the same value. With random bags it is w, with bags of one row ordinary least squares.
     intercept_ : float
         The estimated intercept, 0.0 without one.
     method_ : str
@@ -109,7 +113,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Posterior probability that bags are offset, and the mean sd of the offsets in units of the
         labels (0 where there are none); None for one bag and for methods without offsets.
     posterior_ : Posterior or None
-        Weighted draws of the weights and of the noise.
+        The posterior: `sample(n)` returns draws of equal weight by name, `to_arviz()` the same for
+        ArviZ; `mean`, `sd` and `cov`; `draws` with their importance weights `shares`.
     result_ : Fit
         The result from which all of these come, as `unshuffle.fit` returns it.
 
@@ -382,10 +387,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
         """Return one row (low, high) per feature, and a last one for the intercept where asked.
 
-        A weight of which the data say nothing (of a constant column, or where nothing varies) has
-        the row (-inf, inf); `summary()` shows it without an interval, and a remark says why.
-        Methods without a posterior refuse: around a biased estimate an interval would cover the
-        wrong value.
+        The intervals are of the population value of the pooled slope, as `coef_` is. A coefficient
+        of which the data say nothing (of a constant column, or where nothing varies) has the row
+        (-inf, inf); `summary()` shows it without an interval, and a remark says why. Methods
+        without a posterior refuse: around a biased estimate an interval would cover the wrong
+        value.
         """
         check_is_fitted(self)
         return self.result_.conf_int(level, intercept)

@@ -166,7 +166,7 @@ class Summary:
             declared = " (declared)" if self.are_offsets_declared else ""
             parts.append(f"offsets between bags sd {show_number(effects.offset_sd)}{declared}")
         if effects is not None and effects.has_contexts:
-            parts.append(f"contextual effects probability {effects.context_probability:.0%}")
+            parts.append("contextual effects")
         return " · ".join(parts if self.noise is not None else parts[1:])
 
     @property

@@ -129,8 +129,8 @@ class BagEffects:
 
     @property
     def has_contexts(self) -> bool:
-        """Whether contextual effects are more probable than not."""
-        return self.context_probability >= 0.5
+        """Whether the data show contextual effects, whose prior probability may be high."""
+        return self.context_probability >= 0.95 and not self.rests_on_prior
 
     def mapped(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, d: int
