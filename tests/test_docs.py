@@ -25,6 +25,8 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # its dataclasses look themselves up
     spec.loader.exec_module(module)
+    # Functions of a module that only this process knows cannot be sent to workers by name.
+    del sys.modules[path.stem]
     return module
 
 
@@ -144,7 +146,7 @@ def test_the_plan_example_designs_runs_that_keep_donors_together(capsys):
     plan = load(ROOT / "examples" / "plan.py").main(method="ls")
     runs = plan.assignments[8].runs.reshape(-1, 2)
     assert (runs[:, 0] == runs[:, 1]).all()
-    assert "designed runs" in capsys.readouterr().out
+    assert "designed" in capsys.readouterr().out
 
 
 def test_the_audit_example_tells_the_risk_and_what_it_leaves_out(capsys):
