@@ -44,7 +44,7 @@ class Column:
 
 @dataclass
 class OddFile:
-    """A file, what it holds, what is told of it, and what is wrong with it."""
+    """A file, its columns, the options of its reader, and what is wrong with it."""
 
     content: bytes
     columns: list[Column]
@@ -160,7 +160,7 @@ def _without_blanks(column: Column) -> Column:
 
 
 def _spoil_missing(rng: Random, columns: list[Column], oddities: list[str]) -> None:
-    """Leave out values: by an empty cell or a usual word, or by a word nobody knows."""
+    """Leave out values: by an empty cell or a usual word, or by an unusual word."""
     for column in columns:
         if rng.random() > 0.15:
             continue

@@ -1,4 +1,4 @@
-"""What is said of odd columns before a fit: units, outliers, codes, labels without a logarithm."""
+"""Notes and refusals for odd columns: units, outliers, codes, labels without a logarithm."""
 
 import json
 import warnings
@@ -84,7 +84,7 @@ OUTLIERS = {
 
 
 @pytest.mark.parametrize(("changes", "words"), OUTLIERS.values(), ids=OUTLIERS)
-def test_a_cell_far_from_all_others_is_told_and_fitted(changes, words, table, capsys):
+def test_a_cell_far_from_all_others_is_noted_and_fitted(changes, words, table, capsys):
     name = table(**changes)
     for more in ([], ["--features", "a,b"]):
         assert run(["fit", name, "--label", "y", *MEANS, *more]) == 0
@@ -94,7 +94,7 @@ def test_a_cell_far_from_all_others_is_told_and_fitted(changes, words, table, ca
     assert capsys.readouterr().err == ""
 
 
-def test_outliers_are_told_of_two_files_and_by_match_plan_and_compare(table, capsys):
+def test_outliers_are_noted_of_two_files_and_by_match_plan_and_compare(table, capsys):
     table("rows.csv", b={3: "9999"})
     table("labels.csv", y={4: "-50000"})
     two = ["--rows", "rows.csv", "--labels", "labels.csv", "--features", "a,b", "--label", "y"]
@@ -110,7 +110,7 @@ def test_outliers_are_told_of_two_files_and_by_match_plan_and_compare(table, cap
         assert "outlier: rows.csv, row 3, column 'b' holds 9999" in capsys.readouterr().err
 
 
-def test_outliers_of_files_read_in_pieces_are_told_where_they_are(table, capsys, monkeypatch):
+def test_outliers_of_files_read_in_pieces_are_noted_where_they_are(table, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
     from unshuffle.files import text_pieces
 
@@ -234,11 +234,11 @@ IDS = {
 
 
 @pytest.mark.parametrize("case", IDS)
-def test_numbers_of_rows_are_told_where_they_are_features(case, table, capsys):
-    name, cells, is_told = IDS[case]
+def test_numbers_of_rows_are_noted_where_they_are_features(case, table, capsys):
+    name, cells, is_noted = IDS[case]
     args = ["fit", table(**{name: cells}), "--label", "y", *MEANS]
     assert run(args) == 0
-    assert (f"look like numbers of rows: '{name}'" in capsys.readouterr().err) == is_told
+    assert (f"look like numbers of rows: '{name}'" in capsys.readouterr().err) == is_noted
     for chosen in (["--features", f"a,{name}"], ["--exclude", name]):
         assert run([*args, *chosen]) == 0
         assert "numbers of rows" not in capsys.readouterr().err

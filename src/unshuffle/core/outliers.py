@@ -1,7 +1,7 @@
 """Cells far from all others of their column: slips of the hand, and codes for missing values.
 
-Distances are robust standard deviations (1.4826 times the median absolute deviation) from the
-median. Heavy tails reach far too, but step by step; a slip leaves a gap.
+Distances are robust standard deviations (1.4826 times the median absolute deviation; Hampel 1974)
+from the median. Heavy tails reach far too, but step by step; a slip leaves a gap.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from unshuffle.errors import OutlierWarning, quote
 
-# Farther than this, and so many times as far as the next value, a cell is an outlier. On 232 real
-# tables four columns have one: two hold the code 999.
+# Farther than this, and so many times as far as the next value, a cell is an outlier
+# (docs/decisions/outliers.md).
 FAR, GAP = 10.0, 3.0
 # One slip may stand in so large a share of the rows; a code in any.
 SHARE = 0.01

@@ -1,4 +1,4 @@
-"""What a table's columns should be looked at for: outliers, numbers of rows, channels left out."""
+"""Notes on columns before a fit: outliers, numbers of rows, and channels that are no features."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def remark_columns(
     rows: NDArray[np.intp],
     is_chosen: bool,
 ) -> list[str]:
-    """Return what should be said of columns of numbers in these rows before a fit.
+    """Return notes on columns of numbers in these rows.
 
-    Whoever has chosen the features is told of outliers alone.
+    Where the features were chosen by name, only outliers are noted.
     """
     found, numbered = [], []
     for name in [*features, *labels]:
@@ -95,7 +95,7 @@ def remark_numbers(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     shown = ", ".join(quote(name, 30) for name in names[:6])
-    return [f"used as features, but look like numbers of rows: {shown}; leave them out if they are"]
+    return [f"used as features, but look like numbers of rows: {shown}; exclude them if they are"]
 
 
 def remark_aside(table: Table) -> list[str]:
