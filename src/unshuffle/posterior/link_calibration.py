@@ -22,8 +22,8 @@ class LinkCalibration:
     pairs : α, for how many pairs the likelihood of the mismatch rate counts at most.
     none_wrong : prior probability that no link is wrong.
     decay : b of the prior density b (1 − q)ᵇ⁻¹ of other rates.
-    agreement : p-value of Hausman's test from which on the mixture alone is believed, where the
-        rate is known.
+    agreement : p-value of Hausman's test below which the mixture loses weight, where the rate is
+        known.
     agreement_estimated : the same where the rate is estimated.
     bias : share of the squared gap between the two estimates that is added to the variance of the
         mixture.

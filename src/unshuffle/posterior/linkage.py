@@ -2,8 +2,8 @@
 
 At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
 mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
-whether they agree: the mixture has the weight min(1, p/c), p being the p-value and c calibrated. A
-calibrated share of the squared gap is added to the variance.
+whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
+of the test and a calibrated c. A calibrated share of the squared gap is added to the variance.
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
 posterior of the rate (see `mismatch_rate`). The point estimate minimises the expected relative
@@ -51,6 +51,8 @@ _SEED = 0
 # Links say nothing where the likelihood gains less than a nat by them, although the squared
 # correlation of labels and fitted values is below a tenth with 95 % confidence.
 _NO_GAIN, _NO_R2 = 1.0, 0.1
+# The mixture holds where its weight is above this.
+_AGREED = 0.5
 # Noise below this share of the labels' variance tells links one by one.
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
@@ -154,11 +156,13 @@ def combine(
     model = fit_mixture(pairs, wrong, adjusted.w, sigma)
     influence = add_clusters(pairs, measure_influence(pairs, model))
     d, gap = pairs.n_slopes, model.w - adjusted.w
-    weight = min(1.0, _test_agreement(gap[:d], (influence - adjusted.influence)[:, :d]) / agreement)
-    if not wrong.any():
-        weight = 0.0
+    difference = influence - adjusted.influence
+    weight = 0.0
+    if wrong.any():
+        weight = min(1.0, _test_agreement(gap[:d], difference[:, :d]) / agreement)
+        weight *= _weigh_precision(adjusted.influence[:, :d], difference[:, :d])
     w = adjusted.w + weight * gap
-    both = adjusted.influence + weight * (influence - adjusted.influence)
+    both = adjusted.influence + weight * difference
     covariance = np.einsum("ni,nj->ij", both, both) + bias * weight**2 * np.outer(gap, gap)
     if weight < 1.0:
         model = fit_mixture(pairs, wrong, w, sigma, moves=False)
@@ -177,6 +181,13 @@ def _test_agreement(gap: np.ndarray, influence: np.ndarray) -> float:
         return 1.0
     dof = mean * mean / size
     return float(gammaincc(0.5 * dof, 0.5 * dof * float(gap @ gap) / mean))
+
+
+def _weigh_precision(influence: np.ndarray, difference: np.ndarray) -> float:
+    """Return the weight t from 0 to 1 of the least total variance of influence + t difference."""
+    size = float((difference * difference).sum())
+    gain = -float((influence * difference).sum())
+    return min(max(gain / size, 0.0), 1.0) if size > 0.0 else 1.0
 
 
 def _solve_linked(pairs: GivenPairs) -> Solution:
@@ -311,7 +322,7 @@ def _match_wrong(
     effort: Effort,
 ) -> Solution | None:
     """Match wrong links anew where the noise tells them one by one; None where it does not."""
-    is_sharp = best.weight == 1.0 and best.sigma**2 < _SHARP_NOISE
+    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE
     if not is_sharp or 1.0 - float(best.right.mean()) < _WORTH_MATCHING:
         return None
     known = pairs.is_known | (best.right > 0.5)
