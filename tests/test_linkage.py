@@ -88,14 +88,14 @@ def test_a_share_that_is_right_does_as_well_as_its_estimate():
 
 
 def test_intervals_cover():
-    """120 intervals of 95 %: fewer than 105 cover in one of ten thousand runs of honest ones."""
+    """60 intervals of 95 %: fewer than 50 cover in one of ten thousand runs of honest ones."""
     n_covered = 0
-    for seed in range(60):
+    for seed in range(30):
         X, y, _ = make_links(150, seed=seed)
         model = ShuffledLinearRegression(mislinked="estimate", n_starts=4, random_state=0).fit(X, y)
         low, high = model.conf_int().T
         n_covered += int(((low < WEIGHTS) & (high > WEIGHTS)).sum())
-    assert n_covered >= 105
+    assert n_covered >= 50
 
 
 def test_links_that_say_nothing_leave_the_shuffled_fit():
@@ -210,9 +210,9 @@ def test_a_wrong_share_on_the_command_line_is_one_line(table, capsys, args, word
     assert_one_line(code, capsys.readouterr(), words)
 
 
-def test_fits_with_wrong_links_say_how_often_their_intervals_covered(folder, capsys):
+def test_fits_with_wrong_links_say_what_they_assume(folder, capsys):
     write_linked()
-    told = "covered about 70 % of the coefficients on 140 real tables"
+    told = "exchangeable inside blocks"
     fit_linked = ["fit", "linked.csv", "--label", "y", "--bag", "bag", "-q"]
     for share, is_told in (("estimate", True), ("0.2", True), ("0", False)):
         assert run([*fit_linked, "--mislinked", share]) == 0

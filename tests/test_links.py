@@ -177,7 +177,7 @@ def test_heavy_tails_are_not_taken_for_wrong_links():
 def test_a_rate_that_data_leave_open_is_said_with_what_helps():
     X, y, _, _ = make_links(60, share=0.2, draw=heavy)
     model = fit(X, y, mislinked="estimate")
-    text = " ".join(model.summary().verdict)
+    text = " ".join(model.summary().explanation)
     assert "cover both readings" in text and "audit" in text
     low, high = model.result_.stats["mislinked_interval"]
     assert low <= 0.2 <= high
