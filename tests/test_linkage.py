@@ -1,4 +1,4 @@
-"""Laws of links of which a share is wrong: between regression and the shuffled fit."""
+"""Links of which a share is wrong: between regression and the shuffled fit."""
 
 import json
 
@@ -6,19 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize
-from scipy.special import expit
-from scipy.stats import gaussian_kde, norm
+from scipy.stats import gaussian_kde
 from sklearn.linear_model import LinearRegression
 
 from command_line import assert_one_line, write_linked
 from registry_examples import fit_quietly
 from unshuffle import Bag, ShuffledLinearRegression, choose_method, fit, load
 from unshuffle.cli.app import run
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
 from unshuffle.errors import InputError
-from unshuffle.posterior.linkage import _measure_errors, climb, estimate_law, read_links
+from unshuffle.posterior.given_pairs import estimate_density
 
 WEIGHTS = np.array([1.0, -2.0])
 
@@ -31,24 +27,6 @@ def make_links(n=200, share=0.3, noise=0.5, seed=0):
     y, some = linked.copy(), rng.permutation(n)[: round(share * n)]
     y[some] = linked[rng.permutation(some)]
     return X, y, y != linked
-
-
-def standard_links(X, y, groups=None, anchors=None):
-    """Return the links of data in standard units."""
-    return read_links(standardise(make_bags(X, y, groups, anchors), True, True)[0])
-
-
-def mixture_density(links, theta):
-    """Return the log density of each label, at [weights …, log σ, logit h]."""
-    *w, log_sigma, logit = theta
-    h = expit(logit)
-    own = norm.logpdf(links.y, links.X @ np.array(w), np.exp(log_sigma))
-    free = np.log(h * np.exp(own) + (1 - h) * np.exp(links.log_law))
-    return np.where(links.is_known, own, free)
-
-
-def as_theta(top):
-    return np.array([*top.w, np.log(top.sigma), np.log(top.right / (1 - top.right))])
 
 
 def test_every_link_wrong_is_the_shuffled_fit_bit_for_bit():
@@ -79,64 +57,13 @@ def test_nearly_no_link_wrong_is_nearly_the_textbook_regression():
     assert model.summary().mislinked < 0.02
 
 
-@pytest.mark.parametrize("has_anchors", [False, True])
-def test_the_top_is_that_of_a_general_minimiser(has_anchors):
-    X, y, is_wrong = make_links()
-    anchors = (np.arange(200) % 4 == 0) & ~is_wrong if has_anchors else None
-    links = standard_links(X, y, anchors=anchors)
-    top = climb(links, np.array([0.3, -0.8, 0.0]), None, None)
-    extra = 0.5  # of a right and of a wrong link
-
-    def negative(theta):
-        h = expit(theta[-1])
-        return -mixture_density(links, theta).sum() - extra * (np.log(h) + np.log(1 - h))
-
-    best = minimize(negative, as_theta(top) + 0.05, method="BFGS", options={"gtol": 1e-6})
-    assert_allclose(-top.value, best.fun, atol=1e-4)
-    assert_allclose(as_theta(top), best.x, atol=5e-3)
-
-
-def test_the_errors_are_the_sandwich_of_differences():
-    links = standard_links(*make_links()[:2])
-    top = climb(links, np.array([0.3, -0.8, 0.0]), None, None)
-    theta, step = as_theta(top), 1e-4
-    steps = step * np.eye(len(theta))
-    scores = np.array(
-        [
-            (mixture_density(links, theta + e) - mixture_density(links, theta - e)) / (2 * step)
-            for e in steps
-        ]
-    )
-
-    def value(x):
-        h = expit(x[-1])
-        return mixture_density(links, x).sum() + 0.5 * (np.log(h) + np.log(1 - h))
-
-    second = np.array(
-        [
-            [
-                (value(theta + a + b) - value(theta + a - b) - value(theta - a + b)
-                 + value(theta - a - b)) / (4 * step**2)
-                for b in steps
-            ]
-            for a in steps
-        ]
-    )  # fmt: skip
-    inverse = np.linalg.inv(second)
-    expected = (inverse @ scores @ scores.T @ inverse)[:3, :3]
-    mass = top.probability.sum()
-    found = _measure_errors(links, top, True, True)
-    assert found.dof == int(mass - 3)
-    assert_allclose(found.spreads.T @ found.spreads, expected * mass / found.dof, rtol=1e-3)
-
-
-def test_the_law_of_labels_is_a_kernel_density():
+def test_the_density_of_labels_is_a_kernel_estimate():
     values = np.random.default_rng(0).exponential(size=300)
     spread = min(values.std(), np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.34)
     width = 0.9 * spread * 300**-0.2
     expected = gaussian_kde(values, width / values.std(ddof=1))(values)
     # A grid of 2048 cells, and a kernel cut at four widths.
-    assert_allclose(np.exp(estimate_law(values)), expected, rtol=2e-3)
+    assert_allclose(np.exp(estimate_density(values)), expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
@@ -161,14 +88,14 @@ def test_a_share_that_is_right_does_as_well_as_its_estimate():
 
 
 def test_intervals_cover():
-    """120 intervals of 95 %: fewer than 105 cover in one of ten thousand runs of honest ones."""
+    """60 intervals of 95 %: fewer than 50 cover in one of ten thousand runs of honest ones."""
     n_covered = 0
-    for seed in range(60):
+    for seed in range(30):
         X, y, _ = make_links(150, seed=seed)
         model = ShuffledLinearRegression(mislinked="estimate", n_starts=4, random_state=0).fit(X, y)
         low, high = model.conf_int().T
         n_covered += int(((low < WEIGHTS) & (high > WEIGHTS)).sum())
-    assert n_covered >= 105
+    assert n_covered >= 50
 
 
 def test_links_that_say_nothing_leave_the_shuffled_fit():
@@ -283,9 +210,9 @@ def test_a_wrong_share_on_the_command_line_is_one_line(table, capsys, args, word
     assert_one_line(code, capsys.readouterr(), words)
 
 
-def test_fits_with_wrong_links_say_how_often_their_intervals_covered(folder, capsys):
+def test_fits_with_wrong_links_say_what_they_assume(folder, capsys):
     write_linked()
-    told = "covered about 70 % of the coefficients on 140 real tables"
+    told = "exchangeable inside blocks"
     fit_linked = ["fit", "linked.csv", "--label", "y", "--bag", "bag", "-q"]
     for share, is_told in (("estimate", True), ("0.2", True), ("0", False)):
         assert run([*fit_linked, "--mislinked", share]) == 0

@@ -158,7 +158,7 @@ def test_the_share_is_estimated_by_the_mixture_where_none_is_given():
     data = make_shuffled(100, 2, noise=0.1, rng=6)
     model = fit(data, mix_up(data, 0.3, 6), "estimate", method=Sampler(n_sweeps=100))
     assert 0.1 < model.solution_.stats["mislinked"] < 0.5
-    assert "share is that of the mixture" in " ".join(model.solution_.stats["priors"])
+    assert "share is the posterior mean" in " ".join(model.solution_.stats["priors"])
 
 
 def test_the_order_of_pairs_moves_no_bit():
@@ -176,5 +176,5 @@ def test_the_order_of_pairs_moves_no_bit():
 
 def test_other_methods_point_to_the_two_that_know_of_links():
     data = make_shuffled(30, 1, noise=0.3, rng=7)
-    with pytest.raises(InputError, match="take 'sampler' for few rows"):
+    with pytest.raises(InputError, match="'sampler' for few rows"):
         fit(data, data.y, 0.3, method="ls")

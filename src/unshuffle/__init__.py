@@ -34,6 +34,7 @@ _NAMES = {
     "StudentNoise": "core.noise",
     "GridNoise": "core.noise",
     "noise_from_calibration": "core.noise",
+    "Links": "core.links",
     "Solution": "core.solution",
     "Status": "core.solution",
     "make_shuffled": "simulate",

@@ -5,23 +5,27 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unshuffle.answers.fit import Fit, fit_bags
 from unshuffle.core.bags import Bags
-from unshuffle.core.options import FitOptions, check_mislinked, make_rng
+from unshuffle.core.options import LINK_METHODS, FitOptions, check_mislinked, make_rng
 from unshuffle.core.progress import Report, say_nothing
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
 from unshuffle.scoring import measure_gap, sorted_error
 
-# What chooses the mixture where there are links, and the methods that know of links.
-_MIXTURE = "auto"
-_LINKED = (_MIXTURE, "sampler")
+if TYPE_CHECKING:
+    from unshuffle.core.links import Links
+
+# The default for links, the methods that know of links, and regressions of labels as they stand.
+_DEFAULT = "auto"
+_LINKED = (_DEFAULT, *LINK_METHODS, "sampler")
+_NAIVE = ("ols", "huber")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,7 @@ def compare_methods(
     linked_y: np.ndarray | None = None,
     methods: Sequence[str] | None = None,
     anchors: Any = None,
+    links: Links | None = None,
     level: float = 0.95,
     report: Report = say_nothing,
     **options: Any,
@@ -64,8 +69,10 @@ def compare_methods(
 
     Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
     rows for them. `level` is that of the intervals. `report` is told which method is fitted, and
-    the share of all that is done. The other options are those of `ShuffledLinearRegression`; with
-    `mislinked` the mixture comes first, and methods that do not know of links are fitted without.
+    the share of all that is done. The other options are those of `ShuffledLinearRegression`. With
+    `mislinked` or `links` the default comes first, then the adjusted equations where the rate is
+    known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand, and
+    the methods that ignore links.
 
     Examples
     --------
@@ -77,13 +84,30 @@ def compare_methods(
     [('ls', 0.0), ('means', 0.0)]
     """
     check_mislinked(options.get("mislinked"))
-    has_links = options.get("mislinked") is not None
-    first = [_MIXTURE] if has_links else []
+    mislinked = options.pop("mislinked", None)
+    has_links = mislinked is not None or links is not None
+    first = [_DEFAULT, *LINK_METHODS, *_NAIVE] if has_links else []
+    if _is_open(mislinked, links):
+        first = [name for name in first if name not in LINK_METHODS]
     for name in _tell(methods or [*first, *_suitable(len(y))], report):
-        known = {**options, "mislinked": options.get("mislinked") if name in _LINKED else None}
-        yield _compare_one(
-            name, X, y, groups, linked_y, anchors, level, known if has_links else options
-        )
+        if has_links and name == "huber":
+            yield _compare_huber(X, y, groups, linked_y, bool(options.get("fit_intercept", True)))
+            continue
+        known = {**options, "mislinked": mislinked if name in _LINKED else None}
+        told = links if name in _LINKED else None
+        if has_links and name == "ols":
+            known = {**options, "mislinked": 0.0}
+        found = _compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
+        yield replace(found, method=name) if name == "ols" else found
+
+
+def _is_open(mislinked: Any, links: Links | None) -> bool:
+    """Return whether the mismatch rate is to be estimated."""
+    if links is not None:
+        told = (links.rate, links.audit, links.probability)
+        if any(each is not None for each in told):
+            return False
+    return mislinked is None or isinstance(mislinked, str)
 
 
 def compare_bags(
@@ -139,15 +163,17 @@ def _compare_one(
     groups: Any,
     linked_y: Any,
     anchors: Any,
+    links: Links | None,
     level: float,
     options: dict[str, Any],
 ) -> Comparison:
-    model = ShuffledLinearRegression(method=name, **options)
+    is_naive = name == "ols" and options.get("mislinked") == 0.0
+    model = ShuffledLinearRegression(method="auto" if is_naive else name, **options)
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X, y, groups=groups, anchors=anchors)
+            model.fit(X, y, groups=groups, anchors=anchors, links=links)
     except InputError as exc:
         if name not in METHODS:
             raise
@@ -156,7 +182,7 @@ def _compare_one(
     z: Any = model.predict(X)
     gap = float(np.sqrt(sorted_error(y, z, groups)))
     error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
-    if model.mislinked is not None:
+    if model.mislinked is not None or links is not None:
         name = model.method_
     ends = _find_intervals(model.result_, level)
     return Comparison(name, seconds, model.coef_, model.intercept_, ends, gap, error, r2)
@@ -170,8 +196,32 @@ def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
     return np.array([[row.low, row.high] for row in summary.rows], dtype=float)
 
 
+def _compare_huber(
+    X: np.ndarray, y: Any, groups: Any, linked_y: Any, fit_intercept: bool
+) -> Comparison:
+    """Fit Huber's regression to the labels as they stand, columns and labels standardised."""
+    from sklearn.linear_model import HuberRegressor
+
+    begin = time.perf_counter()
+    rows, labels = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    scale, size = np.maximum(rows.std(axis=0), 1e-300), max(float(labels.std()), 1e-300)
+    centre = rows.mean(axis=0) if fit_intercept else np.zeros(rows.shape[1])
+    model = HuberRegressor(alpha=0.0, max_iter=1000, fit_intercept=fit_intercept)
+    try:
+        model.fit((rows - centre) / scale, labels / size)
+    except ValueError as exc:
+        return Comparison("huber", time.perf_counter() - begin, note=str(exc))
+    model.coef_ = model.coef_ * size / scale
+    model.intercept_ = float(model.intercept_ * size - model.coef_ @ centre)
+    seconds = time.perf_counter() - begin
+    z = rows @ model.coef_ + model.intercept_
+    gap = float(np.sqrt(sorted_error(labels.tolist(), z.tolist(), groups)))
+    error, r2 = (None, None) if linked_y is None else _judge(model, rows, z, linked_y)
+    return Comparison("huber", seconds, model.coef_, model.intercept_, None, gap, error, r2)
+
+
 def _judge(
-    model: ShuffledLinearRegression, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
+    model: Any, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
 ) -> tuple[float | None, float | None]:
     """Return the error of the weights and the share of variance explained."""
     centred = X - X.mean(0) if model.fit_intercept else X

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -29,6 +29,9 @@ from unshuffle.gpu.devices import read_number
 from unshuffle.handed_over import check_data, check_groups
 from unshuffle.methods import find_block_settings
 from unshuffle.scoring import sorted_r2
+
+if TYPE_CHECKING:
+    from unshuffle.core.links import Links
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
@@ -112,6 +115,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     bag_offset_probability_, bag_offset_sd_ : float or None
         Posterior probability that bags are offset, and the mean sd of the offsets in units of the
         labels (0 where there are none); None for one bag and for methods without offsets.
+    link_probability_ : ndarray of shape (n,) or None
+        Probability of each link to be right, where labels stand beside their rows.
     posterior_ : Posterior or None
         The posterior: `sample(n)` returns draws of equal weight by name, `to_arviz()` the same for
         ArviZ; `mean`, `sd` and `cov`; `draws` with their importance weights `shares`.
@@ -131,7 +136,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost, and
     # without anchors the pairs that are known.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "anchors": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "groups": True,
+        "anchors": True,
+        "links": True,
+    }
     __metadata_request__score: ClassVar[dict[str, bool]] = {"groups": True}
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"groups": True}
 
@@ -168,7 +177,13 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Sequence[Hashable] | None = None,
+        *,
+        anchors: Any = None,
+        links: Links | None = None,
     ) -> ShuffledLinearRegression:
         """Estimate the weights; `groups` says which labels may belong to which rows.
 
@@ -186,6 +201,10 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             Pairs that are known: True for each row whose label stands beside it in `y`, or the
             numbers of these rows, or for each row the place of its label in `y` (-1 where it is
             not known). A known pair counts as in ordinary regression.
+        links : Links, optional
+            Labels stand beside their rows, but some links are wrong: match probabilities, the
+            mismatch rate, an audit, or safe pairs. Without any of the first three the rate is
+            estimated.
         """
         options = FitOptions(
             self.method,
@@ -202,7 +221,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             self.model_holds,
         )
         is_remote = is_dask(X) or is_dask(y) or is_dask(groups)
-        if is_remote and (anchors is not None or self.mislinked is not None):
+        has_links = self.mislinked is not None or links is not None
+        if is_remote and (anchors is not None or has_links):
             raise InputError(
                 "data of Dask have no order in which links could be known: gather them with "
                 "compute() to fit with anchors or mislinked"
@@ -215,20 +235,26 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         if is_remote:
             found = self._fit_dask(X, y, groups, options)
         else:
-            found = self._fit_arrays(X, y, groups, options, anchors)
+            found = self._fit_arrays(X, y, groups, options, anchors, links)
         self._take(found)
         warn_once(found, stacklevel=2)
         return self
 
     def _fit_arrays(
-        self, X: Any, y: Any, groups: Any, options: FitOptions, anchors: Any = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        options: FitOptions,
+        anchors: Any = None,
+        links: Links | None = None,
     ) -> Fit:
         X, y = check_data(self, X, y, reset=True)
         names = getattr(self, "feature_names_in_", None)
         warn_of_outliers(X, y, names, stacklevel=3)
         groups = check_groups(groups, len(y))
         rng, report = make_rng(self.random_state), make_report(self.verbose)
-        return fit_table(X, y, groups, options, rng, names, report, anchors=anchors)
+        return fit_table(X, y, groups, options, rng, names, report, anchors=anchors, links=links)
 
     def _fit_dask(self, X: Any, y: Any, groups: Any, options: FitOptions) -> Fit:
         """Fit in blocks where the partitions lie; gather what is no matter of blocks."""
@@ -259,6 +285,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.model_fits_ = found.model_fits
         offsets = found.effects
         self.bag_offset_probability_ = None if offsets is None else offsets.offset_probability
+        self.link_probability_ = found.solution.stats.get("link_probability")
         self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
 
     def _html_repr(self) -> str:

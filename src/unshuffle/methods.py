@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from unshuffle.core.checks import (
 )
 from unshuffle.core.losses import Absolute, Loss, Moments, Squared
 from unshuffle.core.noise import as_noise
-from unshuffle.core.options import ESTIMATE, FitOptions, as_bag_offsets, check_options
+from unshuffle.core.options import ESTIMATE, LINK_METHODS, FitOptions, as_bag_offsets, check_options
 from unshuffle.core.penalties import scale_penalty
 from unshuffle.core.problem import Problem
 from unshuffle.core.progress import Report, say_nothing
@@ -36,6 +37,9 @@ from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.projection import Projection
 from unshuffle.solvers.self_moments import SelfMoments
+
+if TYPE_CHECKING:
+    from unshuffle.core.links import MismatchPrior
 
 __all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_bags"]
 
@@ -183,26 +187,34 @@ def _is_regression(bags: Bags) -> bool:
     return bool(np.linalg.matrix_rank(spread / np.outer(scale, scale), tol=1e-9) == bags.d)
 
 
-def _resolve_links(bags: Bags, options: FitOptions) -> Strategy | None:
+def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None) -> Strategy | None:
     """Return the strategy for links of which a share is wrong; None where there are no links."""
-    share = options.mislinked
+    share, method = options.mislinked, options.method
+    equations = method if isinstance(method, str) and method in LINK_METHODS else None
+    if share is None and equations is not None:
+        raise InputError(
+            f"method '{method}' needs labels beside their rows and a known mismatch rate: give it "
+            "as mislinked"
+        )
     # All links wrong is what every method assumes.
-    if share is None or (share != ESTIMATE and float(share) == 1.0):
+    if share is None or (share != ESTIMATE and float(share) == 1.0 and links is None):
         return None
     # Heavy, and seldom needed.
     from unshuffle.posterior.linkage import Linkage
     from unshuffle.posterior.linked_sampler import LinkedSampler
     from unshuffle.posterior.sampler import Sampler
 
-    method = METHODS["sampler"].strategy if options.method == "sampler" else options.method
+    if method == "auto" or equations is not None:
+        return Linkage(share, links, equations)
+    if method == "sampler":
+        method = METHODS["sampler"].strategy
     if isinstance(method, Sampler):
         return LinkedSampler(share, method)
-    if method != "auto":
-        raise InputError(
-            f"mislinked={share!r} has a method of its own, the mixture: leave method at 'auto', "
-            f"take 'sampler' for few rows, or leave mislinked out to use {options.method!r}"
-        )
-    return Linkage(share)
+    raise InputError(
+        f"mislinked={share!r} has methods of its own: leave method at 'auto', take 'll' or "
+        "'chambers' for a known rate or 'sampler' for few rows, or leave mislinked out to use "
+        f"{method!r}"
+    )
 
 
 def solve_bags(
@@ -211,6 +223,7 @@ def solve_bags(
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
+    links: MismatchPrior | None = None,
 ) -> tuple[Solution, str]:
     """Solve bags in standard units; return the solution in the user's, and the method used.
 
@@ -218,7 +231,7 @@ def solve_bags(
     """
     check_options(options)
     noise = as_noise(options.noise)
-    strategy = _resolve_links(bags, options) or resolve(options.method, bags, options)
+    strategy = _resolve_links(bags, options, links) or resolve(options.method, bags, options)
     strategy = strategy.declare(options)
     loss = strategy.loss
     check_range(bags, names)

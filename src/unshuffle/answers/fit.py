@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from unshuffle.core.sources import ArraySource, Source, number_bags
 from unshuffle.core.strategy import Strategy
 from unshuffle.core.uncertainty import Posterior, root_sum_square
 from unshuffle.methods import find_block_settings, solve_bags
+
+if TYPE_CHECKING:
+    from unshuffle.core.links import Links, MismatchPrior
 
 __all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
 
@@ -113,6 +116,7 @@ def fit_bags(
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
     bag_names: Sequence[Hashable] | None = None,
+    links: MismatchPrior | None = None,
 ) -> Fit:
     """Fit bags and gather what is to be said.
 
@@ -146,7 +150,7 @@ def fit_bags(
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
-        solution, method = solve_bags(data.pop(), options, rng, names, report)
+        solution, method = solve_bags(data.pop(), options, rng, names, report, links)
     has_tables = "match_probabilities" in solution.stats
     mark = mark if has_tables else None
     return _gather(solution, facts, method, options, mark, bag_names, kept)
@@ -162,13 +166,19 @@ def fit_table(
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
     anchors: Any = None,
+    links: Links | None = None,
 ) -> Fit:
     """Fit one label for each row, in blocks where there are many and no link is known."""
+    prior = None
+    if links is not None:
+        from unshuffle.core.links import read_links  # imports SciPy, and is seldom needed
+
+        prior, options, anchors = read_links(links, groups, len(y), options, anchors)
     settings = find_block_settings(options, len(y))
     if settings is None or anchors is not None or options.mislinked is not None:
         bags = make_bags(X, y, groups, anchors)
         in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
-        return fit_bags(bags, options, rng, names, report, sources, in_order)
+        return fit_bags(bags, options, rng, names, report, sources, in_order, prior)
     codes, n_bags = number_bags(groups, len(y))
     bag_names = None
     if groups is not None:

@@ -14,8 +14,8 @@ LIMITS = (
     "Dividing the same samples into more, and more different, bags helps most."
 )
 
-# Until the model of wrong links is calibrated on real tables, whoever uses it is told this.
+# What every fit of links of unknown quality assumes.
 LINKS_LIMITS = (
-    "95 % intervals of fits with wrong links covered about 70 % of the coefficients on 140 real "
-    "tables: take them as too narrow."
+    "Wrong links are taken to be exchangeable inside blocks; links across blocks, or errors that "
+    "depend on the label, are not covered."
 )

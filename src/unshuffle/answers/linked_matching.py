@@ -28,7 +28,7 @@ from unshuffle.core.bags import Bags
 from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
 from unshuffle.errors import InputError
-from unshuffle.posterior.linkage import estimate_law
+from unshuffle.posterior.given_pairs import estimate_density
 
 # As many sweeps as for labels without links, and the widest window of candidates.
 _N_BURNT, _N_KEPT, _WINDOW = 20, 40, 512
@@ -116,7 +116,7 @@ def _measure_law(bags: Bags) -> np.ndarray:
     unit = np.repeat(np.arange(bags.n_bags), bags.sizes)
     homes = unit if bags.homes is None else bags.homes[unit]
     means = np.bincount(homes, bags.y) / np.bincount(homes)
-    return estimate_law(bags.y - means[homes])
+    return estimate_density(bags.y - means[homes])
 
 
 def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

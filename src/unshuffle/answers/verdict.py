@@ -40,6 +40,19 @@ _SHOWN_PAIRS = 3
 # From so many on walkers hardly leave their starts: with 800 rows in 40 bags 25 features are
 # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
 _MANY_FEATURES = 20
+# Where the mismatch rate is known no better than this, it dominates the intervals.
+_WIDE_RATE = 0.1
+_LINKS_OPEN = (
+    "Wrong links and heavy tails or weak dependence look alike in these data: the intervals cover "
+    "both readings. What would help: an audit of some links, a known mismatch rate, match "
+    "probabilities, or pairs that are certainly right."
+)
+_LINK_METHODS = {
+    "mixture": "The estimate combines adjusted estimating equations (Lahiri and Larsen) with a "
+    "mixture of right and wrong links as far as the two agree.",
+    "ll": "The adjusted equations of Lahiri and Larsen hold for any noise; errors are sandwich.",
+    "chambers": "The estimator of Chambers weighs labels by their variance; errors are sandwich.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +232,8 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
     if solution.status is Status.NOTHING_VARIES:
         return (*sentences, solution.status.value)
     sentences += _describe_pairs(list_inseparable(solution, facts))
+    if "mislinked_interval" in solution.stats:
+        return tuple(sentences)
     if verdict != IDENTIFIED:
         sentences.append(_advise(solution, facts, unsure.is_thin))
     if solution.misfits is None:
@@ -317,7 +332,7 @@ def _describe_method(solution: Solution, facts: Facts) -> list[str]:
     """Say what a regression or links of which some are wrong rest on."""
     unsure, wrong = solution.uncertainty, solution.stats.get("mislinked")
     if wrong is not None and not (wrong == 0.0 and isinstance(unsure, StudentT)):
-        return [_describe_links(unsure, facts, float(wrong)), LINKS_LIMITS]
+        return [*_describe_links(solution, facts, float(wrong)), LINKS_LIMITS]
     if not isinstance(unsure, StudentT):
         return []
     if wrong is not None:
@@ -336,22 +351,23 @@ def _describe_method(solution: Solution, facts: Facts) -> list[str]:
     return [f"{first}, with t intervals on {degrees} of freedom."]
 
 
-def _describe_links(unsure: Uncertainty | None, facts: Facts, wrong: float) -> str:
+def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]:
     """Say how links were used of which a share is wrong."""
-    share = f"{wrong:.0%}"
-    if isinstance(unsure, StudentT):
-        return (
-            f"About {share} of the links are wrong: labels are taken for those of their rows as "
-            "far as they fit, with sandwich errors."
-        )
+    share, ends = f"{wrong:.0%}", solution.stats.get("mislinked_interval")
+    if ends is not None:
+        low, high = ends
+        first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
+        return [f"{first}{high:.0%}).", *([_LINKS_OPEN] if high - low > _WIDE_RATE else [])]
+    if isinstance(solution.uncertainty, StudentT):
+        return [f"About {share} of the links are wrong, as given.", _LINK_METHODS[facts.method]]
     if facts.method == "sampler":
-        return (
+        return [
             f"Matchings were weighed by how many labels they move: {share} were expected to have "
             "moved."
-        )
+        ]
     if facts.method == "likelihood":
-        return "That labels stand beside their rows says nothing: they are taken without order."
-    return f"About {share} of the links are wrong: those labels were matched anew."
+        return ["That labels stand beside their rows says nothing: they are taken without order."]
+    return [f"About {share} of the links are wrong: those labels were matched anew."]
 
 
 def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:

@@ -9,7 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.data import Data, load_data
-from unshuffle.cli.fitting import choose_noise
+from unshuffle.cli.fitting import choose_noise, choose_share
 from unshuffle.cli.options import (
     data_options,
     json_option,
@@ -54,8 +54,9 @@ def compare(**options: Any) -> None:
 
     Shown are coefficients and intervals side by side, the time, and the error where the truth is
     known. With --truth alone the linked labels serve as shuffled ones too: their order is never
-    used. With --mislinked the mixture stands beside the methods that do not know of links; of
-    these, the sampler uses them too.
+    used. With --mislinked or other options for links, the default stands beside the adjusted
+    equations ('ll', 'chambers'; where the rate is known), least squares and Huber's regression of
+    the labels as they stand, and the methods that ignore their order.
     """
     data = load_data(options, options["truth"])
     if data.truth is not None and options["separate"]:
@@ -73,7 +74,7 @@ def compare(**options: Any) -> None:
         for table in _make_tables(rows, heads, data.truth is not None):
             console.print_result(table, "")
         console.print_result(*_explain(rows, level))
-        if options["mislinked"] is not None:
+        if options["mislinked"] is not None or data.links is not None:
             from unshuffle.answers.limits import LINKS_LIMITS
 
             console.print_result(LINKS_LIMITS)
@@ -99,10 +100,10 @@ def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Co
     }
     bags = join_design(data.design)
     if not (bags.pairing.is_usual and bags.labels.is_raw):
-        if options["mislinked"] is not None:
-            raise click.UsageError("--mislinked needs one label beside each row; leave it out")
+        if options["mislinked"] is not None or data.links is not None:
+            raise click.UsageError("links need one label beside each row; leave --mislinked out")
         return compare_bags(bags, **how)
-    how["mislinked"] = options["mislinked"]
+    how |= {"mislinked": choose_share(options), "links": data.links}
     design, truth = write_out(data.design, "compare"), data.truth
     if truth is not None and data.design.counts is not None:
         truth = truth.repeat(data.design.counts.astype(int))

@@ -18,7 +18,12 @@ from unshuffle.wording import count
 if TYPE_CHECKING:
     import numpy as np
 
+    from unshuffle.core.links import Links
     from unshuffle.files import Design, Table
+
+
+# Columns beside features, label and bag.
+_ASIDE = ("link_probability", "safe", "id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,10 @@ class Data:
     has_logs: bool = False
     # The labels as they stand in the file, in the order of the design, where logarithms are fitted.
     given: np.ndarray | None = None
+    # What is known of links, where labels stand beside their rows.
+    links: Links | None = None
+    # The name of each row of the file, where a column holds them.
+    ids: dict[int, Any] | None = None
 
     @property
     def shown_label(self) -> str:
@@ -85,8 +94,9 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     if truth is not None:
         truth = table.find(truth, "truth column")
     columns = choose_columns(options, table)
-    if truth is not None and columns["features"] is None:
-        columns["exclude"] = [*columns["exclude"], truth]
+    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    if columns["features"] is None:
+        columns["exclude"] = [*columns["exclude"], *(name for name in aside if name is not None)]
     from unshuffle.files import Apart, make_design
 
     design = make_design(
@@ -113,7 +123,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     hint = _point_out_bag(table, bag, used)
     return Data(
         design, table.source, table.sha256, name, bag, table.n_rows, linked, hint,
-        options["log10"], given,
+        options["log10"], given, _find_links(table, design, options),
+        _find_ids(table, design, options),
     )  # fmt: skip
 
 
@@ -122,10 +133,11 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
         raise click.UsageError("give one table, or --rows together with --labels")
     if truth is not None:
         raise click.UsageError("--truth needs rows and labels in one table")
-    for name in ("anchor", "mislinked"):
+    for name in ("anchor", "mislinked", "audit", *_ASIDE):
         if options.get(name) is not None:
             raise click.UsageError(
-                f"--{name} needs rows and labels in one table, each label beside its row"
+                f"--{name.replace('_', '-')} needs rows and labels in one table, each label beside "
+                "its row"
             )
     same_individuals = _choose_pairing(options)
     from unshuffle.files import describe_label, is_histogram, make_design_from_two
@@ -215,7 +227,7 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
         return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
-    roles = ("label", "bag", "weight", "anchor")
+    roles = ("label", "bag", "weight", "anchor", *_ASIDE)
     apart = [options[role] for role in roles if options.get(role) is not None]
     table = read_file(paths[0], **how, is_hashed=_names_data(options), apart=apart)
     return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
@@ -299,6 +311,55 @@ def choose_features(
         return columns["features"]
     label = options["label"] if options["label"] in names else None
     return choose_features(table, None, {"label": label, "bag": bag}, columns["exclude"])
+
+
+def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links | None:
+    """Return what the options say of links; None where they say nothing but a share."""
+    names = {"probability": options.get("link_probability"), "safe": options.get("safe")}
+    audit, share = options.get("audit"), options.get("mislinked")
+    if audit is None and not any(names.values()):
+        return None
+    if audit is not None and share is not None:
+        raise click.UsageError("give --mislinked or --audit, not both")
+    from unshuffle.core.links import Links
+    from unshuffle.core.options import ESTIMATE, check_mislinked
+
+    check_mislinked(share)
+    columns = {
+        role: _read_shares(table, design, name, role == "safe")
+        for role, name in names.items()
+        if name is not None
+    }
+    # With match probabilities a share shifts them; without, it is an option of the fit.
+    rate = None if share == ESTIMATE or "probability" not in columns else share
+    return Links(rate=rate, audit=audit, **columns)
+
+
+def _find_ids(table: Table, design: Design, options: dict[str, Any]) -> dict[int, Any] | None:
+    """Return the name of each row, where a column is named that holds them."""
+    if options.get("id") is None:
+        return None
+    column = table.columns[table.find(options["id"], "column of ids")]
+    return {row: column[row] for row in design.rows.tolist()}
+
+
+def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np.ndarray:
+    """Return a column of numbers from 0 to 1, or of 0 and 1, or name the row that has another."""
+    import numpy as np
+
+    name = table.find(name, "column")
+    column: np.ndarray = table.columns[name][design.rows]
+    if column.dtype == object:
+        raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
+    fits = np.isin(column, (0, 1)) if is_binary else (column >= 0) & (column <= 1)
+    if not fits.all():
+        place = int(np.flatnonzero(~fits)[0])
+        allowed = "1 for a link that is certainly right, else 0" if is_binary else "from 0 to 1"
+        raise InputError(
+            f"{table.source}: column {quote(name)} holds {column[place]:g} in row "
+            f"{int(design.rows[place]) + 1}: give numbers {allowed}"
+        )
+    return column
 
 
 def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:

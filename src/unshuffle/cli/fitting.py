@@ -34,8 +34,13 @@ def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) 
     if design.apart is None and design.counts is None:
         found = fit_table(
             design.X, design.y, design.groups, asked, rng, names, report,
-            sources=sources, anchors=design.anchors,
+            sources=sources, anchors=design.anchors, links=data.links,
         )  # fmt: skip
+    elif data.links is not None:
+        raise click.UsageError(
+            "--link-probability, --audit and --safe need one label beside each row; leave --weight "
+            "and --separate out"
+        )
     else:
         found = fit_bags(
             join_design(design), asked, rng, names, report,
@@ -60,10 +65,16 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
         n_starts=options["starts"],
         n_jobs=-1 if n_jobs is None and n > BLOCKS_ABOVE else n_jobs,
         bag_offsets=options["bag_offsets"],
-        mislinked=options.get("mislinked"),
+        mislinked=choose_share(options),
         device=options.get("device"),
         model_holds=options.get("model_holds", False),
     )
+
+
+def choose_share(options: dict[str, Any]) -> Any:
+    """Return the share of wrong links, None where match probabilities or an audit give it."""
+    is_told = options.get("link_probability") is not None or options.get("audit") is not None
+    return None if is_told else options.get("mislinked")
 
 
 def save_fit(

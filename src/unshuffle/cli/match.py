@@ -41,6 +41,7 @@ Examples:
 @model_options
 @links_option
 @seed_option
+@click.option("--id", metavar="COL", help="Column that names the rows, carried to the output.")
 @click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
 @json_option
 def match(**options: Any) -> None:
@@ -51,7 +52,8 @@ def match(**options: Any) -> None:
     also where --log10 fits their logarithms. Methods without a posterior
     leave the probability empty. Rows are counted from 1 below the header, as in the file; without
     bags there is no such column. On a terminal the same is a table. With --mislinked a row keeps
-    the label beside it where that is more likely than not.
+    the label beside it where that is more likely than not, and a column link_probability has the
+    probability that the link is right.
     """
     from unshuffle.files import join_design, write_out
     from unshuffle.files.writing import check_writable, write_whole
@@ -74,6 +76,12 @@ def match(**options: Any) -> None:
     verdict = [*fitted.summary().explanation, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
     records = _list_records(design, found, given[found.order])
+    links = fitted.stats.get("link_probability")
+    if links is not None:
+        records = _append(records, "link_probability", links.tolist())
+    if data.ids is not None:
+        ids = [data.ids[row] for row in design.rows.tolist()]
+        records = _append(records, "id", ids)
     if options["out"]:
         write_whole(options["out"], _as_csv(records))
         console.print_messages([f"matches written to {options['out']}"], options["quiet"])
@@ -103,6 +111,11 @@ def _list_records(design: Design, found: Match, labels: np.ndarray) -> list[dict
     return [
         {**record, "bag": bag} for record, bag in zip(records, design.groups.tolist(), strict=True)
     ]
+
+
+def _append(records: list[dict[str, Any]], name: str, values: list[Any]) -> list[dict[str, Any]]:
+    """Add a column to the records."""
+    return [{**record, name: value} for record, value in zip(records, values, strict=True)]
 
 
 def _as_csv(records: list[dict[str, Any]]) -> str:

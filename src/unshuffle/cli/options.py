@@ -34,6 +34,19 @@ def read_share(ctx: click.Context, param: click.Parameter, value: str | None) ->
         return value
 
 
+def read_audit(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """Return an audit as (links checked, links wrong)."""
+    if value is None:
+        return None
+    try:
+        checked, wrong = (int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is no audit: give links checked and links wrong, such as 200,14"
+        ) from None
+    return checked, wrong
+
+
 def check_level(ctx: click.Context, param: click.Parameter, value: float) -> float:
     """Refuse a level that is no probability."""
     if not 0 < value < 1:
@@ -130,6 +143,7 @@ _DATA = (
     exclude_option,
     click.option(
         "--bag",
+        "--block",
         metavar="COL",
         help="Column that says which rows and labels belong together; several files are a bag each "
         f"(column '{FILE_BAG}') unless they have this column or lie in folders such as COL=3.",
@@ -243,15 +257,35 @@ def choose_marks(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("decimal", "thousands")}
 
 
-def links_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--mislinked``."""
-    return click.option(
+_LINKS = (
+    click.option(
         "--mislinked",
+        "--mismatch-rate",
         metavar="SHARE",
         callback=read_share,
-        help="Labels stand beside their rows, but for this share of them, which were mixed up "
-        "inside their bags; 'estimate' finds it.",
-    )(command)
+        help="Labels stand beside their rows, but this share of the links is wrong, inside blocks; "
+        "'estimate' finds it.",
+    ),
+    click.option(
+        "--link-probability",
+        metavar="COL",
+        help="Column of match probabilities: how probable it is that a link is right.",
+    ),
+    click.option(
+        "--audit",
+        metavar="CHECKED,WRONG",
+        callback=read_audit,
+        help="Links checked by hand, and how many of them were wrong, in place of a known share.",
+    ),
+    click.option(
+        "--safe", metavar="COL", help="Column that says by 1 and 0 which links are certainly right."
+    ),
+)
+
+
+def links_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what is known of links between rows and the labels beside them."""
+    return _add(_LINKS, command)
 
 
 def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -305,7 +339,7 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="M",
         shell_complete=complete_methods,
-        help=f"One of {', '.join(METHODS)}.",
+        help=f"One of {', '.join(METHODS)}; or ll or chambers for links of a known share wrong.",
     )(command)
 
 

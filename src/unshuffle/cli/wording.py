@@ -32,7 +32,7 @@ _PHRASES = tuple(
         (r"\btry another random_state and method 'ls'", "try another --seed and --method ls"),
         (r"\bleave bag_offsets at '(\w+)'", r"leave --bag-offsets at \1"),
         (r"\bbag_offsets='(\w+)'", r"--bag-offsets \1"),
-        (r"\bmislinked='?([\w.+-]+?)'? (is no share|has a method)", r"--mislinked \1 \2"),
+        (r"\bmislinked='?([\w.+-]+?)'? (is no share|has methods)", r"--mislinked \1 \2"),
         (r" \(None: no link is known\)", ""),
         (r"\bleave mislinked out\b", "leave --mislinked out"),
         (r"\bmislinked takes no penalties\b", "--mislinked takes no penalties"),

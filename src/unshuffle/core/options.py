@@ -12,6 +12,8 @@ from unshuffle.errors import InputError, shorten
 
 # In place of the share of wrong links, where it is to be found.
 ESTIMATE = "estimate"
+# Methods for links of which a known share is wrong.
+LINK_METHODS = ("ll", "chambers")
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Status(Enum):
         "says how much lower a value may still be; raise time_limit, or use fewer rows or features."
     )
     POSTERIOR = "The posterior was sampled well: its spread is the uncertainty."
+    CONVERGED = "The estimating equations are solved, and sandwich errors measure the uncertainty."
     NOISELESS = "The labels are met to rounding, so that there is no noise and nothing to sample."
     NOTHING_VARIES = (
         "No label or no column varies, so that the data say nothing about the weights: they are "
@@ -73,6 +74,7 @@ class Status(Enum):
             Status.AGREED,
             Status.CERTIFIED,
             Status.POSTERIOR,
+            Status.CONVERGED,
             Status.NOISELESS,
             Status.NOTHING_VARIES,
         )

@@ -1,72 +1,86 @@
-"""Links of which a share is wrong: the mixture of linked and mixed-up labels, as in record linkage.
+"""Regression on links of which some are wrong, with the mismatch rate known or estimated.
 
-Each label stands beside its row, but some were mixed up inside their bags. A label is that of its
-row with probability h and otherwise any label of the bag, so that its density is
+At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
+mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
+whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
+of the test and a calibrated c. A calibrated share of the squared gap is added to the variance.
 
-    h N(y; xᵀw, σ²) + (1 − h) g(y),
-
-g being the law of the labels in their bag. EM finds the top from several starts, and sandwich
-errors measure how sure it is. Where links of an unknown share say nothing the labels count without
-their order, and where noise is so low that links are told one by one, the right ones become known
-pairs and the others are matched.
+Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
+posterior of the rate (see `mismatch_rate`). The point estimate minimises the expected relative
+error. Where the links say nothing the labels count without their order, and where the noise is so
+low that links are told one by one, the right ones become known pairs and the others are matched.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import gammaincc
 
 from unshuffle.core.bags import Bags, make_bags
-from unshuffle.core.losses import Squared
+from unshuffle.core.links import MismatchPrior
 from unshuffle.core.options import ESTIMATE, FitOptions
 from unshuffle.core.problem import Problem
-from unshuffle.core.products import dot, predict_rows, solve_rows
+from unshuffle.core.products import multiply
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.core.uncertainty import StudentT
+from unshuffle.core.uncertainty import Posterior, StudentT
 from unshuffle.errors import InputError
+from unshuffle.posterior.adjusted_equations import (
+    add_clusters,
+    solve_chambers,
+    solve_lahiri_larsen,
+)
+from unshuffle.posterior.given_pairs import GivenPairs, read_pairs
 from unshuffle.posterior.likelihood import Likelihood
-from unshuffle.solvers import multistart
+from unshuffle.posterior.link_calibration import load_link_calibration
+from unshuffle.posterior.mismatch_rate import RATES, RateLikelihood, measure_rates
+from unshuffle.posterior.scale_mixture import LEAST_SIGMA, fit_mixture, measure_influence
 from unshuffle.solvers.means import solve_means
 
-# Least squares on links of which a share s is wrong is (1 − s) times the weights: starts for each.
-_SHRUNK = (1.0, 0.8, 0.6, 0.4, 0.2)
-# Least-squares answers that ignore the links: starts where few are right.
-_N_SHUFFLED = 3
-# An end is a gain below a millionth of a nat; slow ends (few wrong links) take a few hundred steps.
-_LEAST_GAIN, _MOST_STEPS = 1e-6, 1000
-# Starts whose values agree to so many nats have met.
-_SAME_VALUE = 0.01
-# Half a right and half a wrong link are counted besides: the share stays off 0 and 1.
-_EXTRA_LINKS = 0.5
-# A noise sd below this part of the labels' is rounding.
-_LEAST_SIGMA = 1e-8
-# Cells of the labels' law, out to some widths of the kernel, and its least density: no label is
-# impossible.
-_N_CELLS, _MARGIN, _LEAST_DENSITY = 2048, 4.0, 1e-4
-# Beyond this, and below its inverse, labels in the user's units are brought to ordinary ones.
-_LARGEST_LABEL = 1e100
+# Draws from what is known of an audited rate.
+_N_AUDITED = 16
+# Rates of less than this share of the posterior are left out.
+_LEAST_MASS = 1e-3
+# Draws from the posterior over rates, and at least so many for each rate.
+_N_DRAWS, _FEWEST_DRAWS = 4000, 40
+# Equal data must give equal intervals: draws have a seed of their own.
+_SEED = 0
+# Links say nothing where the likelihood gains less than a nat by them, although the squared
+# correlation of labels and fitted values is below a tenth with 95 % confidence.
+_NO_GAIN, _NO_R2 = 1.0, 0.1
+# The mixture holds where its weight is above this.
+_AGREED = 0.5
 # Noise below this share of the labels' variance tells links one by one.
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
 _WORTH_MATCHING = 0.05
+# Weiszfeld's iteration has converged to six digits after so many steps.
+_N_WEISZFELD = 60
+
+ADJUSTED = {"ll": solve_lahiri_larsen, "chambers": solve_chambers}
 
 
 @dataclass(frozen=True)
 class Linkage(Strategy):
-    """Regression on links of which a share (a number, or "estimate") is wrong."""
+    """Regression on links of which a share (a number, or "estimate") is wrong.
+
+    `prior` says more where more is known of each pair; `equations` names adjusted equations to be
+    solved alone.
+    """
 
     share: Any = ESTIMATE
+    prior: MismatchPrior | None = None
+    equations: str | None = None
 
     takes_penalty: ClassVar[bool] = False
     why_plain: ClassVar[str | None] = "a link is one label beside one row"
 
     @property
     def name(self) -> str:
-        return "mixture"
+        return self.equations or "mixture"
 
     @property
     def degree(self) -> int:
@@ -80,226 +94,267 @@ class Linkage(Strategy):
             )
         if options.l1 or options.l2:
             raise InputError("mislinked takes no penalties: leave l1 and l2 at 0")
+        if self.equations is not None and self.prior is None and self.share == ESTIMATE:
+            raise InputError(
+                f"method '{self.equations}' needs a known mismatch rate: give it as mislinked, or "
+                "an audit as links=Links(audit=(checked, wrong))"
+            )
         super().check(bags, options)
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
-        return solve(problem, self.share, rng, effort)
+        pairs = read_pairs(problem.bags, problem.has_intercept)
+        sigma = None
+        if problem.noise is not None:
+            pairs = replace(pairs, y=pairs.y - float(problem.noise.moments(1)[0]))
+            sigma = max(problem.noise.sd, LEAST_SIGMA)
+        is_estimated = self.prior is None and self.share == ESTIMATE
+        if (self.prior is None and self.share == 0.0) or pairs.is_known.all():
+            return _solve_linked(pairs)
+        if not is_estimated:
+            wrong = self._draw_wrong(pairs)
+            if self.equations is not None:
+                return _solve_equations(pairs, wrong, self.equations, sigma)
+            return _solve_known(problem, pairs, wrong, sigma, rng, effort)
+        rates = measure_rates(pairs)
+        if _says_nothing(pairs, rates):
+            found = Likelihood(power="full").solve(problem, rng, effort)
+            stats = _say(pairs, 1.0, np.zeros(len(pairs.y)))
+            return replace(found, stats={**found.stats, **stats, "method": "likelihood"})
+        return _solve_estimated(problem, pairs, rates, sigma, rng, effort)
+
+    def _draw_wrong(self, pairs: GivenPairs) -> np.ndarray:
+        """Return (draws, n) probabilities of pairs to be wrong."""
+        if self.prior is None:
+            return np.where(pairs.is_known, 0.0, float(self.share))[None]
+        is_free = np.empty(len(pairs.y), dtype=bool)
+        is_free[pairs.place] = ~pairs.is_known
+        drawn = self.prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
+        return np.asarray(drawn[:, pairs.place])
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
-    """Rows and the labels beside them; `is_known` where a pair cannot be wrong.
+class Combined:
+    """An estimate at known rates: coefficients, covariance, and the mixture at them.
 
-    `place` says where each stood in the data as given, `codes` number the bags, `log_law` is the
-    log density of each label in the law of its bag.
+    `weight` is that of the mixture, `right` the probability of each link to be right, `sigma` the
+    noise sd, `value` the log-likelihood.
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    codes: np.ndarray
-    is_known: np.ndarray
-    place: np.ndarray
-    log_law: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Top:
-    """Where EM ended: weights, noise sd, share of right links, their probabilities, the value."""
-
     w: np.ndarray
+    covariance: np.ndarray
+    weight: float
+    right: np.ndarray
     sigma: float
-    right: float
-    probability: np.ndarray
     value: float
 
 
-def solve(problem: Problem, share: Any, rng: np.random.Generator, effort: Effort) -> Solution:
-    """Fit links of which a share is wrong, in standard units."""
-    links = read_links(problem.bags)
-    noise = problem.noise
-    if noise is not None:
-        links = replace(links, y=links.y - float(noise.moments(1)[0]))
-    if share == 0.0 or links.is_known.all():
-        linked = make_bags(links.X, links.y, links.codes, np.ones(len(links.y), dtype=bool))
-        found = solve_means(linked)
-        return replace(found, stats={**found.stats, **_say(0.0, np.ones(len(links.y)))})
-    given = None if share == ESTIMATE else 1.0 - float(share)
-    sigma = None if noise is None else max(noise.sd, _LEAST_SIGMA)
-    starts = _make_starts(problem, links, rng, effort)
-    tops = [climb(links, w, given, sigma) for w in starts]
-    top = max(tops, key=lambda each: _weigh(links, each))
-    probability = np.empty(len(links.y))
-    probability[links.place] = top.probability
-    stats = {"n_starts": len(starts), **_say(1.0 - top.right, probability)}
-    if given is None and _says_nothing(links, top):
-        found = Likelihood(power="full").solve(problem, rng, effort)
-        return _with_stats(found, {**stats, "method": "likelihood"})
-    if top.sigma**2 < _SHARP_NOISE and 1.0 - top.right > _WORTH_MATCHING:
-        known = links.is_known | (top.probability > 0.5)
-        bags = make_bags(links.X, links.y, links.codes, known)
-        found = Likelihood().solve(problem.with_bags(bags), rng, effort)
-        return _with_stats(found, stats)
-    n_met = sum(abs(top.value - other.value) < _SAME_VALUE for other in tops)
+def combine(
+    pairs: GivenPairs, wrong: np.ndarray, agreement: float, bias: float, sigma: float | None
+) -> Combined:
+    """Combine the Lahiri-Larsen equations with the mixture as far as the two agree."""
+    adjusted = solve_lahiri_larsen(pairs, wrong)
+    model = fit_mixture(pairs, wrong, adjusted.w, sigma)
+    influence = add_clusters(pairs, measure_influence(pairs, model))
+    d, gap = pairs.n_slopes, model.w - adjusted.w
+    difference = influence - adjusted.influence
+    weight = 0.0
+    if wrong.any():
+        weight = min(1.0, _test_agreement(gap[:d], difference[:, :d]) / agreement)
+        weight *= _weigh_precision(adjusted.influence[:, :d], difference[:, :d])
+    w = adjusted.w + weight * gap
+    both = adjusted.influence + weight * difference
+    covariance = np.einsum("ni,nj->ij", both, both) + bias * weight**2 * np.outer(gap, gap)
+    if weight < 1.0:
+        model = fit_mixture(pairs, wrong, w, sigma, moves=False)
+    return Combined(w, covariance, weight, model.right, model.sigma, model.log_likelihood)
+
+
+def _test_agreement(gap: np.ndarray, influence: np.ndarray) -> float:
+    """Return the p-value of Hausman's test: whether two estimates differ by chance.
+
+    |gap|² is compared with its distribution under agreement, a weighted sum of χ² that is
+    approximated by a multiple of one (Satterthwaite 1946).
+    """
+    spread = np.einsum("ni,nj->ij", influence, influence)
+    mean, size = float(np.trace(spread)), float((spread**2).sum())
+    if mean <= 0.0 or size <= 0.0:
+        return 1.0
+    dof = mean * mean / size
+    return float(gammaincc(0.5 * dof, 0.5 * dof * float(gap @ gap) / mean))
+
+
+def _weigh_precision(influence: np.ndarray, difference: np.ndarray) -> float:
+    """Return the weight t from 0 to 1 of the least total variance of influence + t difference."""
+    size = float((difference * difference).sum())
+    gain = -float((influence * difference).sum())
+    return min(max(gain / size, 0.0), 1.0) if size > 0.0 else 1.0
+
+
+def _solve_linked(pairs: GivenPairs) -> Solution:
+    """Return ordinary least squares: no link is wrong."""
+    linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
+    found = solve_means(linked)
+    return replace(found, stats={**found.stats, **_say(pairs, 0.0, np.ones(len(pairs.y)))})
+
+
+def _solve_equations(
+    pairs: GivenPairs, wrong: np.ndarray, equations: str, sigma: float | None
+) -> Solution:
+    """Solve adjusted equations alone, averaged over what an audit leaves open."""
+    found = [ADJUSTED[equations](pairs, each) for each in wrong]
+    models = [
+        fit_mixture(pairs, each, one.w, sigma, moves=False)
+        for each, one in zip(wrong, found, strict=True)
+    ]
+    return _average(
+        pairs, wrong,
+        [Combined(one.w, one.covariance, 0.0, m.right, m.sigma, m.log_likelihood)
+         for one, m in zip(found, models, strict=True)],
+    )  # fmt: skip
+
+
+def _solve_known(
+    problem: Problem,
+    pairs: GivenPairs,
+    wrong: np.ndarray,
+    sigma: float | None,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Fit at known rates, averaged over what an audit leaves open."""
+    known = load_link_calibration()
+    found = [combine(pairs, each, known.agreement, known.bias, sigma) for each in wrong]
+    answer = _average(pairs, wrong, found)
+    return _match_wrong(problem, pairs, found[len(found) // 2], answer, rng, effort) or answer
+
+
+def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Solution:
+    """Average fits at several rates: variances inside and between add up (total variance)."""
+    centres = np.array([each.w for each in found])
+    w = centres.mean(axis=0)
+    spread = sum(each.covariance for each in found) / len(found)
+    between = np.einsum("ki,kj->ij", centres - w, centres - w) / max(len(found) - 1, 1)
+    right = np.mean([each.right for each in found], axis=0)
+    is_free = ~pairs.is_known
+    rate = float(wrong[:, is_free].mean())
+    stats = {**_say(pairs, rate, right), "mixture_weight": float(found[0].weight)}
+    sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
-        (Candidate(top.w, -top.value, n_starts=n_met),),
-        Status.AGREED if n_met > 1 else Status.LONELY,
+        (Candidate(w, -float(np.mean([each.value for each in found]))),),
+        Status.CONVERGED,
         stats,
-        uncertainty=_measure_errors(links, top, given is None, sigma is None),
+        uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
     )
 
 
-def estimate_share(problem: Problem, rng: np.random.Generator, effort: Effort) -> float:
-    """Return the share of wrong links that the mixture finds."""
-    return float(solve(problem, ESTIMATE, rng, effort).stats["mislinked"])
+def _solve_estimated(
+    problem: Problem,
+    pairs: GivenPairs,
+    rates: RateLikelihood,
+    sigma: float | None,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Mix the fits at all rates that the data leave open."""
+    calibrated = load_link_calibration()
+    mass = rates.posterior(calibrated)
+    kept = np.flatnonzero(mass > _LEAST_MASS)
+    mass = mass[kept] / mass[kept].sum()
+    found = [
+        combine(pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma)
+        for wrong in np.where(pairs.is_known, 0.0, RATES[kept][:, None])
+    ]
+    right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
+    rate = float((mass * RATES[kept]).sum())
+    # The middle of its slice stands for each rate.
+    ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
+    stats = {**_say(pairs, rate, right), "mislinked_interval": tuple(ends.tolist())}
+    best = found[int(mass.argmax())]
+    w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
+    answer = Solution(
+        (Candidate(w, -best.value),),
+        Status.POSTERIOR,
+        stats,
+        uncertainty=_draw(found, mass, _degrees(pairs)),
+    )
+    return _match_wrong(problem, pairs, best, answer, rng, effort) or answer
 
 
-def _weigh(links: Links, top: Top) -> float:
-    """Return the log evidence of a top, by Laplace: weights are known to σ/√mass of a prior's sd.
+def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
+    """Return the point of least expected relative error Σ mass |w − centre| / |centre|.
 
-    Without it the best tops of mixed-up labels would be narrow bands through a few of them by
-    chance (26 nats above the law alone at n = 500, d = 5, where the evidence is 17 below it).
+    That is a weighted spatial median, by Weiszfeld's iteration (1937). One centre that holds half
+    of the weights is the median itself.
     """
-    n, d = links.X.shape
-    mass = max(float(top.probability.sum()), 1.0)
-    return top.value - d * (0.5 * log(mass) - log(top.sigma)) - log(n)
+    sizes = np.sqrt((centres[:, :n_slopes] ** 2).sum(axis=1))
+    weights = mass / np.maximum(sizes, 1e-12 * max(float(sizes.max(initial=0.0)), 1e-300))
+    weights = weights / weights.sum()
+    if weights.max() >= 0.5:
+        return np.asarray(centres[int(weights.argmax())])
+    w = (weights[:, None] * centres).sum(axis=0)
+    for _ in range(_N_WEISZFELD):
+        gaps = np.sqrt(((centres - w)[:, :n_slopes] ** 2).sum(axis=1))
+        pull = weights / np.maximum(gaps, 1e-9 * float(sizes.max()))
+        w = (pull[:, None] * centres).sum(axis=0) / pull.sum()
+    return np.asarray(w)
 
 
-def _says_nothing(links: Links, top: Top) -> bool:
-    """Return whether chance explains as well that labels stand beside their rows."""
-    return not links.is_known.any() and _weigh(links, top) < float(links.log_law.sum())
+def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
+    """Return draws from the mixture of t distributions over rates."""
+    rng = np.random.default_rng(_SEED)
+    draws, weights, sigmas = [], [], []
+    for each, share in zip(found, mass.tolist(), strict=True):
+        n = max(round(share * _N_DRAWS), _FEWEST_DRAWS)
+        stretch = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
+        steps = multiply(rng.standard_normal((n, len(each.w))) * stretch, _root(each.covariance))
+        draws.append(each.w + steps)
+        weights.append(np.full(n, share / n))
+        sigmas.append(np.full(n, each.sigma))
+    return Posterior(np.concatenate(draws), np.concatenate(weights), np.concatenate(sigmas))
 
 
-def _say(wrong: float, probability: np.ndarray) -> dict[str, Any]:
-    return {"mislinked": wrong, "link_probability": probability}
-
-
-def _with_stats(found: Solution, stats: dict[str, Any]) -> Solution:
+def _match_wrong(
+    problem: Problem,
+    pairs: GivenPairs,
+    best: Combined,
+    answer: Solution,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution | None:
+    """Match wrong links anew where the noise tells them one by one; None where it does not."""
+    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE
+    if not is_sharp or 1.0 - float(best.right.mean()) < _WORTH_MATCHING:
+        return None
+    known = pairs.is_known | (best.right > 0.5)
+    bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
+    found = Likelihood().solve(problem.with_bags(bags), rng, effort)
+    stats = {name: fact for name, fact in answer.stats.items() if name != "mislinked_interval"}
     return replace(found, stats={**found.stats, **stats})
 
 
-def read_links(bags: Bags) -> Links:
-    """Return the pairs as they were given, in an order of their own content."""
-    unit = np.repeat(np.arange(bags.n_bags), bags.sizes)
-    rows = np.lexsort((bags.rows.order, bags.sizes[unit] > 1))
-    labels = np.lexsort((bags.labels.order, bags.sizes[unit] > 1))
-    n_single = int((bags.sizes == 1).sum())
-    # Bags of one row come first, and are pairs whatever stood beside them.
-    rows[:n_single] = labels[:n_single] = np.flatnonzero(bags.sizes[unit] == 1)
-    beside = bags.rows.order[rows] == bags.labels.order[labels]
-    if not (beside[n_single:] & (unit[rows] == unit[labels])[n_single:]).all():
-        raise InputError(
-            "anchors give away the label beside another row, whose link is then unknown: with "
-            "mislinked give anchors as True or False for every row"
-        )
-    homes = unit if bags.homes is None else bags.homes[unit]
-    X, y, codes, place = bags.X[rows], bags.y[labels], homes[rows], bags.rows.order[rows]
-    is_known = np.arange(len(y)) < n_single
-    order = np.lexsort([codes, is_known, *X.T[::-1], y])
-    X, y, codes = np.asfortranarray(X[order]), y[order], codes[order]
-    means = np.bincount(codes, y) / np.bincount(codes)
-    law = estimate_law(y - means[codes])
-    return Links(X, y, codes, is_known[order], place[order], law)
+def estimate_share(problem: Problem) -> float:
+    """Return the posterior mean of the mismatch rate."""
+    rates = measure_rates(read_pairs(problem.bags, problem.has_intercept))
+    return float((rates.posterior(load_link_calibration()) * RATES).sum())
 
 
-def estimate_law(values: np.ndarray) -> np.ndarray:
-    """Return the log density of each value in the smoothed law of all: a kernel of Silverman's."""
-    size = float(np.abs(values).max(initial=0.0))
-    if size > _LARGEST_LABEL or 0.0 < size < 1.0 / _LARGEST_LABEL:
-        # Squares would overflow or vanish; a power of two changes no digit.
-        exponent = int(np.frexp(size)[1])
-        return estimate_law(np.ldexp(values, -exponent)) - exponent * np.log(2.0)
-    low, high = np.quantile(values, [0.25, 0.75])
-    sd = float(values.std())
-    spread = min(sd, (high - low) / 1.34) if high > low else sd
-    if spread == 0.0:
-        return np.zeros(len(values))
-    width = 0.9 * spread * len(values) ** -0.2
-    start, stop = values.min() - _MARGIN * width, values.max() + _MARGIN * width
-    step = (stop - start) / (_N_CELLS - 1)
-    at = (values - start) / step
-    left = np.floor(at).astype(int)
-    masses = np.bincount(left, 1.0 - (at - left), _N_CELLS)
-    masses += np.bincount(left + 1, at - left, _N_CELLS)[:_N_CELLS]
-    from scipy.ndimage import gaussian_filter1d  # slow to import, and seldom needed
-
-    density = gaussian_filter1d(masses, width / step, mode="constant", truncate=_MARGIN)
-    density /= len(values) * step
-    return np.log(np.maximum(np.interp(at, np.arange(_N_CELLS), density), _LEAST_DENSITY / spread))
+def _says_nothing(pairs: GivenPairs, rates: RateLikelihood) -> bool:
+    """Return whether chance explains as well that labels stand beside their rows."""
+    gain = float(rates.values.max()) - rates.independent
+    return not pairs.is_known.any() and gain < _NO_GAIN and rates.most_r2 < _NO_R2
 
 
-def _make_starts(
-    problem: Problem, links: Links, rng: np.random.Generator, effort: Effort
-) -> list[np.ndarray]:
-    """Return weights to start from: of the links, and of the labels without them."""
-    w = solve_rows(links.X, links.y, 1e-10)[0]
-    starts = [w / share for share in _SHRUNK]
-    plain = replace(problem, loss=Squared(), noise=None)
-    found = multistart.solve(plain, rng, replace(effort, n_starts=None))
-    return starts + [c.weights for c in found.candidates[:_N_SHUFFLED]]
+def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> dict[str, Any]:
+    # Averages over rates miss 1 by rounding.
+    probability = np.where(pairs.is_known, 1.0, np.minimum(right, 1.0))
+    return {"n_starts": 1, "mislinked": wrong, "link_probability": pairs.restore(probability)}
 
 
-def climb(links: Links, w: np.ndarray, right: float | None, sigma: float | None) -> Top:
-    """Climb by EM from weights; the share of right links and the noise may be given."""
-    X, y = links.X, links.y
-    is_free = ~links.is_known
-    rest = y - predict_rows(X, w)
-    at = sigma or max(1.4826 * float(np.median(np.abs(rest))), _LEAST_SIGMA)
-    h, value = 0.5 if right is None else right, -np.inf
-    for _ in range(_MOST_STEPS):
-        linked = -0.5 * (rest / at) ** 2 - log(at) - 0.5 * log(2.0 * np.pi)
-        own = linked + log(max(h, 1e-300))
-        total = np.logaddexp(own, links.log_law + log(max(1.0 - h, 1e-300)))
-        probability = np.where(is_free, np.exp(own - total), 1.0)
-        last, value = value, float(np.where(is_free, total, linked).sum())
-        if right is None:
-            value += _EXTRA_LINKS * (log(h) + log(1.0 - h))
-            n_free = float(is_free.sum())
-            h = (float(probability[is_free].sum()) + _EXTRA_LINKS) / (n_free + 2 * _EXTRA_LINKS)
-        if value - last < _LEAST_GAIN:
-            break
-        w = _solve_weighted(X, y, probability, w)
-        rest = y - predict_rows(X, w)
-        if sigma is None:
-            mass = max(float(probability.sum()), 1e-300)
-            at = max(sqrt(dot(probability, rest * rest) / mass), _LEAST_SIGMA)
-    return Top(w, at, h, probability, value)
+def _degrees(pairs: GivenPairs) -> int:
+    return max(len(pairs.y) - pairs.X.shape[1], 1)
 
 
-def _solve_weighted(X: np.ndarray, y: np.ndarray, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Return weighted least squares, as the step from weights that were: by sums, not by BLAS."""
-    heavy = X * weights[:, None]
-    gram = np.einsum("ni,nj->ij", heavy, X)
-    pull = np.einsum("ni,n->i", heavy, y - predict_rows(X, w))
-    return np.asarray(w + np.linalg.pinv(gram, rcond=1e-10, hermitian=True) @ pull)
-
-
-def _measure_errors(links: Links, top: Top, has_share: bool, has_noise: bool) -> StudentT:
-    """Return sandwich errors: A⁻¹BA⁻¹ of the slopes of each label's log density.
-
-    The unknowns are the weights, log σ and logit h, as far as they are free.
-    """
-    X, r, h = links.X, top.probability, top.right
-    n, d = X.shape
-    is_free = ~links.is_known
-    gap = (links.y - predict_rows(X, top.w)) / top.sigma
-    linked = np.column_stack([X * (gap / top.sigma)[:, None], gap**2 - 1.0, is_free * (1.0 - h)])
-    mixed = np.column_stack([np.zeros((n, d + 1)), is_free * -h])
-    scores = r[:, None] * linked + (1.0 - r)[:, None] * mixed
-    second = np.zeros((d + 2, d + 2))
-    second[:d, :d] = np.einsum("ni,nj->ij", X * r[:, None], X) / top.sigma**2
-    second[:d, d] = second[d, :d] = 2.0 * np.einsum("ni,n->i", X, r * gap) / top.sigma
-    second[d, d] = 2.0 * dot(r, gap**2)
-    second[-1, -1] = (float(is_free.sum()) + 2.0 * _EXTRA_LINKS) * h * (1.0 - h)
-    second -= np.einsum("ni,nj->ij", linked * r[:, None], linked)
-    second -= np.einsum("ni,nj->ij", mixed * (1.0 - r)[:, None], mixed)
-    outer = np.einsum("ni,nj->ij", scores, scores)
-    second += outer
-    kept = np.flatnonzero([*[True] * d, has_noise, has_share])
-    inverse = np.linalg.pinv(second[np.ix_(kept, kept)], rcond=1e-12, hermitian=True)
-    spread = (inverse @ outer[np.ix_(kept, kept)] @ inverse)[:d, :d]
-    # Rows count as far as their links are right.
-    mass = float(r.sum())
-    dof = max(int(mass - d), 1)
-    values, axes = np.linalg.eigh(0.5 * (spread + spread.T) * (mass / dof))
-    steps = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
-    return StudentT(top.w, steps, dof, top.sigma * sqrt(mass / dof) if has_noise else top.sigma)
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """Return steps of one sd (rows) in independent directions."""
+    values, axes = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T)

@@ -53,7 +53,7 @@ class LinkedSampler(Strategy):
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         share = self.share
         if share == ESTIMATE:
-            share = estimate_share(problem, rng, effort)
+            share = estimate_share(problem)
         bags = problem.bags
         cost = find_cost(float(share), bags.sizes)
         beside = Beside(_sort_equal(bags, find_beside(bags.rows.order, bags.labels.order)), cost)
@@ -61,7 +61,7 @@ class LinkedSampler(Strategy):
         found = sampler.solve(problem, self.options, rng, effort, beside if cost > 0.0 else None)
         said = f"Matchings lose {cost:.3g} nats for each label that moved: {share:.3g} of them do."
         if self.share == ESTIMATE:
-            said += " This share is that of the mixture."
+            said += " This share is the posterior mean of the mismatch rate."
         priors = (*found.stats.get("priors", ()), said)
         return replace(found, stats={**found.stats, "priors": priors, "mislinked": float(share)})
 

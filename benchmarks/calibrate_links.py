@@ -1,0 +1,385 @@
+"""Fit the numbers of the link model on real tables with a share of their links permuted.
+
+    python benchmarks/calibrate_links.py record [--seeds 1]
+    python benchmarks/calibrate_links.py fit [--write]
+    python benchmarks/calibrate_links.py check [--seeds 1]
+
+Both corpora (see `real_tables.py`): 0, 10, 30 and 50 % of the labels permuted among each other, in
+one block, and inside natural blocks where a table has them. The truth is least squares on the true
+links. Beside them: a Gaussian simulation (n = 1000, d = 20) and the Italian household survey.
+
+`record` keeps, for every table and every rate of the grid, the two estimates with their
+covariances, and the likelihood of the rate. `fit` chooses the numbers of
+`posterior.link_calibration` that minimise error and interval score with a penalty on coverage below
+95 %. Folds are whole R packages: the numbers of a fold are fitted without its tables, and the
+figures printed are out of fold. `--write` writes src/unshuffle/posterior/link_calibration.json.
+`check` fits every table through the public interface, as other tables would be: error, coverage and
+score, and the calibration of the probabilities of links.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import itertools
+import json
+import os
+import pickle
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from real_tables import CORPORA, N_FOLDS, judge, load_tables, package_fold, relative_error
+from scipy.special import gammaincc, stdtr, stdtrit
+from sklearn.linear_model import HuberRegressor
+
+from unshuffle import ShuffledLinearRegression
+from unshuffle.core.bags import make_bags
+from unshuffle.posterior import linkage
+from unshuffle.posterior.adjusted_equations import add_clusters, solve_lahiri_larsen
+from unshuffle.posterior.given_pairs import read_pairs
+from unshuffle.posterior.link_calibration import LinkCalibration
+from unshuffle.posterior.mismatch_rate import RATES, RateLikelihood, measure_rates
+from unshuffle.posterior.scale_mixture import fit_mixture, measure_influence
+
+TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "posterior" / "link_calibration.json"
+RECORD = Path("/tmp/unshuffle-links.pkl")  # noqa: S108
+SHARES = (0.0, 0.1, 0.3, 0.5)
+REAL = ("clean", "noisy")
+# Where the numbers are looked for.
+RATE_GRID = {
+    "pairs": (60.0, 100.0, 160.0),
+    "none_wrong": (0.3, 0.4, 0.5),
+    "decay": (1.0, 2.0),
+    "agreement_estimated": (0.005, 0.02, 0.1),
+}
+KNOWN_GRID = {"agreement": (0.05, 0.1, 0.15, 0.2, 0.3, 0.5), "bias": (0.5, 0.75, 1.0)}
+LEVEL, LEAST_COVERAGE = 0.975, 0.95
+
+
+def permute(y, groups, share, rng):
+    """Return labels of which a share was permuted, inside their groups."""
+    mixed, some = y.copy(), rng.permutation(len(y))[: round(share * len(y))]
+    for group in np.unique(groups):
+        rows = some[groups[some] == group]
+        mixed[rows] = y[rng.permutation(rows)]
+    return mixed
+
+
+def list_cases(seeds: int):
+    """Yield (corpus, name, share, has_blocks, X, y, groups, truth, linked)."""
+    for corpus, seed in itertools.product(CORPORA, range(seeds)):
+        tables = load_tables(corpus)
+        for place, (name, table) in enumerate(tables.items()):
+            for has_blocks, share in itertools.product((False, True), SHARES):
+                if has_blocks and table.natural is None:
+                    continue
+                groups = np.zeros(len(table.y), dtype=int)
+                if has_blocks:
+                    groups = np.unique(table.natural, return_inverse=True)[1]
+                rng = np.random.default_rng([seed, place, round(100 * share), has_blocks])
+                y = permute(table.y, groups, share, rng)
+                yield corpus, name, share, has_blocks, table.X, y, groups, table.truth, table.y
+
+
+def simulate(share: float, trial: int):
+    """Return a Gaussian simulation in standard units."""
+    rng = np.random.default_rng([trial, round(100 * share)])
+    X, w = rng.standard_normal((1000, 20)), rng.standard_normal(20)
+    y = X @ (w / np.linalg.norm(w)) + 0.25 * rng.standard_normal(1000)
+    X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    first = np.arange(round(share * 1000))
+    mixed = y.copy()
+    mixed[first] = y[rng.permutation(first)]
+    return X, mixed, slopes(X, y), y
+
+
+def load_survey() -> tuple[np.ndarray, np.ndarray]:
+    """Return income before and after, standardised."""
+    path = Path(os.environ["UNSHUFFLE_DATA"]) / "links" / "italian_survey.csv.gz"
+    with gzip.open(path, "rt") as lines:
+        rows = list(csv.DictReader(lines))
+    names = ("income_before", "income_after")
+    x, y = (np.array([float(row[name]) for row in rows]) for name in names)
+    return ((x - x.mean()) / x.std())[:, None], (y - y.mean()) / y.std()
+
+
+def mix_survey(share: float, trial: int):
+    """Return the survey with the labels of its first rows permuted."""
+    X, y = load_survey()
+    rng = np.random.default_rng([trial, round(100 * share)])
+    first = np.arange(round(share * len(y)))
+    mixed = y.copy()
+    mixed[first] = y[rng.permutation(first)]
+    return X, mixed, slopes(X, y), y
+
+
+def slopes(X, y):
+    """Return the slopes of least squares."""
+    return np.linalg.lstsq(np.column_stack([X, np.ones(len(y))]), y, rcond=None)[0][:-1]
+
+
+def huber(X, y):
+    """Return the slopes of Huber's regression."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return HuberRegressor(alpha=0.0, max_iter=2000).fit(X, y).coef_
+
+
+def measure(X, y, groups, truth) -> dict:
+    """Return everything that the numbers under calibration act on."""
+    bags = make_bags(np.column_stack([X, np.ones(len(y))]), y, groups)
+    pairs, d, parts = read_pairs(bags, True), X.shape[1], []
+    for rate in RATES:
+        wrong = np.where(pairs.is_known, 0.0, rate)
+        adjusted = solve_lahiri_larsen(pairs, wrong)
+        model = fit_mixture(pairs, wrong, adjusted.w)
+        other = add_clusters(pairs, measure_influence(pairs, model))
+        parts.append(
+            (adjusted.w[:d], model.w[:d], adjusted.influence[:, :d].T @ adjusted.influence[:, :d],
+             other[:, :d].T @ other[:, :d], adjusted.influence[:, :d].T @ other[:, :d])
+        )  # fmt: skip
+    names = ("ll", "mixture", "ll_cov", "mixture_cov", "cross")
+    found = dict(zip(names, (np.array(part) for part in zip(*parts, strict=True)), strict=True))
+    others = {"ols": slopes(X, y), "huber": huber(X, y)}
+    errors = {name: relative_error(w, truth) for name, w in others.items()}
+    return dict(found, rates=measure_rates(pairs), n=len(y), truth=truth, **errors)
+
+
+def record(seeds: int) -> None:
+    """Fit everything at every rate."""
+    start, records = time.perf_counter(), []
+    for corpus, name, share, has_blocks, X, y, groups, truth, _ in list_cases(seeds):
+        key = dict(corpus=corpus, name=name, share=share, has_blocks=has_blocks)
+        records.append(dict(measure(X, y, groups, truth), **key))
+        if len(records) % 100 == 0:
+            print(len(records), f"{time.perf_counter() - start:.0f} s", flush=True)
+    for kind, make, n in (("simulated", simulate, 6), ("survey", mix_survey, 3)):
+        for share, trial in itertools.product((0.2, 0.3, 0.4), range(n)):
+            X, y, truth, _ = make(share, trial)
+            key = dict(corpus=kind, name=f"{kind}/{trial}", share=share, has_blocks=False)
+            records.append(dict(measure(X, y, np.zeros(len(y), dtype=int), truth), **key))
+    RECORD.write_bytes(pickle.dumps(records))
+
+
+def restate(record: dict, agreement: float, bias: float, places) -> tuple[np.ndarray, np.ndarray]:
+    """Return the combined estimates and their variances at some rates, as `linkage.combine`."""
+    centres, variances = [], []
+    for k in places:
+        gap = record["mixture"][k] - record["ll"][k]
+        a, b, c = record["ll_cov"][k], record["mixture_cov"][k], record["cross"][k]
+        spread = a + b - c - c.T
+        mean, size = float(np.trace(spread)), float((spread**2).sum())
+        p = 1.0
+        if mean > 0.0 and size > 0.0:
+            dof = mean * mean / size
+            p = float(gammaincc(0.5 * dof, 0.5 * dof * float(gap @ gap) / mean))
+        t = 0.0
+        if RATES[k] > 0.0:
+            gain = float(np.trace(a - c))
+            t = min(1.0, p / agreement) * (min(max(gain / mean, 0.0), 1.0) if mean > 0.0 else 1.0)
+        centres.append(record["ll"][k] + t * gap)
+        total = (1 - t) ** 2 * a + t * t * b + t * (1 - t) * (c + c.T)
+        variances.append(np.diagonal(total) + bias * t * t * gap * gap)
+    return np.array(centres), np.array(variances)
+
+
+def interval(centres, variances, mass, dof) -> np.ndarray:
+    """Return 95 % intervals of a mixture of t distributions, by halving."""
+    sds = np.sqrt(np.maximum(variances, 1e-16))
+    reach = stdtrit(dof, 0.9999) * sds
+    ends = []
+    for level in (1.0 - LEVEL, LEVEL):
+        low, high = (centres - reach).min(axis=0), (centres + reach).max(axis=0)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            above = (mass[:, None] * stdtr(dof, (middle - centres) / sds)).sum(axis=0) > level
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        ends.append(0.5 * (low + high))
+    return np.stack(ends, axis=1)
+
+
+def judge_known(record: dict, agreement: float, bias: float) -> tuple[float, float, float]:
+    """Return error, coverage and score where the rate is known."""
+    place = int(np.argmin(np.abs(RATES - record["share"])))
+    centres, variances = restate(record, agreement, bias, [place])
+    dof = max(record["n"] - len(record["truth"]) - 1, 1)
+    ends = interval(centres, variances, np.ones(1), dof)
+    return relative_error(centres[0], record["truth"]), *judge(ends, record["truth"])
+
+
+def judge_estimated(record: dict, numbers: LinkCalibration) -> tuple[float, float, float]:
+    """Return error, coverage and score where the rate is estimated."""
+    rates: RateLikelihood = record["rates"]
+    mass = rates.posterior(numbers)
+    kept = np.flatnonzero(mass > 1e-3)
+    mass = mass[kept] / mass[kept].sum()
+    centres, variances = restate(record, numbers.agreement_estimated, numbers.bias, kept)
+    dof = max(record["n"] - len(record["truth"]) - 1, 1)
+    w = linkage.find_centre(centres, mass, len(record["truth"]))
+    ends = interval(centres, variances, mass, dof)
+    return relative_error(w, record["truth"]), *judge(ends, record["truth"])
+
+
+def combinations(grid: dict) -> list[dict]:
+    """Return every choice from a grid."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def pick(records, corpus: str, share: float) -> list[int]:
+    """Return the places of the records of a corpus ("real": of both) and share."""
+    corpora = REAL if corpus == "real" else (corpus,)
+    return [k for k, r in enumerate(records) if r["share"] == share and r["corpus"] in corpora]
+
+
+def mean_error(records, places: list[int], name: str) -> float:
+    """Return the mean error of "ll" or "mixture" at the rate that is true."""
+    errors = []
+    for k in places:
+        at = int(np.argmin(np.abs(RATES - records[k]["share"])))
+        errors.append(relative_error(records[k][name][at], records[k]["truth"]))
+    return float(np.mean(errors))
+
+
+def assess(records, found: np.ndarray, is_known: bool) -> float:
+    """Return the loss of some records: relative errors, scores, missing coverage.
+
+    The simulation must come near the mixture at the true rate, within 5 % where the rate is
+    estimated; where it is known the survey must come within 5 % of Lahiri and Larsen.
+    """
+    total = 0.0
+    for corpus, share in itertools.product(("real", "simulated", "survey"), (*SHARES, 0.2, 0.4)):
+        own = pick(records, corpus, share)
+        if not own:
+            continue
+        error, coverage, score = found[own].mean(axis=0)
+        missing = max(LEAST_COVERAGE - coverage, 0.0)
+        if corpus == "real":
+            ols, other = (np.mean([records[k][name] for k in own]) for name in ("ols", "huber"))
+            scale = 0.5 * other if share == 0.0 else min(ols, other)
+            total += error / scale + 0.5 * score + 50.0 * missing
+        elif corpus == "simulated":
+            slack = 1.5 if is_known else 1.05
+            total += 4.0 * max(error / mean_error(records, own, "mixture") - slack, 0.0)
+        elif corpus == "survey" and is_known:
+            total += 4.0 * max(error / mean_error(records, own, "ll") - 1.05, 0.0)
+        elif corpus == "survey":
+            total += 10.0 * missing
+    return total
+
+
+def fit(write: bool) -> None:
+    """Choose the numbers, out of fold and for good."""
+    records = pickle.loads(RECORD.read_bytes())  # noqa: S301
+    folds = np.array([package_fold(r["name"]) if r["corpus"] in REAL else -1 for r in records])
+    known = [r for r in records if r["share"] > 0.0]
+    known_folds = folds[[r["share"] > 0.0 for r in records]]
+    choices = combinations(KNOWN_GRID)
+    table = np.array([[judge_known(r, **c) for r in known] for c in choices])
+    best, out = choose(known, known_folds, choices, table, True)
+    print("rate known, out of fold")
+    report(known, out)
+    rate_choices = combinations(RATE_GRID)
+    table = np.array(
+        [[judge_estimated(r, LinkCalibration(**c, **best)) for r in records] for c in rate_choices]
+    )
+    rates, estimated = choose(records, folds, rate_choices, table, False)
+    print("rate estimated, out of fold")
+    report(records, estimated)
+    numbers = {**rates, **best}
+    print(numbers)
+    if write:
+        figures = {"known": summarise(known, out), "estimated": summarise(records, estimated)}
+        text = json.dumps({**numbers, "out_of_fold": figures}, indent=1)
+        TARGET.write_text(text + "\n")
+
+
+def choose(records, folds, choices, table, is_known) -> tuple[dict, np.ndarray]:
+    """Return the best choice on all records, and figures of choices made without each fold."""
+    out = np.empty((len(records), 3))
+    for fold in range(N_FOLDS):
+        train = np.flatnonzero(folds != fold)
+        losses = [assess([records[k] for k in train], each[train], is_known) for each in table]
+        place = int(np.argmin(losses))
+        print("fold", fold, choices[place], f"{losses[place]:.3f}", flush=True)
+        out[folds == fold] = table[place][folds == fold]
+    losses = [assess(records, each, is_known) for each in table]
+    place = int(np.argmin(losses))
+    out[folds == -1] = table[place][folds == -1]
+    return choices[place], out
+
+
+def summarise(records, found) -> list[dict]:
+    """Return error, coverage and score by corpus and share, beside OLS, Huber and Lahiri-Larsen."""
+    lines = []
+    for corpus in ("clean", "noisy", "real", "simulated", "survey"):
+        for share in sorted({r["share"] for r in records}):
+            own = pick(records, corpus, share)
+            if not own:
+                continue
+            values = dict(zip(("error", "coverage", "score"), found[own].mean(axis=0), strict=True))
+            values |= {c: np.mean([records[k][c] for k in own]) for c in ("ols", "huber")}
+            values["ll"] = mean_error(records, own, "ll")
+            shown = {name: round(float(value), 3) for name, value in values.items()}
+            lines.append(dict(corpus=corpus, share=share, tables=len(own), **shown))
+    return lines
+
+
+def report(records, found) -> None:
+    """Print the figures."""
+    for line in summarise(records, found):
+        print("  ".join(f"{key} {value}" for key, value in line.items()), flush=True)
+
+
+def check(seeds: int) -> None:
+    """Fit every table through the public interface."""
+    start, rows, links = time.perf_counter(), [], []
+    for _, _, share, has_blocks, X, y, groups, truth, linked in list_cases(seeds):
+        for how, mislinked in (("estimated", "estimate"), ("known", share)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = ShuffledLinearRegression(mislinked=mislinked, random_state=0)
+                model.fit(X, y, groups if has_blocks else None)
+            figures = (relative_error(model.coef_, truth), *judge(model.conf_int(), truth))
+            rows.append(dict(share=share, how=how, path=model.method_, figures=figures))
+            if how == "estimated":
+                links.append((model.link_probability_, y == linked))
+    for how, share in itertools.product(("estimated", "known"), SHARES):
+        own = [r["figures"] for r in rows if r["share"] == share and r["how"] == how]
+        error, coverage, score = np.mean(own, axis=0)
+        print(f"{how} {share:.0%}: error {error:.3f} coverage {coverage:.3f} score {score:.2f}")
+    print("links by deciles of their probability; all tables count alike")
+    gaps, masses = [], []
+    for decile in range(10):
+        sums = np.zeros(3)
+        for p, is_right in links:
+            own = np.minimum((10 * p).astype(int), 9) == decile
+            sums += np.array([own.sum(), p[own].sum(), is_right[own].sum()]) / (len(p) * len(links))
+        mass, said, right = sums[0], sums[1] / sums[0], sums[2] / sums[0]
+        gaps.append(abs(said - right))
+        masses.append(mass)
+        print(f"{decile / 10:.1f}: {mass:.3f} of all, mean {said:.3f}, right {right:.3f}")
+    error = np.average(gaps, weights=masses)
+    print(f"calibration error {error:.3f}; {time.perf_counter() - start:.0f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("task", choices=("record", "fit", "check"))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    if asked.task == "record":
+        record(asked.seeds)
+    elif asked.task == "fit":
+        fit(asked.write)
+    else:
+        check(asked.seeds)
+
+
+if __name__ == "__main__":
+    main()

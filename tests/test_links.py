@@ -1,0 +1,428 @@
+"""Links of unknown quality: adjusted equations, the mixture, and what is known of each link."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from command_line import assert_one_line
+from unshuffle import InputError, Links, ShuffledLinearRegression
+from unshuffle.cli.app import run
+from unshuffle.core.bags import make_bags
+from unshuffle.posterior.given_pairs import read_pairs
+from unshuffle.posterior.linkage import find_centre
+from unshuffle.posterior.scale_mixture import fit_mixture, measure_influence
+
+SLOPES = np.array([1.0, -2.0])
+
+
+def make_links(n=200, share=0.3, seed=0, draw=None, blocks=1):
+    """Return rows, labels of which a share was permuted inside blocks, groups, and true labels."""
+    rng = np.random.default_rng(seed)
+    X, groups = rng.exponential(size=(n, 2)), np.arange(n) % blocks
+    noise = 0.5 * (rng.normal(size=n) if draw is None else draw(rng, n))
+    linked = X @ SLOPES + 1.0 + noise
+    y, some = linked.copy(), rng.permutation(n)[: round(share * n)]
+    for block in range(blocks):
+        own = some[groups[some] == block]
+        y[own] = linked[rng.permutation(own)]
+    return X, y, groups, linked
+
+
+def heavy(rng, n):
+    """Noise with two degrees of freedom."""
+    return rng.standard_t(2, size=n)
+
+
+def fit(X, y, groups=None, links=None, **options):
+    return ShuffledLinearRegression(**options).fit(X, y, groups, links=links)
+
+
+def dense_mixing(groups, wrong):
+    """Return E[permutation matrix]: row i keeps its label, or takes one of its block."""
+    Q = np.diag(1.0 - wrong)
+    for i, q in enumerate(wrong):
+        pool = np.where((groups == groups[i]) & (np.arange(len(wrong)) != i), wrong, 0.0)
+        Q[i] += q * pool / pool.sum()
+    return Q
+
+
+@pytest.mark.parametrize("blocks", [1, 8])
+def test_lahiri_and_larsen_regress_on_the_expected_rows(blocks):
+    X, y, groups, _ = make_links(120, blocks=blocks)
+    design = np.column_stack([X, np.ones(120)])
+    Z = dense_mixing(groups, np.full(120, 0.3)) @ design
+    w = np.linalg.lstsq(Z, y, rcond=None)[0]
+    bread = np.linalg.inv(Z.T @ Z)
+    sandwich = bread @ ((Z * (y - Z @ w)[:, None] ** 2).T @ Z) @ bread * 120 / 117
+    f = design @ w
+    blocks_of = [f[groups == group] for group in groups]
+    extra = [
+        0.3 * (0.7 * (z - own.mean()) ** 2 + own.var()) for z, own in zip(f, blocks_of, strict=True)
+    ]
+    variances = np.array(extra) + np.mean((y - Z @ w) ** 2 - extra)
+    expected = bread @ ((Z * variances[:, None]).T @ Z) @ bread
+    # Traces are compared in standard units, which weigh the intercept by what it is there.
+    units = np.diag([*X.std(axis=0), 1.0])
+    units[2, :2] = X.mean(axis=0)
+    sizes = [np.trace(units @ each @ units.T) for each in (sandwich, expected)]
+    sd = np.sqrt(np.diag(sandwich) * max(sizes[1] / sizes[0], 1.0))
+    model = fit(X, y, groups, method="ll", mislinked=0.3)
+    assert model.method_ == "ll"
+    assert_allclose([*model.coef_, model.intercept_], w, rtol=1e-8)
+    # 1.98 standard errors at 117 degrees of freedom.
+    assert_allclose(np.ptp(model.conf_int(intercept=True), axis=1), 2 * 1.98045 * sd, rtol=1e-4)
+
+
+def test_one_block_has_a_closed_form():
+    """In one block the slopes are those of least squares over 1 − q n/(n − 1)."""
+    X, y, _, _ = make_links(100)
+    ols = np.linalg.lstsq(np.column_stack([X, np.ones(100)]), y, rcond=None)[0]
+    model = fit(X, y, method="ll", mislinked=0.2)
+    assert_allclose(model.coef_, ols[:2] / (1.0 - 0.2 * 100 / 99), rtol=1e-8)
+
+
+def test_the_estimator_of_chambers_weighs_by_the_variance_of_each_label():
+    X, y, groups, _ = make_links(150, blocks=3)
+    design, q = np.column_stack([X, np.ones(150)]), 0.3
+    Q = dense_mixing(groups, np.full(150, q))
+    w = np.linalg.lstsq(Q @ design, y, rcond=None)[0]
+    for _ in range(50):
+        f = design @ w
+        extra = np.empty(150)
+        for i in range(150):
+            own = f[groups == groups[i]]
+            extra[i] = q * ((1 - q) * (f[i] - own.mean()) ** 2 + own.var())
+        sigma2 = np.mean((y - Q @ f) ** 2 - extra)
+        inverse = 1.0 / (sigma2 + extra)
+        Z = Q @ design
+        w = np.linalg.solve((Z * inverse[:, None]).T @ Z, (Z * inverse[:, None]).T @ y)
+    model = fit(X, y, groups, method="chambers", mislinked=q)
+    assert_allclose([*model.coef_, model.intercept_], w, rtol=1e-4)
+
+
+def test_errors_are_clustered_where_there_are_enough_blocks():
+    """Offsets shared by five labels make errors of the intercept larger."""
+    X, y, groups, _ = make_links(400, share=0.05, blocks=80)
+    shifted = y + 5.0 * np.random.default_rng(1).normal(size=80)[groups]
+    wide = fit(X, shifted, groups, method="ll", mislinked=0.05).conf_int(intercept=True)[2]
+    narrow = fit(X, shifted, None, method="ll", mislinked=0.05).conf_int(intercept=True)[2]
+    assert np.ptp(wide) > 1.4 * np.ptp(narrow)
+
+
+def as_pairs(X, y):
+    return read_pairs(make_bags(np.column_stack([X, np.ones(len(y))]), y), True)
+
+
+def test_the_mixture_solves_least_squares_of_the_links_as_far_as_they_are_right():
+    X, y, _, _ = make_links(300)
+    pairs = as_pairs(X, y)
+    found = fit_mixture(pairs, np.full(300, 0.3), np.array([0.7, -1.4, 1.3]))
+    rest = pairs.y - pairs.X @ found.w
+    noise = sum(
+        share * norm.pdf(rest, scale=scale)
+        for share, scale in zip(found.shares, found.scales, strict=True)
+    )
+    right = 0.7 * noise / (0.7 * noise + 0.3 * np.exp(pairs.log_reference))
+    assert_allclose(found.right, right, atol=1e-3)
+    scores = pairs.X * (right * rest)[:, None]
+    sizes = np.sqrt((scores**2).sum(axis=0))
+    assert (np.abs(scores.sum(axis=0)) < 0.01 * sizes).all()
+
+
+def test_influences_are_those_of_the_jackknife():
+    X, y, _, _ = make_links(150)
+    pairs, wrong = as_pairs(X, y), np.full(150, 0.3)
+    start = np.array([1.0, -2.0, 1.0])
+    found = fit_mixture(pairs, wrong, start)
+    influence = measure_influence(pairs, found)
+    left = []
+    for i in range(0, 150, 3):
+        kept = np.arange(150) != i
+        part = as_pairs(pairs.X[kept, :2], pairs.y[kept])
+        left.append(found.w - fit_mixture(part, wrong[kept], start).w)
+    left = np.array(left)
+    for j in range(3):
+        assert np.corrcoef(left[:, j], influence[::3, j])[0, 1] > 0.9
+        # The shares of the noise's components, kept by one and fitted anew by the other.
+        assert_allclose(left[:, j].std(), influence[::3, j].std(), rtol=0.5)
+
+
+@pytest.mark.parametrize("share", [0.3, "estimate"])
+def test_intervals_cover_whatever_the_noise(share):
+    """50 intervals of 95 % with two degrees of freedom: honest ones cover 42 in all but 1e-3."""
+    n_covered = 0
+    for seed in range(25):
+        X, y, _, _ = make_links(150, seed=seed, draw=heavy)
+        low, high = fit(X, y, mislinked=share).conf_int().T
+        n_covered += int(((low < SLOPES) & (high > SLOPES)).sum())
+    assert n_covered >= 42
+
+
+def test_heavy_tails_are_not_taken_for_wrong_links():
+    for seed in range(8):
+        X, y, _, linked = make_links(200, share=0.0, seed=seed, draw=heavy)
+        model = fit(X, y, mislinked="estimate")
+        ols = np.linalg.lstsq(np.column_stack([X, np.ones(200)]), linked, rcond=None)[0][:2]
+        low, high = model.conf_int().T
+        assert ((low < ols) & (ols < high)).all()
+        assert np.linalg.norm(model.coef_ - ols) < 0.1 * np.linalg.norm(ols)
+
+
+def test_a_rate_that_data_leave_open_is_said_with_what_helps():
+    X, y, _, _ = make_links(60, share=0.2, draw=heavy)
+    model = fit(X, y, mislinked="estimate")
+    text = " ".join(model.summary().explanation)
+    assert "cover both readings" in text and "audit" in text
+    low, high = model.result_.stats["mislinked_interval"]
+    assert low <= 0.2 <= high
+
+
+def test_an_audit_carries_its_sampling_error():
+    X, y, _, _ = make_links(400)
+    known, large, small = (
+        np.ptp(fit(X, y, links=links, method="ll").conf_int(), axis=1)
+        for links in (Links(rate=0.3), Links(audit=(5000, 1500)), Links(audit=(20, 6)))
+    )
+    assert_allclose(large, known, rtol=0.1)
+    # By the delta method the error of 1/(1 − q) is that of q, 0.1, over 0.7, of each slope.
+    extra = 2 * 1.96 * 0.1 / 0.7 * np.abs(SLOPES)
+    # Beyond it, 1/(1 − q) is convex.
+    assert_allclose(small, np.hypot(known, extra), rtol=0.4)
+
+
+def test_rates_by_block_are_those_of_their_rows():
+    X, y, groups, _ = make_links(200, share=0.0, blocks=4)
+    rng = np.random.default_rng(3)
+    mixed = np.flatnonzero(groups >= 2)
+    for block in (2, 3):
+        own = np.flatnonzero(groups == block)
+        y[own] = y[rng.permutation(own)]
+    names = np.array(["a", "b", "c", "d"])[groups]
+    rates = {"a": 0.0, "b": 0.0, "c": 0.98, "d": 0.98}
+    model = fit(X, y, names, Links(rate=rates))
+    probability = model.link_probability_
+    assert (probability[groups < 2] == 1.0).all() and probability[mixed].mean() < 0.1
+    assert_allclose(model.coef_, SLOPES, atol=0.3)
+
+
+def test_match_probabilities_weigh_each_pair():
+    X, y, _, linked = make_links(300)
+    is_wrong = y != linked
+    sharp = Links(probability=np.where(is_wrong, 0.02, 0.98))
+    blunt = Links(probability=np.full(300, 0.7))
+    one, other = (fit(X, y, links=links) for links in (sharp, blunt))
+    width = [np.ptp(model.conf_int(), axis=1) for model in (one, other)]
+    assert (width[0] < width[1]).all()
+    assert_allclose(one.coef_, SLOPES, atol=0.15)
+    # A rate besides shifts their logits: of one probability nothing else is left.
+    shifted = fit(X, y, links=Links(probability=np.full(300, 0.5), rate=0.3))
+    assert_allclose(shifted.coef_, other.coef_, rtol=1e-6)
+
+
+def test_safe_pairs_are_right():
+    X, y, _, linked = make_links(200)
+    safe = (y == linked) & (np.arange(200) % 2 == 0)
+    model = fit(X, y, links=Links(safe=safe))
+    assert (model.link_probability_[safe] == 1.0).all()
+    by_probability = fit(X, y, links=Links(probability=np.where(safe, 1.0, 0.5)))
+    assert (by_probability.link_probability_[safe] == 1.0).all()
+
+
+@pytest.mark.parametrize("draw", [None, heavy])
+def test_probabilities_of_links_are_as_often_right_as_they_say(draw):
+    said, right = [], []
+    for seed in range(6):
+        X, y, _, linked = make_links(300, seed=seed, draw=draw)
+        said.append(fit(X, y, mislinked="estimate").link_probability_)
+        right.append(y == linked)
+    said, right = np.concatenate(said), np.concatenate(right)
+    for low, high in ((0.0, 0.5), (0.5, 0.9), (0.9, 1.0)):
+        own = (said >= low) & (said <= high)
+        assert right[own].mean() == pytest.approx(said[own].mean(), abs=0.12)
+
+
+def test_the_order_of_pairs_moves_no_bit():
+    X, y, groups, _ = make_links(90, blocks=3)
+    links = np.linspace(0.2, 0.9, 90)
+    order = np.random.default_rng(0).permutation(90)
+    one = fit(X, y, groups, Links(probability=links))
+    two = fit(X[order], y[order], groups[order], Links(probability=links[order]))
+    assert_array_equal(one.coef_, two.coef_)
+    assert_array_equal(one.link_probability_[order], two.link_probability_)
+
+
+def test_the_centre_has_the_least_expected_relative_error():
+    rng = np.random.default_rng(0)
+    centres, mass = rng.normal(size=(6, 3)) + 3.0, rng.dirichlet(np.ones(6) * 5)
+
+    def loss(w):
+        gaps = np.linalg.norm(centres[:, :2] - w[:2], axis=1)
+        return float((mass * gaps / np.linalg.norm(centres[:, :2], axis=1)).sum())
+
+    best = find_centre(centres, mass, 2)
+    for step in rng.normal(scale=0.01, size=(20, 3)):
+        assert loss(best) <= loss(best + step) + 1e-9
+
+
+def test_links_are_routed_to_the_last_step_of_a_pipeline():
+    import sklearn
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, y, _, _ = make_links(80)
+    with sklearn.config_context(enable_metadata_routing=True):
+        piped = make_pipeline(StandardScaler(), ShuffledLinearRegression())
+        model = piped.fit(X, y, links=Links(rate=0.3))[-1]
+    scaled = StandardScaler().fit_transform(X)
+    assert_allclose(model.coef_, fit(scaled, y, mislinked=0.3).coef_, rtol=1e-9)
+
+
+BAD = {
+    "probability above one": (Links(probability=[1.2] * 20), {}, "row 0.*from 0 to 1"),
+    "too few probabilities": (Links(probability=[0.5] * 3), {}, "there are 20 rows"),
+    "no numbers": (Links(probability=["high"] * 20), {}, "a number for every row"),
+    "safe and impossible": (
+        Links(probability=[0.0] * 20, safe=[True] * 20), {}, "row 0 is safe"
+    ),
+    "safe of two rows": (Links(safe=[True, False]), {}, "each of 20 rows"),
+    "unknown block": (Links(rate={"x": 0.1, 0: 0.1}), {}, "block .x., which groups do not have"),
+    "rate given twice": (Links(rate=0.1), {"mislinked": 0.2}, "given twice"),
+    "no known rate": (Links(), {"method": "ll"}, "known mismatch rate"),
+    "no links": (None, {"method": "chambers"}, "known mismatch rate"),
+    "no Links object": ([0.5] * 20, {}, "give a Links object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_wrong_links_are_refused_in_one_line(case):
+    links, options, words = BAD[case]
+    X, y, groups, _ = make_links(20)
+    with pytest.raises(InputError, match=words) as told:
+        fit(X, y, groups, links, **options)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"rate": 1.5}, "rate=1.5.*0 to 1"),
+        ({"rate": {"a": -0.1}}, "block \"a\"|block 'a'"),
+        ({"audit": (10, 11)}, "finds 11 wrong of 10"),
+        ({"audit": (0, 0)}, "finds 0 wrong of 0"),
+        ({"audit": 0.1}, "links checked, links wrong"),
+        ({"rate": 0.1, "audit": (10, 1)}, "give one of them"),
+    ],
+)
+def test_links_that_cannot_be_are_refused(how, words):
+    with pytest.raises(InputError, match=words):
+        Links(**how)
+
+
+def test_a_frame_may_hold_the_probabilities():
+    X, y, _, _ = make_links(60)
+    frame = pd.DataFrame({"p": np.full(60, 0.7)})
+    assert_allclose(
+        fit(X, y, links=Links(probability=frame["p"])).coef_, fit(X, y, mislinked=0.3).coef_
+    )
+
+
+@pytest.fixture
+def registers(tmp_path, monkeypatch):
+    """A table of links with match probabilities, safe pairs and names."""
+    monkeypatch.chdir(tmp_path)
+    X, y, groups, linked = make_links(200, blocks=4)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y, "village": groups, "truth": linked})
+    frame["match"] = np.where(y == linked, 0.9, 0.2)
+    frame["sure"] = ((y == linked) & (np.arange(200) < 40)).astype(int)
+    frame["name"] = [f"p{i}" for i in range(200)]
+    frame.to_csv("d.csv", index=False)
+    return frame
+
+
+DATA = ["d.csv", "--label", "y", "--block", "village", "--features", "a,b", "-q"]
+
+
+def fit_json(capsys, *args):
+    assert run(["fit", *DATA, "--json", *args]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_command_line_takes_what_is_known_of_links(registers, capsys):
+    X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
+    asked = {
+        "match": (["--link-probability", "match"], Links(probability=registers["match"])),
+        "audit": (["--audit", "50,15"], Links(audit=(50, 15))),
+        "rate": (["--mismatch-rate", "0.3"], Links(rate=0.3)),
+        "safe": (["--mislinked", "0.3", "--safe", "sure"], Links(rate=0.3, safe=registers["sure"])),
+        "both": (
+            ["--mislinked", "0.3", "--link-probability", "match"],
+            Links(rate=0.3, probability=registers["match"]),
+        ),
+    }
+    for args, links in asked.values():
+        found = fit_json(capsys, *args)["coefficients"]
+        expected = fit(X, y, registers["village"].to_numpy(), links).coef_
+        assert_allclose([found[name]["estimate"] for name in "ab"], expected, rtol=1e-9)
+
+
+def test_columns_about_links_are_no_features(registers, capsys):
+    registers[["a", "b", "y", "match", "sure"]].to_csv("d.csv", index=False)
+    args = [
+        "d.csv",
+        "--label",
+        "y",
+        "-q",
+        "--json",
+        "--link-probability",
+        "match",
+        "--safe",
+        "sure",
+    ]
+    assert run(["fit", *args]) == 0
+    assert list(json.loads(capsys.readouterr().out)["coefficients"]) == ["a", "b"]
+
+
+def test_match_carries_names_and_probabilities_of_links(registers, capsys):
+    assert run(["match", *DATA, "--mislinked", "0.3", "--id", "name"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["id"] for row in rows] == registers["name"].tolist()
+    said = np.array([float(row["link_probability"]) for row in rows])
+    is_right = (registers["y"] == registers["truth"]).to_numpy()
+    assert said[is_right].mean() > said[~is_right].mean() + 0.3
+
+
+def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(registers, capsys):
+    args = ["--mislinked", "0.3", "--truth", "truth", "--json"]
+    names = "auto,ll,chambers,ols,huber"
+    assert run(["compare", *DATA, *args, "--methods", names]) == 0
+    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)["methods"]}
+    assert list(rows) == ["mixture", "ll", "chambers", "ols", "huber"]
+    X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
+    ols = np.linalg.lstsq(np.column_stack([X, np.ones(200)]), y, rcond=None)[0][:2]
+    assert_allclose(list(rows["ols"]["coefficients"].values()), ols, rtol=1e-6)
+    assert rows["mixture"]["error"] < min(rows["ols"]["error"], rows["huber"]["error"])
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--link-probability", "b"], ["'b'", "from 0 to 1", "row"]),
+        (["--link-probability", "name"], ["'name'", "text"]),
+        (["--safe", "match"], ["'match'", "row 1", "certainly right"]),
+        (["--safe", "nobody"], ["nobody"]),
+        (["--audit", "20"], ["'20'", "200,14"]),
+        (["--audit", "20,30"], ["30 wrong of 20"]),
+        (["--audit", "20,3", "--mislinked", "0.1"], ["--mislinked or --audit"]),
+        (["--mislinked", "0.1", "--method", "ls"], ["'ls'", "auto"]),
+        (["--method", "ll"], ["'ll'", "known mismatch rate"]),
+    ],
+)
+def test_wrong_links_on_the_command_line_are_one_line(registers, capsys, args, words):
+    code = run(["fit", *DATA, *args])
+    assert_one_line(code, capsys.readouterr(), words)
