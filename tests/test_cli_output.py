@@ -291,6 +291,16 @@ def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(f
     assert capsys.readouterr().out.startswith("Not identified: ")
 
 
+def test_an_answer_that_is_partly_identified_does_not_leave_with_three(folder, capsys):
+    args = ["simulate", "-n", "300", "-d", "3", "--bags", "6", "--weights", "1.2,-0.8,0"]
+    assert run([*args, "--noise", "0.3", "--seed", "2", "--out", "sim.csv"]) == 0
+    capsys.readouterr()
+    assert run(["fit", "sim.csv", "--label", "y", "--bag", "bag", "--strict", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["verdict"] == "partly identified" and result["identified"] is False
+    assert result["coefficients"]["x3"]["determined"] == "no"
+
+
 def test_compare_measures_the_error_when_the_truth_is_known(folder, capsys):
     assert run(["simulate", "-n", "400", "--bags", "8", "--linked", "--out", "sim.csv"]) == 0
     args = ["compare", "sim.csv", "--label", "y", "--bag", "bag", "--truth", "linked"]

@@ -202,6 +202,8 @@ def test_models_of_the_first_release_predict_as_they_did(name, path):
         assert_allclose(model.predict(rows, return_std=True)[1], told["sds"], rtol=1e-12)
         assert_allclose(model.conf_int(), told["conf_int"], rtol=1e-12)
     assert model.bag_offset_sd_ == told.get("offset_sd")
+    if model.posterior_ is not None:
+        assert list(model.posterior_.sample(5)) == ["x0", "x1", "intercept", "noise"]
     # It speaks, and is kept anew in this version's format.
     assert "estimate" in str(model.summary())
     assert_array_equal(keep(model, path).predict(rows), model.predict(rows))

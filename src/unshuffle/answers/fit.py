@@ -11,7 +11,7 @@ import numpy as np
 
 from unshuffle.answers.matching import fingerprint
 from unshuffle.answers.remedies import find_collinear, find_two_valued
-from unshuffle.answers.result import Fit, as_fit, warn_once
+from unshuffle.answers.result import Fit, as_fit, name_draws, warn_once
 from unshuffle.answers.verdict import Facts
 from unshuffle.block_methods import solve_source
 from unshuffle.core.bag import bag_key
@@ -274,21 +274,12 @@ def _gather(
     Names of bags, in canonical order, stay where the effects of the bags do.
     """
     given, unsure = as_noise(options.noise), solution.uncertainty
-    if isinstance(unsure, Posterior):
-        keys = None
-        if bag_names is not None and unsure.model is not None:
-            keys = None if unsure.model.bag_effects is None else tuple(map(bag_key, bag_names))
-        named = replace(
-            unsure,
-            names=facts.names,
-            has_intercept=bool(options.fit_intercept),
-            bag_names=keys,
-            data=data,
-        )
-        solution = replace(solution, uncertainty=named)
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
-    return Fit(solution, told, options, mark)
+    keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
+    if bag_names is not None and model is not None and model.bag_effects is not None:
+        keys = tuple(map(bag_key, bag_names))
+    return name_draws(Fit(solution, told, options, mark), keys, data)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:

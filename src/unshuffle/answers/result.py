@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -252,6 +252,20 @@ class Fit:
         return match_labels(
             bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
         )
+
+
+def name_draws(
+    found: Fit, bag_names: tuple[str, ...] | None = None, data: Bags | None = None
+) -> Fit:
+    """Return a fit whose posterior knows the names of its columns and bags, and the data."""
+    posterior = found.posterior
+    if posterior is None:
+        return found
+    has_intercept, names = bool(found.options.fit_intercept), found.facts.names
+    named = replace(
+        posterior, names=names, has_intercept=has_intercept, bag_names=bag_names, data=data
+    )
+    return replace(found, solution=replace(found.solution, uncertainty=named))
 
 
 def as_fit(fitted: Any) -> Fit:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import __version__
-from unshuffle.answers.result import Fit
+from unshuffle.answers.result import Fit, name_draws
 from unshuffle.core.solution import Status
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.files.table import source_name
@@ -142,8 +142,11 @@ def read_model(path: str | os.PathLike[str]) -> Kept:
             content = _upgrade(content)
         params = {name: decode(value) for name, value in content["params"].items()}
         names = content["feature_names"]
+        result = decode(content["result"])
+        if version == 1:
+            result = name_draws(result)
         kept = Kept(
-            decode(content["result"]),
+            result,
             params,
             None if names is None else tuple(map(str, names)),
             content["columns"],
