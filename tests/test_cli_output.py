@@ -432,7 +432,7 @@ def test_match_on_a_terminal_is_a_table_with_tiny_probabilities_in_words(
 
         return SimpleNamespace(
             match=match,
-            **{name: getattr(found, name) for name in ("remarks", "summary", "method")},
+            **{name: getattr(found, name) for name in ("remarks", "summary", "method", "stats")},
             **{name: getattr(found, name) for name in ("identified", "model_fits")},
         )
 

@@ -98,11 +98,13 @@ def test_intervals_cover():
     assert n_covered >= 50
 
 
-def test_links_that_say_nothing_leave_the_shuffled_fit():
+def test_links_that_say_nothing_are_told():
     X, y, _ = make_links(60, share=1.0)
     model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
-    assert model.method_ == "likelihood" and model.posterior_ is not None
-    assert "says nothing" in model.summary().explanation[1]
+    text = " ".join(model.summary().explanation)
+    assert "No sign is seen" in text and model.verdict_ == "not identified"
+    right = fit_quietly("auto", *make_links(60, share=0.1)[:2], None, mislinked="estimate")
+    assert "No sign is seen" not in " ".join(right.summary().explanation)
 
 
 def test_links_told_one_by_one_leave_the_rest_to_be_matched():

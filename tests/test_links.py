@@ -1,18 +1,12 @@
 """Links of unknown quality: adjusted equations, the mixture, and what is known of each link."""
 
-import csv
-import io
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from command_line import assert_one_line
 from unshuffle import InputError, Links, ShuffledLinearRegression
-from unshuffle.cli.app import run
 from unshuffle.core.bags import make_bags
 from unshuffle.posterior.given_pairs import read_pairs
 from unshuffle.posterior.linkage import find_centre
@@ -330,99 +324,3 @@ def test_a_frame_may_hold_the_probabilities():
     assert_allclose(
         fit(X, y, links=Links(probability=frame["p"])).coef_, fit(X, y, mislinked=0.3).coef_
     )
-
-
-@pytest.fixture
-def registers(tmp_path, monkeypatch):
-    """A table of links with match probabilities, safe pairs and names."""
-    monkeypatch.chdir(tmp_path)
-    X, y, groups, linked = make_links(200, blocks=4)
-    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y, "village": groups, "truth": linked})
-    frame["match"] = np.where(y == linked, 0.9, 0.2)
-    frame["sure"] = ((y == linked) & (np.arange(200) < 40)).astype(int)
-    frame["name"] = [f"p{i}" for i in range(200)]
-    frame.to_csv("d.csv", index=False)
-    return frame
-
-
-DATA = ["d.csv", "--label", "y", "--block", "village", "--features", "a,b", "-q"]
-
-
-def fit_json(capsys, *args):
-    assert run(["fit", *DATA, "--json", *args]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_the_command_line_takes_what_is_known_of_links(registers, capsys):
-    X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
-    asked = {
-        "match": (["--link-probability", "match"], Links(probability=registers["match"])),
-        "audit": (["--audit", "50,15"], Links(audit=(50, 15))),
-        "rate": (["--mismatch-rate", "0.3"], Links(rate=0.3)),
-        "safe": (["--mislinked", "0.3", "--safe", "sure"], Links(rate=0.3, safe=registers["sure"])),
-        "both": (
-            ["--mislinked", "0.3", "--link-probability", "match"],
-            Links(rate=0.3, probability=registers["match"]),
-        ),
-    }
-    for args, links in asked.values():
-        found = fit_json(capsys, *args)["coefficients"]
-        expected = fit(X, y, registers["village"].to_numpy(), links).coef_
-        assert_allclose([found[name]["estimate"] for name in "ab"], expected, rtol=1e-9)
-
-
-def test_columns_about_links_are_no_features(registers, capsys):
-    registers[["a", "b", "y", "match", "sure"]].to_csv("d.csv", index=False)
-    args = [
-        "d.csv",
-        "--label",
-        "y",
-        "-q",
-        "--json",
-        "--link-probability",
-        "match",
-        "--safe",
-        "sure",
-    ]
-    assert run(["fit", *args]) == 0
-    assert list(json.loads(capsys.readouterr().out)["coefficients"]) == ["a", "b"]
-
-
-def test_match_carries_names_and_probabilities_of_links(registers, capsys):
-    assert run(["match", *DATA, "--mislinked", "0.3", "--id", "name"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["id"] for row in rows] == registers["name"].tolist()
-    said = np.array([float(row["link_probability"]) for row in rows])
-    is_right = (registers["y"] == registers["truth"]).to_numpy()
-    assert said[is_right].mean() > said[~is_right].mean() + 0.3
-
-
-def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(registers, capsys):
-    args = ["--mislinked", "0.3", "--truth", "truth", "--json"]
-    names = "auto,ll,chambers,ols,huber"
-    assert run(["compare", *DATA, *args, "--methods", names]) == 0
-    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)["methods"]}
-    assert list(rows) == ["mixture", "ll", "chambers", "ols", "huber"]
-    X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
-    ols = np.linalg.lstsq(np.column_stack([X, np.ones(200)]), y, rcond=None)[0][:2]
-    assert_allclose(list(rows["ols"]["coefficients"].values()), ols, rtol=1e-6)
-    assert rows["mixture"]["error"] < min(rows["ols"]["error"], rows["huber"]["error"])
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--link-probability", "b"], ["'b'", "from 0 to 1", "row"]),
-        (["--link-probability", "name"], ["'name'", "text"]),
-        (["--safe", "match"], ["'match'", "row 1", "certainly right"]),
-        (["--safe", "nobody"], ["nobody"]),
-        (["--audit", "20"], ["'20'", "200,14"]),
-        (["--audit", "20,30"], ["30 wrong of 20"]),
-        (["--audit", "20,3", "--mislinked", "0.1"], ["--mislinked or --audit"]),
-        (["--mislinked", "0.1", "--method", "ls"], ["'ls'", "auto"]),
-        (["--method", "ll"], ["'ll'", "known mismatch rate"]),
-    ],
-)
-def test_wrong_links_on_the_command_line_are_one_line(registers, capsys, args, words):
-    code = run(["fit", *DATA, *args])
-    assert_one_line(code, capsys.readouterr(), words)

@@ -47,6 +47,10 @@ _LINKS_OPEN = (
     "both readings. What would help: an audit of some links, a known mismatch rate, match "
     "probabilities, or pairs that are certainly right."
 )
+_LINKS_SILENT = (
+    "No sign is seen that labels stand beside their rows. If their order says nothing, leave "
+    "mislinked out."
+)
 _LINK_METHODS = {
     "mixture": "The estimate combines adjusted estimating equations (Lahiri and Larsen) with a "
     "mixture of right and wrong links as far as the two agree.",
@@ -357,7 +361,10 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
     if ends is not None:
         low, high = ends
         first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
-        return [f"{first}{high:.0%}).", *([_LINKS_OPEN] if high - low > _WIDE_RATE else [])]
+        more = [_LINKS_OPEN] if high - low > _WIDE_RATE else []
+        if solution.stats.get("links_say_nothing"):
+            more = [_LINKS_SILENT]
+        return [f"{first}{high:.0%}).", *more]
     if isinstance(solution.uncertainty, StudentT):
         return [f"About {share} of the links are wrong, as given.", _LINK_METHODS[facts.method]]
     if facts.method == "sampler":
@@ -365,8 +372,6 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
             f"Matchings were weighed by how many labels they move: {share} were expected to have "
             "moved."
         ]
-    if facts.method == "likelihood":
-        return ["That labels stand beside their rows says nothing: they are taken without order."]
     return [f"About {share} of the links are wrong: those labels were matched anew."]
 
 

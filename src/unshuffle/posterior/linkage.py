@@ -7,8 +7,8 @@ of the test and a calibrated c. A calibrated share of the squared gap is added t
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
 posterior of the rate (see `mismatch_rate`). The point estimate minimises the expected relative
-error. Where the links say nothing the labels count without their order, and where the noise is so
-low that links are told one by one, the right ones become known pairs and the others are matched.
+error. Where the noise is so low that links are told one by one, the right ones become known pairs
+and the others are matched.
 """
 
 from __future__ import annotations
@@ -116,10 +116,6 @@ class Linkage(Strategy):
                 return _solve_equations(pairs, wrong, self.equations, sigma)
             return _solve_known(problem, pairs, wrong, sigma, rng, effort)
         rates = measure_rates(pairs)
-        if _says_nothing(pairs, rates):
-            found = Likelihood(power="full").solve(problem, rng, effort)
-            stats = _say(pairs, 1.0, np.zeros(len(pairs.y)))
-            return replace(found, stats={**found.stats, **stats, "method": "likelihood"})
         return _solve_estimated(problem, pairs, rates, sigma, rng, effort)
 
     def _draw_wrong(self, pairs: GivenPairs) -> np.ndarray:
@@ -268,7 +264,11 @@ def _solve_estimated(
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
-    stats = {**_say(pairs, rate, right), "mislinked_interval": tuple(ends.tolist())}
+    stats = {
+        **_say(pairs, rate, right),
+        "mislinked_interval": tuple(ends.tolist()),
+        "links_say_nothing": _says_nothing(pairs, rates),
+    }
     best = found[int(mass.argmax())]
     w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
     answer = Solution(
