@@ -50,9 +50,9 @@ class Links:
     >>> X = rng.normal(size=(400, 1))
     >>> y = 2.0 * X[:, 0] + 0.3 * rng.normal(size=400)
     >>> y[:80] = rng.permutation(y[:80])
-    >>> model = ShuffledLinearRegression().fit(X, y, links=Links(audit=(50, 10)))
-    >>> model.coef_.round(1).tolist()
-    [2.0]
+    >>> model = ShuffledLinearRegression(random_state=0).fit(X, y, links=Links(audit=(50, 10)))
+    >>> bool(abs(model.coef_[0] - 2.0) < 0.2)
+    True
     """
 
     probability: Any = None
