@@ -33,10 +33,10 @@ from unshuffle import (
     load_dataset,
     shuffle_labels,
 )
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
-from unshuffle.posterior.modes import climb_all
-from unshuffle.posterior.posing import make_target
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.inference.modes import climb_all
+from unshuffle.model.building import make_target
 
 NAMES = (
     "lsat", "accidents", "acetylene", "power_plant", "airfoil", "yacht", "concrete",

@@ -21,11 +21,11 @@ import warnings  # noqa: E402
 import numpy as np  # noqa: E402
 
 from unshuffle import ShuffledLinearRegression, make_shuffled  # noqa: E402
-from unshuffle.core.bags import make_bags  # noqa: E402
-from unshuffle.core.losses import Absolute, Squared  # noqa: E402
-from unshuffle.core.penalties import no_penalty  # noqa: E402
-from unshuffle.core.problem import Problem  # noqa: E402
-from unshuffle.core.scaling import standardise  # noqa: E402
+from unshuffle.data.bags import make_bags  # noqa: E402
+from unshuffle.data.scaling import standardise  # noqa: E402
+from unshuffle.objectives.losses import Absolute, Squared  # noqa: E402
+from unshuffle.objectives.penalties import no_penalty  # noqa: E402
+from unshuffle.objectives.problem import Problem  # noqa: E402
 from unshuffle.solvers.descent import descend  # noqa: E402
 
 D, SNR_DB = 5, 15.0

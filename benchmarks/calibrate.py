@@ -5,11 +5,11 @@
 
 `record` fits every table of both corpora (bags of seed 1000) and restates estimate and intervals
 over a grid of powers and a few priors of bag effects, from draws that all powers share. `fit`
-chooses the coefficients of `posterior.calibration` that minimise, over the eight cells (corpus ×
+chooses the coefficients of `inference.calibration` that minimise, over the eight cells (corpus ×
 bags), the interval score and the mean and RMS error relative to those of version 0.1.0, with a
 penalty on coverage below 95 %. Folds are whole R packages: numbers of a fold are fitted without its
 tables, and all figures printed are out of fold. `--write` writes
-src/unshuffle/posterior/calibration.json.
+src/unshuffle/inference/calibration.json.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.core.products import multiply
 from unshuffle.core.solution import Solution
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.posterior.bag_means import CONTEXTS
-from unshuffle.posterior.calibration import describe, full_power, load_calibration, prior_share
-from unshuffle.posterior.columns import nothing_to_learn
-from unshuffle.posterior.diagnostics import diagnose, measure_difference
-from unshuffle.posterior.importance import find_centre, reweigh, sample_posterior
-from unshuffle.posterior.likelihood import Likelihood, mix_modes, search
-from unshuffle.posterior.proposals import flatten
+from unshuffle.data.products import multiply
+from unshuffle.inference.calibration import describe, full_power, load_calibration, prior_share
+from unshuffle.inference.diagnostics import diagnose, measure_difference
+from unshuffle.inference.importance import find_centre, reweigh, sample_posterior
+from unshuffle.inference.likelihood import Likelihood, mix_modes, search
+from unshuffle.inference.proposals import flatten
+from unshuffle.model.bag_means import CONTEXTS
+from unshuffle.model.special_cases import nothing_to_learn
 
 SEED = 1000
-TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "posterior" / "calibration.json"
+TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "inference" / "calibration.json"
 RECORD = Path(__file__).parent / "results" / "calibration.pkl"
 # Numbers of labels c that the within-bag likelihood counts for, and the priors of bag effects:
 # probability of random effects and of contextual effects, for random bags and for others.

@@ -10,9 +10,9 @@ links. Beside them: a Gaussian simulation (n = 1000, d = 20) and the Italian hou
 
 `record` keeps, for every table and every rate of the grid, the two estimates with their
 covariances, and the likelihood of the rate. `fit` chooses the numbers of
-`posterior.link_calibration` that minimise error and interval score with a penalty on coverage below
+`linkage.calibration` that minimise error and interval score with a penalty on coverage below
 95 %. Folds are whole R packages: the numbers of a fold are fitted without its tables, and the
-figures printed are out of fold. `--write` writes src/unshuffle/posterior/link_calibration.json.
+figures printed are out of fold. `--write` writes src/unshuffle/linkage/calibration.json.
 `check` fits every table through the public interface, as other tables would be: error, coverage and
 score, and the calibration of the probabilities of links.
 """
@@ -36,15 +36,15 @@ from scipy.special import gammaincc, stdtr, stdtrit
 from sklearn.linear_model import HuberRegressor
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.core.bags import make_bags
-from unshuffle.posterior import linkage
-from unshuffle.posterior.adjusted_equations import add_clusters, solve_lahiri_larsen
-from unshuffle.posterior.given_pairs import read_pairs
-from unshuffle.posterior.link_calibration import LinkCalibration
-from unshuffle.posterior.mismatch_rate import RATES, RateLikelihood, measure_rates
-from unshuffle.posterior.scale_mixture import fit_mixture, measure_influence
+from unshuffle.data.bags import make_bags
+from unshuffle.linkage import regression
+from unshuffle.linkage.adjusted_equations import add_clusters, solve_lahiri_larsen
+from unshuffle.linkage.calibration import LinkCalibration
+from unshuffle.linkage.given_pairs import read_pairs
+from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
+from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
 
-TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "posterior" / "link_calibration.json"
+TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "linkage" / "calibration.json"
 RECORD = Path("/tmp/unshuffle-links.pkl")  # noqa: S108
 SHARES = (0.0, 0.1, 0.3, 0.5)
 REAL = ("clean", "noisy")
@@ -218,7 +218,7 @@ def judge_estimated(record: dict, numbers: LinkCalibration) -> tuple[float, floa
     mass = mass[kept] / mass[kept].sum()
     centres, variances = restate(record, numbers.agreement_estimated, numbers.bias, kept)
     dof = max(record["n"] - len(record["truth"]) - 1, 1)
-    w = linkage.find_centre(centres, mass, len(record["truth"]))
+    w = regression.find_centre(centres, mass, len(record["truth"]))
     ends = interval(centres, variances, mass, dof)
     return relative_error(w, record["truth"]), *judge(ends, record["truth"])
 

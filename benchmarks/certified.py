@@ -21,10 +21,10 @@ import numpy as np
 from rows import head_commit, run_jobs
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.core.bags import make_bags
-from unshuffle.core.losses import Squared
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
+from unshuffle.data.bags import make_bags
+from unshuffle.objectives.losses import Squared
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.descent import descend
 
 RESULTS = Path(__file__).parent / "results"

@@ -210,9 +210,9 @@ def show_costs(n: int) -> tuple[Table, str]:
 
 MEASURE = """
 import pickle
-from unshuffle.files.dask_passes import SentPass, _join, pack
-from unshuffle.posterior import block_target
-from unshuffle.posterior.block_target import BlockTarget
+from unshuffle.io.dask.passes import SentPass, _join, pack
+from unshuffle.model import block_target
+from unshuffle.model.block_target import BlockTarget
 stages, points, making, watching, merging = {}, {}, [0.0], [0.0], [(0, 0.0)]
 matching, ahead, is_large, is_counting = [0.0], [0], [False], [False]
 n = int(sys.argv[1])
@@ -301,8 +301,8 @@ def show_sources(n: int) -> Table:
 SOURCES = """
 import os, tempfile
 import pyarrow as pa, pyarrow.csv, pyarrow.parquet
-from unshuffle.files.parquet_source import KeptBlocks, open_parquet
-from unshuffle.files.table_source import Asked, lay_down
+from unshuffle.io.parquet_source import KeptBlocks, open_parquet
+from unshuffle.io.table_source import Asked, lay_down
 n, result = int(sys.argv[1]), {}
 features = tuple(f"x{j}" for j in range(D))
 

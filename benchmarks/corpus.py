@@ -59,7 +59,7 @@ WRONG, RIGHT = 0.3, 0.1
 def use_fold(table: str) -> None:
     """Let the likelihood take the numbers that were fitted without a table's R package."""
     try:
-        from unshuffle.posterior import calibration, likelihood
+        from unshuffle.inference import calibration, likelihood
     except ImportError:  # versions before 0.2 have no calibrated numbers
         return
     folds = json.loads(Path(calibration.__file__).with_name("calibration.json").read_text())

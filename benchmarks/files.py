@@ -26,7 +26,7 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 
 N_TIMES = 3
-IMPORTS = "import unshuffle.estimator, unshuffle.files, pyarrow.csv, rich.table, click"
+IMPORTS = "import unshuffle.estimator, unshuffle.io, pyarrow.csv, rich.table, click"
 
 STARTER = """
 import json, os, subprocess, sys, time

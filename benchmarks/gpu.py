@@ -23,18 +23,18 @@ import numpy as np
 from sklearn.base import clone
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.answers.fit import fit_source
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.options import FitOptions
-from unshuffle.core.scaling import standardise_pass
-from unshuffle.core.sources import BLOCK_ROWS, Block, Pass, Source, reduce_in_threads
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import BLOCK_ROWS, Block, Pass, Source, reduce_in_threads
+from unshuffle.data.scaling import standardise_pass
 from unshuffle.gpu.devices import Device, find_device
 from unshuffle.gpu.filling import start_filling
 from unshuffle.gpu.rows import DeviceRows
 from unshuffle.gpu.source import HeldSource
+from unshuffle.inference.likelihood import Likelihood
 from unshuffle.methods import find_block_settings
-from unshuffle.posterior.block_posing import pose_blocks
-from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.model.block_building import pose_blocks
+from unshuffle.options import FitOptions
+from unshuffle.results.fit import fit_source
 
 D, N_BAGS, N_POINTS, SEED = 5, 20, 64, 7
 WEIGHTS = np.array([1.0, -0.6, 0.4, 0.3, -0.2])

@@ -23,9 +23,9 @@ import numpy as np
 from rows import head_commit, run_jobs, write_rows
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.answers.matching import match_labels
-from unshuffle.core.bags import make_bags
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.data.bags import make_bags
+from unshuffle.results.matching import match_labels
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = RESULTS / "inference.csv"

@@ -33,10 +33,10 @@ import json, sys, time, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 from dataclasses import dataclass, replace
-from unshuffle.answers.fit import fit_source
-from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.sources import ArraySource, Block, BLOCK_ROWS, Source
-from unshuffle.core.sources import limit_threads, reduce_in_threads
+from unshuffle.results.fit import fit_source
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.data.blocks.sources import ArraySource, Block, BLOCK_ROWS, Source
+from unshuffle.data.blocks.sources import limit_threads, reduce_in_threads
 from unshuffle.methods import find_block_settings
 WEIGHTS = np.array([1.0, -0.6, 0.4, 0.3, -0.2])
 D, N_BAGS = 5, 20
@@ -131,7 +131,7 @@ print("{}")
 """
 FROM_PARQUET = """
 import pyarrow.parquet
-from unshuffle.files.parquet_source import open_parquet
+from unshuffle.io.parquet_source import open_parquet
 before = warm_up()
 table = open_parquet([sys.argv[3]])
 time_fit(table.as_source("y", [f"x{j}" for j in range(D)], "bag", int(sys.argv[2])), before)
@@ -139,8 +139,8 @@ time_fit(table.as_source("y", [f"x{j}" for j in range(D)], "bag", int(sys.argv[2
 ON_DASK = """
 from distributed import Client, LocalCluster
 import dask
-from unshuffle.files.dask_pieces import Piece
-from unshuffle.files.dask_source import as_dask_source
+from unshuffle.io.dask.pieces import Piece
+from unshuffle.io.dask.source import as_dask_source
 
 
 def make_piece(first, last, n):

@@ -178,10 +178,10 @@ def values_table(n_seeds: int) -> Table:
 
 def kernel_table() -> Table:
     """Time cost and gradient beside two NumPy implementations, nanoseconds per row and start."""
-    from unshuffle.core.bags import make_bags
-    from unshuffle.core.losses import Squared
-    from unshuffle.core.penalties import no_penalty
-    from unshuffle.core.problem import Problem
+    from unshuffle.data.bags import make_bags
+    from unshuffle.objectives.losses import Squared
+    from unshuffle.objectives.penalties import no_penalty
+    from unshuffle.objectives.problem import Problem
 
     table = Table(title="LS value and gradient, 50 starts, d = 5, ns per row and start")
     for column in ("n", "ours", "numpy, all starts", "ratio", "numpy, start by start", "ratio "):

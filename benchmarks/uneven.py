@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from unshuffle import Likelihood, make_shuffled
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
-from unshuffle.posterior.misfit import measure_uneven
-from unshuffle.posterior.posing import pose
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.model.building import pose
+from unshuffle.model.goodness_of_fit import measure_uneven
 
-# From this score on a fit says "uneven noise": see `posterior/trust.py`.
+# From this score on a fit says "uneven noise": see `model/goodness_of_fit.py`.
 ALARM = 2.8
 
 

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.answers.drawing import render_figure
-from unshuffle.answers.plots import BLUE, ORANGE, plot_coefficients
+from unshuffle.results.pictures.drawing import render_figure
+from unshuffle.results.pictures.plots import BLUE, ORANGE, plot_coefficients
 
 
 def main() -> None:

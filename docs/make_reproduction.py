@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from unshuffle.experiments import EXPERIMENTS, load_experiment
-from unshuffle.experiments.table2 import ONE_SPLIT
+from unshuffle.experiments.paper.table2 import ONE_SPLIT
 
 HERE = Path(__file__).parent
 PAGE = HERE / "reproduction.md"

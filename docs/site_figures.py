@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unshuffle.answers.limits import LIMITS, LINKS_LIMITS
+from unshuffle.results.limits import LIMITS, LINKS_LIMITS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
@@ -239,7 +239,7 @@ def draw_all(folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from unshuffle.answers.drawing import render_figure
+    from unshuffle.results.pictures.drawing import render_figure
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in (("corpus", draw_corpus), ("violations", draw_violations)):

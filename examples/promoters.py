@@ -23,7 +23,7 @@ from unshuffle import (
     write_report,
 )
 from unshuffle.datasets import dataset_path, load_promoters
-from unshuffle.files import read_table
+from unshuffle.io import read_table
 
 N_POOLS, N_CELLS = 10, 2000
 

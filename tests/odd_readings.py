@@ -9,9 +9,10 @@ import numpy as np
 
 from odd_files import OddFile
 from unshuffle.errors import InputError
-from unshuffle.files import delimited, make_design, plain_numbers, read_table, text_pieces
-from unshuffle.files.arrow_pieces import UnusualError
-from unshuffle.files.table_source import Asked, lay_down
+from unshuffle.io import make_design, read_table
+from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io.text import delimited, pieces, plain_numbers
+from unshuffle.io.text.arrow_pieces import UnusualError
 
 # What says that a guess may be wrong: of marks, and of the first line.
 GUESSES = ("thousands mark", "decimal mark")
@@ -98,7 +99,7 @@ def _check_stream(path: Path, odd: OddFile, table) -> None:
     if len(numbers) < 2 or odd.content.startswith(b"\x1f\x8b"):
         return
     label, features = numbers[0], tuple(numbers[1:])
-    with patch.object(text_pieces, "PIECE_BYTES", 256):
+    with patch.object(pieces, "PIECE_BYTES", 256):
         try:
             asked = Asked(label, features, drop_missing=True)
             laid = lay_down([str(path)], asked, **odd.options)

@@ -8,9 +8,9 @@ import warnings
 
 import numpy as np
 
-from unshuffle.core import losses, noise
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS
+from unshuffle.objectives import losses, noise
 from unshuffle.simulate import make_shuffled
 
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from unshuffle.files import Table
+from unshuffle.io import Table
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("UNSHUFFLE_DATA"), reason="UNSHUFFLE_DATA names no folder of data files"

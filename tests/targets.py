@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from unshuffle import Likelihood
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
 from unshuffle.core.strategy import Effort
-from unshuffle.posterior.likelihood import _fit_least_squares, draw_sample
-from unshuffle.posterior.modes import find_modes
-from unshuffle.posterior.posing import pose
-from unshuffle.posterior.proposals import normalise
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.inference.likelihood import _fit_least_squares, draw_sample
+from unshuffle.inference.modes import find_modes
+from unshuffle.inference.proposals import normalise
+from unshuffle.model.building import pose
 
 # The law of the sampler and of enumeration: straight, with the sampler's bound on the weights.
 PLAIN = Likelihood(curve_scale=0.0, weight_scale=1.0)

@@ -21,10 +21,10 @@ from registry_examples import fit_quietly
 from targets import PLAIN, pose_bags
 from unshuffle import Bag, Histogram, ShuffledLinearRegression, fit, load
 from unshuffle.cli.app import run
-from unshuffle.core.anchors import find_links
-from unshuffle.core.bags import make_bags
+from unshuffle.data.anchors import find_links
+from unshuffle.data.bags import make_bags
 from unshuffle.errors import InputError
-from unshuffle.posterior.bag_means import OFFSETS, AnchoredMeans
+from unshuffle.model.bag_means import OFFSETS, AnchoredMeans
 
 
 def make_linked(n=60, d=2, n_bags=3, noise=0.5, seed=0):

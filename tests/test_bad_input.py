@@ -16,11 +16,11 @@ from unshuffle import (
     noise_from_calibration,
     sorted_error,
 )
-from unshuffle.core.losses import Moments, OrderInvariant, SmallD
-from unshuffle.core.noise import GaussianNoise, MomentNoise
-from unshuffle.core.penalties import Penalty
 from unshuffle.errors import InputError
 from unshuffle.methods import choose_method
+from unshuffle.objectives.losses import Moments, OrderInvariant, SmallD
+from unshuffle.objectives.noise import GaussianNoise, MomentNoise
+from unshuffle.objectives.penalties import Penalty
 from unshuffle.simulate import make_shuffled, shuffle_labels
 from unshuffle.solvers.projection import Projection
 

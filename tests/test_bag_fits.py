@@ -8,7 +8,7 @@ import pytest
 
 from registry_examples import cube_root
 from unshuffle import Bag, Histogram, OrderInvariant, SmallD, fit
-from unshuffle.core import bags as bags_module
+from unshuffle.data import bags as bags_module
 from unshuffle.errors import InputError
 from unshuffle.registry import METHODS
 

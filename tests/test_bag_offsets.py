@@ -11,9 +11,9 @@ from command_line import FIT, assert_one_line
 from registry_examples import fit_quietly
 from unshuffle import ShuffledLinearRegression, load, methods
 from unshuffle.cli.app import run
-from unshuffle.core.options import BagOffsets, as_bag_offsets
 from unshuffle.core.solution import Status
-from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.inference.likelihood import Likelihood
+from unshuffle.options import BagOffsets, as_bag_offsets
 
 LIGHT = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2)
 

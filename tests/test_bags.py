@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unshuffle.core.bag import number_names
-from unshuffle.core.bags import Bag, join_bags, make_bags
+from unshuffle.data.bag import number_names
+from unshuffle.data.bags import Bag, join_bags, make_bags
 from unshuffle.errors import InputError
 from unshuffle.scoring import measure_gap, sorted_error
 from unshuffle.simulate import make_shuffled, shuffle_labels

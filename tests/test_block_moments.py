@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from unshuffle import Moments, kernels, make_shuffled, shuffle_labels
-from unshuffle.answers.fit import fit_bags, fit_source, fit_table
-from unshuffle.core import moments
-from unshuffle.core.bags import make_bags
-from unshuffle.core.block_moments import take_moments
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.scaling import standardise, standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.data.bags import make_bags
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import find_block_settings
+from unshuffle.objectives import moments
+from unshuffle.objectives.block_moments import take_moments
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.results.fit import fit_bags, fit_source, fit_table
 
 N = 50_400
 

@@ -11,11 +11,10 @@ import pytest
 from oracles import central_differences
 from tables import needs_files
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.scaling import standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
-from unshuffle.files.reading import read_table
-from unshuffle.posterior.block_peaks import (
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise_pass
+from unshuffle.inference.block_modes import (
     _ON_THE_WAY,
     Lessons,
     Peak,
@@ -25,22 +24,17 @@ from unshuffle.posterior.block_peaks import (
     look_around,
     settle,
 )
-from unshuffle.posterior.block_posing import pose_blocks
-from unshuffle.posterior.blocks import _ascend, _exchange, _weaken
-from unshuffle.posterior.diagnostics import Diagnostics
-from unshuffle.posterior.importance import _judge_some
-from unshuffle.posterior.likelihood import choose_power
-from unshuffle.posterior.misfit import measure_misfit, measure_uneven
-from unshuffle.posterior.modes import climb_all
-from unshuffle.posterior.options import MOST_LABELS
-from unshuffle.posterior.proposals import make_mixture
-from unshuffle.posterior.surrogate import (
-    Followed,
-    _fit,
-    bend_coordinates,
-    learn,
-    teach,
-)
+from unshuffle.inference.blocks import _ascend, _exchange, _weaken
+from unshuffle.inference.diagnostics import Diagnostics
+from unshuffle.inference.importance import _judge_some
+from unshuffle.inference.likelihood import choose_power
+from unshuffle.inference.modes import climb_all
+from unshuffle.inference.proposals import make_mixture
+from unshuffle.inference.surrogate import Followed, _fit, bend_coordinates, learn, teach
+from unshuffle.io.reading import read_table
+from unshuffle.model.block_building import pose_blocks
+from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
+from unshuffle.model.settings import MOST_LABELS
 
 
 def make_differing(n, rng, n_bags=10, d=3):

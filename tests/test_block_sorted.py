@@ -7,19 +7,19 @@ import pytest
 
 import oracles
 from unshuffle import kernels, make_shuffled, shuffle_labels
-from unshuffle.answers.fit import fit_bags, fit_source
-from unshuffle.core import block_sorted
-from unshuffle.core.bags import make_bags
-from unshuffle.core.block_moments import take_moments
-from unshuffle.core.block_sorted import make_standard, pose_sorted, thin_sample
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.losses import Absolute, Squared
-from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.penalties import Penalty, no_penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.scaling import standardise, standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.data.bags import make_bags
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import BLOCKS_ABOVE, HELD_UP_TO, find_block_settings
+from unshuffle.objectives import block_sorted
+from unshuffle.objectives.block_moments import take_moments
+from unshuffle.objectives.block_sorted import make_standard, pose_sorted, thin_sample
+from unshuffle.objectives.losses import Absolute, Squared
+from unshuffle.objectives.penalties import Penalty, no_penalty
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.results.fit import fit_bags, fit_source
 
 N = 12_000
 

@@ -16,19 +16,19 @@ from unshuffle import (
     methods,
     shuffle_labels,
 )
-from unshuffle.core import label_cells
-from unshuffle.core.bags import make_bags
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.label_cells import RANK, count_labels
-from unshuffle.core.row_sample import SAMPLE_ROWS
-from unshuffle.core.scaling import standardise, standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.data.bags import make_bags
+from unshuffle.data.blocks import label_cells
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.label_cells import RANK, count_labels
+from unshuffle.data.blocks.row_sample import SAMPLE_ROWS
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise, standardise_pass
+from unshuffle.inference.modes import first_metric
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.posterior import block_target, held_bags
-from unshuffle.posterior.block_posing import pose_blocks, pose_sample
-from unshuffle.posterior.block_target import BlockTarget
-from unshuffle.posterior.modes import first_metric
-from unshuffle.posterior.posing import pose
+from unshuffle.model import block_target, kept_bags
+from unshuffle.model.block_building import pose_blocks, pose_sample
+from unshuffle.model.block_target import BlockTarget
+from unshuffle.model.building import pose
 
 RNG = np.random.default_rng(0)
 
@@ -55,7 +55,7 @@ def point_near(data, scaling, rng, step=0.05):
 @pytest.fixture
 def counts_all(monkeypatch):
     """Small bags are counted in cells too."""
-    monkeypatch.setattr(held_bags, "HELD_ROWS", 0)
+    monkeypatch.setattr(kept_bags, "HELD_ROWS", 0)
 
 
 # --- kernels ------------------------------------------------------------

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from tables import fcs_bytes, table_of
 from unshuffle.errors import InputError
-from unshuffle.files import (
-    make_design,
-    make_design_from_two,
-    read_table,
-    read_tables,
-)
+from unshuffle.io import make_design, make_design_from_two, read_table, read_tables
 
 LONG = "n" * 10_000
 ESCAPES = '[red]"<b>\\n\x1b[31m'

@@ -13,11 +13,11 @@ from command_line import FIT, assert_one_line
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import Bag, Certified, ShuffledLinearRegression, Status, fit, kernels, make_shuffled
 from unshuffle.cli.app import run
-from unshuffle.core.bags import make_bags
-from unshuffle.core.losses import Squared
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
+from unshuffle.data.bags import make_bags
 from unshuffle.errors import InputError
+from unshuffle.objectives.losses import Squared
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.certified import COMPLETE_GAP, make_axes
 from unshuffle.solvers.descent import descend
 

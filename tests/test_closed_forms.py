@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from registry_examples import all_weights, fit_quietly
-from unshuffle.core.losses import Moments
 from unshuffle.core.solution import Status
 from unshuffle.estimator import ShuffledLinearRegression
+from unshuffle.objectives.losses import Moments
 from unshuffle.simulate import make_shuffled, shuffle_labels
 
 

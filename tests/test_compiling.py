@@ -1,7 +1,6 @@
 """How kernels are compiled changes no bit of what they return."""
 
 import importlib
-import json
 import os
 import pkgutil
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import pytest
 
 from unshuffle import kernels
-from unshuffle.kernels.loading import load_stored
 
 # Reflections, and a loss of sorted samples: sums whose order the compiler may choose.
 TRY = """
@@ -96,32 +94,3 @@ def test_a_process_that_compiles_and_one_that_loads_find_the_same_bits(tmp_path)
 def test_a_first_fit_has_the_bits_of_later_ones(tmp_path):
     compiled, loaded = run_twice(FIT, tmp_path)
     assert compiled == loaded
-
-
-LOADING = """
-import json
-import numpy as np
-from unshuffle import kernels
-from unshuffle.kernels.loading import load_stored
-
-kernel = kernels.add_label_squares
-load_stored(kernel)
-ahead = len(kernel.overloads)
-value = int(kernel(np.arange(5.0), 1.0, 0.25, 64.0))
-print(json.dumps([ahead, len(kernel.overloads), sum(kernel.stats.cache_misses.values()), value]))
-"""
-
-
-def test_stored_code_is_loaded_ahead_and_nothing_is_compiled_ahead(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    found = [
-        json.loads(subprocess.check_output([sys.executable, "-c", LOADING], env=environment))
-        for _ in range(2)
-    ]
-    # Σ ((y − 1)/4)² of 0 to 4, in 64ths: 4 (1 + 0 + 1 + 4 + 9).
-    assert found == [[0, 1, 1, 60], [1, 1, 0, 60]]
-
-
-def test_what_has_no_stored_code_of_a_known_kind_is_left_alone():
-    for other in (3, print, kernels.SQUARED):
-        assert load_stored(other) is None

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 from oracles import central_differences, couple_densely, log_permanent
 from targets import pose_data
 from unshuffle import kernels, make_shuffled
-from unshuffle.kernels import coupling, permanent
-from unshuffle.kernels.coupling import PRECISE
-from unshuffle.kernels.grid import CELLS_PER_SIGMA
-from unshuffle.kernels.likelihood import match_nodes
-from unshuffle.kernels.splines import spread_rows
+from unshuffle.kernels.transport import coupling, permanent
+from unshuffle.kernels.transport.coupling import PRECISE
+from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
+from unshuffle.kernels.transport.likelihood import match_nodes
+from unshuffle.kernels.transport.splines import spread_rows
 
 
 # Python cannot call functions that only kernels call.

@@ -19,17 +19,17 @@ from command_line import assert_one_line, start
 from oracles import filled_cells
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.row_sample import RowSample, add_far
-from unshuffle.core.scaling import standardise_pass
-from unshuffle.core.sources import ArraySource, Pass, number_bags
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.row_sample import RowSample, add_far
+from unshuffle.data.blocks.sources import ArraySource, Pass, number_bags
+from unshuffle.data.scaling import standardise_pass
 from unshuffle.errors import InputError
-from unshuffle.files import dask_passes
-from unshuffle.files.dask_passes import Parcel, pack, unpack
-from unshuffle.files.dask_pieces import Piece, cut_into_pieces, sort_piece
-from unshuffle.files.dask_source import as_dask_source, plan_moves
-from unshuffle.posterior import block_target
-from unshuffle.posterior.block_posing import pose_blocks
+from unshuffle.io.dask import passes
+from unshuffle.io.dask.passes import Parcel, pack, unpack
+from unshuffle.io.dask.pieces import Piece, cut_into_pieces, sort_piece
+from unshuffle.io.dask.source import as_dask_source, plan_moves
+from unshuffle.model import block_target
+from unshuffle.model.block_building import pose_blocks
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
@@ -233,7 +233,7 @@ def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
-    plain, fetch, handed, fetched, killed = dask_passes.hand_over, dask_passes._finish, [], [], []
+    plain, fetch, handed, fetched, killed = passes.hand_over, passes._finish, [], [], []
 
     def kill_once(client, work, groups):
         handed.append(groups)
@@ -243,8 +243,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
             os.kill(killed[0], signal.SIGKILL)
         return plain(client, work, groups)
 
-    monkeypatch.setattr(dask_passes, "hand_over", kill_once)
-    monkeypatch.setattr(dask_passes, "_finish", lambda *args: fetched.append(1) or fetch(*args))
+    monkeypatch.setattr(passes, "hand_over", kill_once)
+    monkeypatch.setattr(passes, "_finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
     monkeypatch.setattr(block_target, "_MEMORY", 1e6)
     with distributed.Client(cluster) as client:
@@ -284,7 +284,7 @@ def test_totals_of_many_passes_come_in_order_and_only_workers_are_ahead(where, r
             totals = source.add_up_all(
                 asked.append(k) or each for k, each in enumerate(list_counts(n))
             )
-            ahead = dask_passes._AHEAD if where == "cluster" else 0
+            ahead = passes._AHEAD if where == "cluster" else 0
             for k, total in enumerate(totals):
                 assert sorted(total[:, 0]) == sorted((k + 1) * sizes)
                 assert len(asked) == min(n, k + 1 + ahead)
@@ -330,7 +330,7 @@ def test_pieces_are_shared_out_among_workers_by_their_rows(cluster, first, monke
             return {k: addresses[0] for k in range(6)}
 
         with monkeypatch.context() as patch:
-            patch.setattr("unshuffle.files.dask_source.plan_moves", pile_up)
+            patch.setattr("unshuffle.io.dask.source.plan_moves", pile_up)
             piled = source_of(*cut_in_six)
         shared = source_of(*cut_in_six)
         assert [len(group) for group in piled.groups] == [6]

@@ -9,8 +9,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import oracles
-from unshuffle.core.noise import StudentNoise
-from unshuffle.kernels import densities
+from unshuffle.kernels.transport import densities
+from unshuffle.objectives.noise import StudentNoise
 
 INF = np.inf
 # Ends in sds: middle, sides, tails on either side of where the expansion takes over, open bins.

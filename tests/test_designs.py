@@ -3,13 +3,8 @@
 import numpy as np
 
 from tables import table_of
-from unshuffle.core.bags import make_bags
-from unshuffle.files import (
-    join_design,
-    make_design,
-    make_design_from_two,
-    write_out,
-)
+from unshuffle.data.bags import make_bags
+from unshuffle.io import join_design, make_design, make_design_from_two, write_out
 
 
 def test_all_columns_but_label_and_bag_are_features():

@@ -7,7 +7,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from unshuffle import ModelMisfitWarning, ShuffledLinearRegression, make_shuffled
-from unshuffle.answers.determined import (
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior, StudentT
+from unshuffle.inference import diagnostics
+from unshuffle.results.determined import (
     DETERMINED_RULE,
     KNOWN_RULE,
     doubtful_weights,
@@ -15,12 +18,9 @@ from unshuffle.answers.determined import (
     judge_coefficients,
     judge_known,
 )
-from unshuffle.answers.fit import warn_once
-from unshuffle.answers.summary import summarise
-from unshuffle.answers.verdict import Facts
-from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT
-from unshuffle.posterior import diagnostics
+from unshuffle.results.fit import warn_once
+from unshuffle.results.summary import summarise
+from unshuffle.results.verdict import Facts
 
 NAMES = ("a", "b", "c", "intercept")
 
@@ -282,8 +282,8 @@ def test_a_misfit_is_told_in_the_summary_and_is_no_doubt_of_the_search(recwarn):
     ],
 )
 def test_convergence_and_misfit_are_two_facts(status, misfits, warned, expected, monkeypatch):
-    from unshuffle.answers.fit import Fit
-    from unshuffle.core.options import FitOptions
+    from unshuffle.options import FitOptions
+    from unshuffle.results.fit import Fit
 
     monkeypatch.setattr(diagnostics, "WARNED_MISFITS", warned)
     draws = 1.0 + 0.01 * np.random.default_rng(0).normal(size=(100, 2))

@@ -10,7 +10,7 @@ import pytest
 from command_line import assert_one_line
 from unshuffle import ShuffledLinearRegression, fit
 from unshuffle.cli.app import run
-from unshuffle.core.bags import Bag
+from unshuffle.data.bags import Bag
 from unshuffle.errors import InputError
 from unshuffle.gpu import devices
 from unshuffle.gpu.devices import CudaDevice, find_device, list_constants, read_source

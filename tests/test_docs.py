@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
 
 from printed import find_difference
-from unshuffle.answers.limits import LINKS_LIMITS
+from unshuffle.results.limits import LINKS_LIMITS
 
 ROOT = Path(__file__).parents[1]
 

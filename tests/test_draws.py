@@ -11,7 +11,7 @@ from registry_examples import fit_quietly
 from unshuffle import load
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
-from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.inference.likelihood import Likelihood
 
 LIGHT = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2)
 
@@ -144,7 +144,7 @@ def test_neither_files_nor_pickles_hold_the_data(fitted, tmp_path):
 
 
 def test_data_of_many_rows_are_not_kept(monkeypatch):
-    monkeypatch.setattr("unshuffle.answers.fit._KEPT_ROWS", 19)
+    monkeypatch.setattr("unshuffle.results.fit._KEPT_ROWS", 19)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 1)), rng.normal(size=20)
     model = fit_quietly("sampler", X, y, np.arange(20) // 5, noise=0.5)

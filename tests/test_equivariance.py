@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from registry_examples import SOLVERS, all_weights, fit_quietly, fit_shared, make_law_data
-from unshuffle.core.losses import Moments, SmallD
+from unshuffle.objectives.losses import Moments, SmallD
 from unshuffle.simulate import make_shuffled
 from unshuffle.solvers.projection import Projection
 

@@ -29,9 +29,9 @@ from unshuffle import (
     make_shuffled_scorer,
     sorted_error,
 )
-from unshuffle.core.losses import Moments, OrderInvariant, SmallD
-from unshuffle.core.noise import noise_from_calibration
-from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.inference.likelihood import Likelihood
+from unshuffle.objectives.losses import Moments, OrderInvariant, SmallD
+from unshuffle.objectives.noise import noise_from_calibration
 from unshuffle.solvers.projection import Projection
 
 

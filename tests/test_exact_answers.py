@@ -7,12 +7,12 @@ import pytest
 
 from registry_examples import all_weights, fit_quietly
 from unshuffle import Bag, fit, make_shuffled
-from unshuffle.answers.report import write_report
-from unshuffle.core.bags import make_bags
-from unshuffle.core.scaling import standardise
 from unshuffle.core.solution import Status
-from unshuffle.posterior import likelihood
-from unshuffle.posterior.exact_answers import expect_by_chance
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.inference import likelihood
+from unshuffle.inference.noiseless import expect_by_chance
+from unshuffle.results.report import write_report
 
 
 def make_noiseless(kind, n, d, n_bags=1, seed=0):

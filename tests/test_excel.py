@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unshuffle.errors import InputError
-from unshuffle.files import read_table
+from unshuffle.io import read_table
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -13,15 +13,15 @@ from unshuffle.errors import InputError
 from unshuffle.experiments import EXPERIMENTS, load_experiment, runner
 from unshuffle.experiments.drawing import error_cell, save_drawing
 from unshuffle.experiments.origin import reached_from, row_version
+from unshuffle.experiments.paper.table2 import DATA, split
 from unshuffle.experiments.rows import RowWriter, Table, from_text, read_rows, to_text
 from unshuffle.experiments.runner import Scope, Task
-from unshuffle.experiments.table2 import DATA, split
 from unshuffle.experiments.timing import expected_seconds, load_factors, measure_factors
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("UNSHUFFLE_DATA"), reason="UNSHUFFLE_DATA names no folder of data files"
 )
-FIGURE_4 = ("unshuffle.experiments.figure4", "run_one")
+FIGURE_4 = ("unshuffle.experiments.paper.figure4", "run_one")
 NEEDS_FILES = {"table1", "table2", "negative-control"}
 
 

@@ -17,10 +17,10 @@ from unshuffle import (
     methods,
     noise_from_calibration,
 )
-from unshuffle.core.losses import Moments, OrderInvariant
+from unshuffle.inference.block_modes import take_root
+from unshuffle.inference.importance import find_centre
 from unshuffle.methods import METHODS
-from unshuffle.posterior.block_peaks import take_root
-from unshuffle.posterior.importance import find_centre
+from unshuffle.objectives.losses import Moments, OrderInvariant
 from unshuffle.solvers.projection import Projection
 
 # Those that sample take seconds a fit.

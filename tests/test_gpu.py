@@ -12,17 +12,17 @@ import pytest
 from oracles import fill_histogram, histogram_nodes
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
-from unshuffle.core import label_cells
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.row_sample import SAMPLE_ROWS
-from unshuffle.core.scaling import standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.data.blocks import label_cells
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.row_sample import SAMPLE_ROWS
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise_pass
 from unshuffle.errors import InputError
-from unshuffle.files.parquet_source import open_parquet
 from unshuffle.gpu.rows import DeviceRows, cut_rows
 from unshuffle.gpu.source import HeldSource, StreamedSource, place_source
+from unshuffle.io.parquet_source import open_parquet
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.posterior.block_posing import pose_blocks
+from unshuffle.model.block_building import pose_blocks
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
@@ -207,7 +207,7 @@ def test_odd_data_have_the_same_first_pass(law):
 
 @needs_compiler
 def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch):
-    monkeypatch.setattr("unshuffle.core.row_sample._MOST_LISTED", SAMPLE_ROWS)
+    monkeypatch.setattr("unshuffle.data.blocks.row_sample._MOST_LISTED", SAMPLE_ROWS)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))

@@ -17,13 +17,13 @@ from registry_examples import (
     make_method_data,
     pull_cube_root,
 )
-from unshuffle.core.bags import make_bags
-from unshuffle.core.losses import LOSSES, Moments, OrderInvariant, Squared
-from unshuffle.core.noise import NOISES
-from unshuffle.core.penalties import Penalty, no_penalty
-from unshuffle.core.problem import Problem, _plain_evaluator
+from unshuffle.data.bags import make_bags
 from unshuffle.errors import InputError
 from unshuffle.methods import METHODS
+from unshuffle.objectives.losses import LOSSES, Moments, OrderInvariant, Squared
+from unshuffle.objectives.noise import NOISES
+from unshuffle.objectives.penalties import Penalty, no_penalty
+from unshuffle.objectives.problem import Problem, _plain_evaluator
 
 LOSS_CASES = [
     pytest.param(loss, id=f"{name}-{i}")

@@ -9,19 +9,19 @@ import pytest
 from oracles import central_differences, log_permanent, place_in_law, score_in_law
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.scaling import standardise, standardise_pass
-from unshuffle.core.sources import ArraySource, number_bags
-from unshuffle.files.parquet_source import open_parquet
-from unshuffle.files.paths import expand_paths
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
-from unshuffle.kernels.grid import CELLS_PER_SIGMA
-from unshuffle.kernels.lanes import LANES
-from unshuffle.posterior import held_bags
-from unshuffle.posterior.block_posing import pose_blocks
-from unshuffle.posterior.held_bags import LANE_ROWS, SMALL_ROWS, count_held, hold_bags
-from unshuffle.posterior.misfit import measure_misfit, measure_uneven
-from unshuffle.posterior.posing import pose
+from unshuffle.io.parquet_source import open_parquet
+from unshuffle.io.paths import expand_paths
+from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
+from unshuffle.kernels.transport.lanes import LANES
+from unshuffle.model import kept_bags
+from unshuffle.model.block_building import pose_blocks
+from unshuffle.model.building import pose
+from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
+from unshuffle.model.kept_bags import LANE_ROWS, SMALL_ROWS, count_held, hold_bags
 
 # Of one row, exact, side by side, on lattices of their own, placed by quantiles, and counted.
 SIZES = [1, 1, 2, 5, 5, 9, 10, 11, 20, 20, LANE_ROWS, LANE_ROWS + 1, 100, SMALL_ROWS, 300, 3000]
@@ -192,7 +192,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
 def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
     sizes = np.array([3, 40, 900, 900, 2000])
     assert count_held(sizes, 3) == 5
-    monkeypatch.setattr(held_bags, "HELD_BYTES", 8.0 * 4.0 * 500)
+    monkeypatch.setattr(kept_bags, "HELD_BYTES", 8.0 * 4.0 * 500)
     assert count_held(sizes, 3) == 2
     less = pose_rows(DATA)[0]
     assert 0 < less.n_held < TARGET.n_held
@@ -232,7 +232,7 @@ def test_labels_of_small_bags_lie_in_their_law_as_in_memory():
 def test_labels_of_larger_bags_lie_in_their_law_as_where_rows_are_counted(monkeypatch):
     data = make_shuffled(6000, 3, bags=[1000, 2000, 3000], snr_db=12, rng=7)
     held, scaling = pose_rows(data)
-    monkeypatch.setattr(held_bags, "HELD_ROWS", 0)
+    monkeypatch.setattr(kept_bags, "HELD_ROWS", 0)
     counted = pose_rows(data)[0]
     assert (held.n_held, counted.n_held) == (3, 0)
     theta = point_of(held, data, scaling)
@@ -274,8 +274,8 @@ def read_parquet(tmp_path):
 
 def read_dask(_):
     da = pytest.importorskip("dask.array")
-    dask_source = pytest.importorskip("unshuffle.files.dask_source")
-    dask_pieces = pytest.importorskip("unshuffle.files.dask_pieces")
+    dask_source = pytest.importorskip("unshuffle.io.dask.source")
+    dask_pieces = pytest.importorskip("unshuffle.io.dask.pieces")
     parts = [da.from_array(each, chunks=(900, 2)[: each.ndim]) for each in (DATA.X, DATA.y)]
     pieces = dask_pieces.cut_into_pieces(*parts, da.from_array(DATA.groups, chunks=900))
     return dask_source.as_dask_source(pieces[0])

@@ -21,22 +21,29 @@ SOURCE = Path(unshuffle.__file__).parent
 # other in a circle.
 ORDER = [
     "errors",
-    "wording",
+    "formatting",
     "registry",
+    "options",
+    "progress",
+    "threads",
     "kernels",
+    "data",
+    "objectives",
     "core",
     "gpu",
     "solvers",
-    "posterior",
+    "model",
+    "inference",
+    "linkage",
     "methods",
     "block_methods",
-    "files",
-    "answers",
+    "io",
+    "results",
     "design",
     "auditing",
     "simulate",
     "scoring",
-    "handed_over",
+    "validation",
     "estimator",
     "loading",
     "comparison",
@@ -69,7 +76,7 @@ def imported_modules(path):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} uses a relative import"
-            # `from unshuffle.core.bags import Bag` may name a module, or something inside one.
+            # `from unshuffle.data.bags import Bag` may name a module, or something inside one.
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     found = set()
     for name in names:
@@ -94,8 +101,8 @@ def layer(module):
 
 
 def test_the_graph_sees_imports_of_every_form():
-    assert "core.moments" in GRAPH["core.problem"]  # from unshuffle.core import moments
-    assert "core.bags" in GRAPH["core.problem"]  # from unshuffle.core.bags import Bags
+    assert "objectives.moments" in GRAPH["objectives.problem"]  # from unshuffle.core import moments
+    assert "data.bags" in GRAPH["objectives.problem"]  # from unshuffle.data.bags import Bags
     assert "solvers.closed_form" in GRAPH["solvers.self_moments"]  # two modules at once
 
 
@@ -117,7 +124,7 @@ def test_imports_go_downward_only():
     ]
     assert not upward
     # The search itself finds what it is for.
-    assert stands_above("cli.app", "core.bags") and not stands_above("core.bags", "cli.app")
+    assert stands_above("cli.app", "data.bags") and not stands_above("data.bags", "cli.app")
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -146,14 +153,14 @@ def test_a_later_fit_by_ls_loads_neither_the_posterior_nor_what_compiling_needs(
     """The first process compiles, for which numba imports a library of its own, and SciPy's."""
     code = (
         "import sys, numpy as np\n"
-        "from unshuffle.answers.fit import fit_table\n"
-        "from unshuffle.core.options import FitOptions\n"
+        "from unshuffle.results.fit import fit_table\n"
+        "from unshuffle.options import FitOptions\n"
         "rng = np.random.default_rng(0)\n"
         "X, y = rng.normal(size=(40, 2)), rng.normal(size=40)\n"
         "found = fit_table(X, y, None, FitOptions(method='ls'), rng)\n"
         "heavy = {'numba.np.linalg', 'scipy.linalg', 'scipy.special', 'sklearn'}\n"
         "print(found.weights.tobytes().hex(), sorted(heavy & set(sys.modules)),\n"
-        "      [m for m in sys.modules if m.startswith('unshuffle.posterior')])"
+        "      [m for m in sys.modules if 'unshuffle.inference' in m])"
     )
     settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     first, later = (

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from registry_examples import SOLVERS, fit_quietly, make_law_data, make_method_data
-from unshuffle.core.noise import GaussianNoise, MomentNoise, noise_from_calibration
 from unshuffle.errors import InputError
+from unshuffle.objectives.noise import GaussianNoise, MomentNoise, noise_from_calibration
 from unshuffle.simulate import make_shuffled
 
 

@@ -21,8 +21,8 @@ from unshuffle import (
     load,
     make_shuffled,
 )
-from unshuffle.answers.storing import FORMAT_VERSION, decode, encode
 from unshuffle.errors import InputError
+from unshuffle.results.storage import FORMAT_VERSION, decode, encode
 
 
 @pytest.fixture

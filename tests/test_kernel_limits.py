@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from test_pairing_kernels import add_joker, couple, draw_bag, draw_kernel
-from unshuffle.core.noise import StudentNoise
-from unshuffle.kernels import densities, pairings
+from unshuffle.kernels.transport import densities, pairings
+from unshuffle.objectives.noise import StudentNoise
 
 
 def test_ever_narrower_bins_have_the_slopes_of_a_label():

@@ -12,10 +12,10 @@ from numba import njit
 import oracles
 from pairs import cover_pairs
 from unshuffle import kernels
-from unshuffle.core import moments
-from unshuffle.core.bags import make_bags
-from unshuffle.core.noise import GaussianNoise, SampleNoise, noise_from_calibration
+from unshuffle.data.bags import make_bags
 from unshuffle.kernels import sorting
+from unshuffle.objectives import moments
+from unshuffle.objectives.noise import GaussianNoise, SampleNoise, noise_from_calibration
 from unshuffle.solvers.descent import descend
 
 CODES = {

@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles
 from unshuffle import Bag, Histogram, fit
-from unshuffle.core import bags as bags_module
-from unshuffle.core.bags import join_bags, make_bags
-from unshuffle.core.labels import Labels
-from unshuffle.core.losses import Absolute, Moments, Squared
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
+from unshuffle.data import bags as bags_module
+from unshuffle.data.bags import join_bags, make_bags
+from unshuffle.data.labels import Labels
 from unshuffle.errors import InputError
+from unshuffle.objectives.losses import Absolute, Moments, Squared
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 
 METHODS = ("ls", "emd", "sm", "p1", "p2", "means")
 all_methods = pytest.mark.parametrize("method", METHODS)

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 from numpy.testing import assert_allclose
 
-from unshuffle.kernels import correction, coupling, diagonals, lattice
-from unshuffle.kernels.diagonals import LANES
+from unshuffle.kernels.transport import correction, coupling, diagonals, lattice
+from unshuffle.kernels.transport.diagonals import LANES
 
 # Narrow, wide, far too narrow and far too wide predictions; two clusters that hardly meet; one
 # node; nodes far from all others.

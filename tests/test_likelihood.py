@@ -18,8 +18,8 @@ from unshuffle import (
     make_shuffled,
 )
 from unshuffle.core.solution import Status
-from unshuffle.posterior.importance import find_centre
-from unshuffle.posterior.proposals import flatten, normalise
+from unshuffle.inference.importance import find_centre
+from unshuffle.inference.proposals import flatten, normalise
 
 
 def make_case(n, p, n_bags, seed, noise=0.3):

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pairs import cover_pairs
 from targets import pose_data
 from unshuffle import kernels, make_shuffled
-from unshuffle.kernels.grid import CELLS_PER_SIGMA
+from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
 
 WEIGHTS = {
     "near": np.array([0.6, 0.5, -0.3]),

@@ -14,7 +14,7 @@ from registry_examples import fit_quietly
 from unshuffle import Bag, ShuffledLinearRegression, choose_method, fit, load
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
-from unshuffle.posterior.given_pairs import estimate_density
+from unshuffle.linkage.given_pairs import estimate_density
 
 WEIGHTS = np.array([1.0, -2.0])
 

@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unshuffle import Sampler, ShuffledLinearRegression, compare_methods, make_shuffled
-from unshuffle.answers.linked_matching import match_links
 from unshuffle.cli.app import run
-from unshuffle.core.bags import make_bags
 from unshuffle.core.uncertainty import StudentT
+from unshuffle.data.bags import make_bags
 from unshuffle.errors import InputError
+from unshuffle.results.linked_matching import match_links
 
 
 def simulate(n, noise, share, seed, bags=2):

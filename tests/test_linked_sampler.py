@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose
 from oracles import enumerate_model, swap_pass
 from targets import pose_data
 from unshuffle import Sampler, ShuffledLinearRegression, Status, make_shuffled
-from unshuffle.core.anchors import find_beside
-from unshuffle.core.noise import GaussianNoise
+from unshuffle.data.anchors import find_beside
 from unshuffle.errors import InputError
+from unshuffle.inference import replica_exchange
 from unshuffle.kernels import tempering as kernels
-from unshuffle.posterior import tempering
-from unshuffle.posterior.linked_sampler import expected_share, find_cost
+from unshuffle.linkage.sampler import expected_share, find_cost
+from unshuffle.objectives.noise import GaussianNoise
 
 
 def fit(data, y, share, **options):
@@ -90,7 +90,7 @@ def test_swaps_count_the_labels_that_move(is_forward):
     data = make_shuffled(sum(sizes), 2, noise=0.4, bags=sizes, rng=5)
     target, _, bags, _ = pose_data(data)
     beside = find_beside(bags.rows.order, bags.labels.order)
-    model, _ = tempering.make_model(target, tempering.Beside(beside, 0.7))
+    model, _ = replica_exchange.make_model(target, replica_exchange.Beside(beside, 0.7))
     holder, gains, noise = beside.copy(), rng.random(2), 0.3
     spans = [
         max(1.0, min(2 * noise * r, s - 1)) for r, s in zip(model.reach, bags.sizes, strict=True)

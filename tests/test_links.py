@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from unshuffle import InputError, Links, ShuffledLinearRegression
-from unshuffle.core.bags import make_bags
-from unshuffle.posterior.given_pairs import read_pairs
-from unshuffle.posterior.linkage import find_centre
-from unshuffle.posterior.scale_mixture import fit_mixture, measure_influence
+from unshuffle.data.bags import make_bags
+from unshuffle.linkage.given_pairs import read_pairs
+from unshuffle.linkage.regression import find_centre
+from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
 
 SLOPES = np.array([1.0, -2.0])
 

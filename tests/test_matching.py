@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unshuffle import Bag, InputError, ShuffledLinearRegression, fit, make_bags, make_shuffled
-from unshuffle.answers.matching import _match_bag, add_equal, find_kinds, fingerprint, match_labels
-from unshuffle.core.bags import join_bags
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.data.bags import join_bags
+from unshuffle.results.matching import _match_bag, add_equal, find_kinds, fingerprint, match_labels
 
 
 def make_posterior(weights, sigma, n_draws=50, **options):

@@ -21,9 +21,9 @@ from registry_examples import (
     make_method_data,
 )
 from unshuffle import Bag, ShuffledLinearRegression, fit
-from unshuffle.core.losses import Moments, OrderInvariant, Squared
 from unshuffle.core.solution import Status
 from unshuffle.methods import METHODS, choose_method, choose_paper_method
+from unshuffle.objectives.losses import Moments, OrderInvariant, Squared
 from unshuffle.simulate import make_shuffled, shuffle_labels
 from unshuffle.solvers.projection import Projection
 

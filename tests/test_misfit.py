@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 
 from targets import pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffled
-from unshuffle.posterior import coordinates, misfit
-from unshuffle.posterior.calibration import calibrated_count, load_calibration
-from unshuffle.posterior.diagnostics import Diagnostics
-from unshuffle.posterior.likelihood import choose_power
-from unshuffle.posterior.misfit import measure_misfit, measure_uneven
-from unshuffle.posterior.nodes import share_nodes
+from unshuffle.inference.calibration import calibrated_count, load_calibration
+from unshuffle.inference.diagnostics import Diagnostics
+from unshuffle.inference.likelihood import choose_power
+from unshuffle.model import goodness_of_fit, parameters
+from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
+from unshuffle.model.nodes import share_nodes
 
 # Little effort: data of a thousand rows have one mode.
 LIGHT = Likelihood(n_starts=16, n_refined=6, n_components=6, n_draws=300)
@@ -206,7 +206,7 @@ def test_labels_of_large_bags_are_judged_as_if_every_row_were_looked_at(bags, mo
     wrong = theta.copy()
     wrong[target.p] += 1.5  # noise that is too large is a misfit
     found = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
-    for module in (coordinates, misfit):
+    for module in (parameters, goodness_of_fit):
         monkeypatch.setattr(module, "SMALL_ROWS", 10**9)
     rows = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
     assert rows[0][1] == 0.0 and rows[1][1] > 10.0

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 from registry_examples import NOISE_EXAMPLES
-from unshuffle.core.noise import (
+from unshuffle.errors import InputError
+from unshuffle.objectives.noise import (
     GaussianNoise,
     GridNoise,
     MomentNoise,
@@ -16,7 +17,6 @@ from unshuffle.core.noise import (
     StudentNoise,
     noise_from_calibration,
 )
-from unshuffle.errors import InputError
 
 GRIDS = {
     "triangle": GridNoise([-0.5, 0.0, 1.5], [0.0, 1.0, 0.0]),

@@ -10,8 +10,9 @@ from command_line import assert_one_line
 from unshuffle.cli import streaming
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
-from unshuffle.files import plain_numbers, read_table, text_pieces
-from unshuffle.files.table_source import Asked, lay_down
+from unshuffle.io import read_table
+from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io.text import pieces, plain_numbers
 
 NBSP, NARROW = "\u00a0", "\u202f"
 
@@ -125,7 +126,7 @@ def test_a_mark_far_down_a_large_file_is_seen(name, write, monkeypatch):
     monkeypatch.setattr(plain_numbers, "_LEAST", 1)
     monkeypatch.setattr(plain_numbers, "_PIECE", 1024)
     monkeypatch.setattr(plain_numbers, "_LONGEST", 512)
-    monkeypatch.setattr(text_pieces, "PIECE_BYTES", 256)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 256)
     path = write("a,b\n" + "822,3\n" * 600 + later + "17,4\n" * 600)
     asked = Asked("b", ("a",))
     if meant is None and "x" not in later:

@@ -7,7 +7,7 @@ import pytest
 from odd_files import make_file
 from odd_readings import check_file
 from unshuffle.errors import InputError
-from unshuffle.files import make_design, read_table
+from unshuffle.io import make_design, read_table
 
 
 def test_odd_files_are_read_as_they_are_meant_or_refused_in_one_line(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from registry_examples import LENGTHY, SOLVERS, cube_root, fit_quietly, make_law_data
 from unshuffle import Bag, fit
-from unshuffle.core.losses import Moments, OrderInvariant, SmallD
+from unshuffle.objectives.losses import Moments, OrderInvariant, SmallD
 from unshuffle.simulate import shuffle_labels
 from unshuffle.solvers.projection import Projection
 

@@ -9,12 +9,7 @@ import pytest
 from tables import fcs_bytes, needs_files, parquet_bytes
 from unshuffle import errors
 from unshuffle.errors import InputError
-from unshuffle.files import (
-    make_design,
-    read_table,
-    read_tables,
-    table_from_frame,
-)
+from unshuffle.io import make_design, read_table, read_tables, table_from_frame
 
 
 def test_parquet_columns_keep_numbers_text_and_missing_cells(write):

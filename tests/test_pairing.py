@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from unshuffle.core import bags as bags_module
-from unshuffle.core.bags import Bag, join_bags, make_bags
-from unshuffle.core.labels import Histogram
-from unshuffle.core.pairing import Draws, Permutation, Subset, choose_pairing
+from unshuffle.data import bags as bags_module
+from unshuffle.data.bags import Bag, join_bags, make_bags
+from unshuffle.data.labels import Histogram
+from unshuffle.data.pairing import Draws, Permutation, Subset, choose_pairing
 from unshuffle.errors import InputError
 from unshuffle.simulate import make_shuffled
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import oracles
-from unshuffle.core.noise import StudentNoise
-from unshuffle.kernels import densities, pairings
+from unshuffle.kernels.transport import densities, pairings
+from unshuffle.objectives.noise import StudentNoise
 
 NO_TABLES = np.empty((3, 0))
 LEVELS = {"low": 0.05, "middle": 0.4, "high": 3.0}

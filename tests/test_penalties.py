@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from registry_examples import all_weights, fit_quietly
-from unshuffle.core import losses
-from unshuffle.core.bags import make_bags
-from unshuffle.core.penalties import Penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.scaling import standardise
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.objectives import losses
+from unshuffle.objectives.penalties import Penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.simulate import make_shuffled
 
 TRUTH = np.array([2.0, -1.5, 0.0, 0.0])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from unshuffle.errors import InputError
-from unshuffle.files import make_design, plain_numbers, read_table, reading
-from unshuffle.files.reading import read_file
+from unshuffle.io import make_design, read_table, reading
+from unshuffle.io.reading import read_file
+from unshuffle.io.text import plain_numbers
 
 pytest.importorskip("pyarrow")
 

@@ -18,8 +18,8 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
-from unshuffle.answers import bag_plots, drawing, plots  # noqa: E402
-from unshuffle.answers.bag_views import view_table  # noqa: E402
+from unshuffle.results.pictures import bag_plots, drawing, plots  # noqa: E402
+from unshuffle.results.pictures.bag_views import view_table  # noqa: E402
 
 
 class Expectation:

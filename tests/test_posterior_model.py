@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 from oracles import central_differences
 from targets import PLAIN, pose_bags, pose_data
 from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
-from unshuffle.core.bags import join_bags, make_bags
-from unshuffle.core.noise import GaussianNoise, StudentNoise
-from unshuffle.posterior.bag_means import CONTEXTS, DECLARED_OFFSETS, OFFSETS, BagMeans
-from unshuffle.posterior.shapes import PairedShapes, PermutationShapes
+from unshuffle.data.bags import join_bags, make_bags
+from unshuffle.model.bag_means import CONTEXTS, DECLARED_OFFSETS, OFFSETS, BagMeans
+from unshuffle.model.within_bag import PairedShapes, PermutationShapes
+from unshuffle.objectives.noise import GaussianNoise, StudentNoise
 
 OPEN = Likelihood()
 STUDENT = StudentNoise(0.4, 5.0)

@@ -15,7 +15,7 @@ from unshuffle import Bag, ShuffledLinearRegression, fit, load, make_shuffled, m
 from unshuffle.cli.app import run
 from unshuffle.core.uncertainty import ModelDraws, Posterior, StudentT
 from unshuffle.errors import InputError
-from unshuffle.posterior.likelihood import Likelihood
+from unshuffle.inference.likelihood import Likelihood
 
 INFERRING = ("likelihood", "sampler", "means")
 
@@ -359,7 +359,7 @@ def test_without_bag_effects_all_bags_are_alike():
 
 
 def test_more_bags_than_effects_are_kept_for_are_refused(monkeypatch):
-    from unshuffle.posterior import bag_means
+    from unshuffle.model import bag_means
 
     X, y, groups = make_bags_with_offsets()
     monkeypatch.setattr(bag_means, "_MOST_OFFSETS", 100)

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled
+from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled, progress
 from unshuffle.block_methods import solve_source
 from unshuffle.cli import console
 from unshuffle.cli.progress import Display
-from unshuffle.core import progress
-from unshuffle.core.options import FitOptions
-from unshuffle.core.sources import ArraySource, number_bags
+from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.methods import find_block_settings
+from unshuffle.options import FitOptions
 
 DATA = make_shuffled(60, 2, noise=0.1, bags=6, rng=0)
 

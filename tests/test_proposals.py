@@ -9,9 +9,9 @@ from scipy import stats
 
 from targets import PLAIN, pose_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
-from unshuffle.posterior.importance import reweigh, sample_posterior
-from unshuffle.posterior.modes import climb_all, draw_starts
-from unshuffle.posterior.proposals import Mixture, Shell, follow, make_mixture, normalise
+from unshuffle.inference.importance import reweigh, sample_posterior
+from unshuffle.inference.modes import climb_all, draw_starts
+from unshuffle.inference.proposals import Mixture, Shell, follow, make_mixture, normalise
 
 OPEN = Likelihood()
 

@@ -5,13 +5,13 @@ import pytest
 
 from registry_examples import SOLVERS, fit_quietly, make_law_data
 from unshuffle import comparison
-from unshuffle.answers.fit import fit_bags
-from unshuffle.core.bags import Bag, join_bags, make_bags
-from unshuffle.core.losses import Loss
-from unshuffle.core.options import FitOptions
 from unshuffle.core.strategy import Strategy
+from unshuffle.data.bags import Bag, join_bags, make_bags
 from unshuffle.errors import InputError
 from unshuffle.methods import METHODS, as_strategy
+from unshuffle.objectives.losses import Loss
+from unshuffle.options import FitOptions
+from unshuffle.results.fit import fit_bags
 
 
 def test_every_method_has_a_line_of_its_own():

@@ -112,10 +112,10 @@ def test_outliers_are_noted_of_two_files_and_by_match_plan_and_compare(table, ca
 
 def test_outliers_of_files_read_in_pieces_are_noted_where_they_are(table, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
-    from unshuffle.files import text_pieces
+    from unshuffle.io.text import pieces
 
     monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
-    monkeypatch.setattr(text_pieces, "PIECE_BYTES", 500)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 500)
     name = table(b={50: "1e9"}, a={2: "62.5"})
     assert run(["fit", name, "--label", "y", "--bag", "bag", "--method", "ls"]) == 0
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("outlier")]

@@ -8,9 +8,9 @@ import pytest
 from registry_examples import CHOOSERS, cube_root, fit_quietly, make_method_data
 from test_order_blindness import outcome
 from unshuffle import make_shuffled
-from unshuffle.core.losses import Moments, OrderInvariant
-from unshuffle.core.products import multiply, predict_rows, solve_rows
+from unshuffle.data.products import multiply, predict_rows, solve_rows
 from unshuffle.methods import METHODS
+from unshuffle.objectives.losses import Moments, OrderInvariant
 from unshuffle.solvers.projection import Projection
 
 CASES = (

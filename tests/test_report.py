@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
-from unshuffle.answers.determined import DETERMINED_RULE
-from unshuffle.answers.drawing import render_figure
-from unshuffle.answers.limits import LIMITS
 from unshuffle.core.solution import Status
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
+from unshuffle.results.determined import DETERMINED_RULE
+from unshuffle.results.limits import LIMITS
+from unshuffle.results.pictures.drawing import render_figure
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -269,7 +269,7 @@ def test_text_report_and_pictures_name_the_same_columns(tmp_path):
     assert "column 3, column 8 are undetermined" in model.summary().explanation[0]
     text = Page(report(tmp_path / "r.html", model, data)).text
     assert "the coefficients determined least (column 3, column 8)" in text
-    from unshuffle.answers.plots import plot_posterior
+    from unshuffle.results.pictures.plots import plot_posterior
 
     panes = plot_posterior(model.result_).child_axes
     shown = {pane.get_xlabel() for pane in panes} | {pane.get_ylabel() for pane in panes}

@@ -11,8 +11,9 @@ from experiment_rows import tiny_tasks
 from unshuffle import datasets
 from unshuffle.cli.app import run
 from unshuffle.errors import MissingDataError
-from unshuffle.experiments import EXPERIMENTS, load_experiment, runner, table2
+from unshuffle.experiments import EXPERIMENTS, load_experiment, runner
 from unshuffle.experiments.command import choose_names
+from unshuffle.experiments.paper import table2
 from unshuffle.experiments.rows import Table
 from unshuffle.experiments.simulations import make_row
 
@@ -52,7 +53,7 @@ def small_figure2(monkeypatch):
     experiment = load_experiment("figure2")
     tasks = [t.settings for t in tiny_tasks("figure2")]
     small = replace(experiment, grid=lambda scope: tasks)
-    monkeypatch.setattr("unshuffle.experiments.figure2.EXPERIMENT", small)
+    monkeypatch.setattr("unshuffle.experiments.paper.figure2.EXPERIMENT", small)
     return small
 
 
@@ -127,7 +128,7 @@ def test_sheets_of_an_earlier_drawing_do_not_stay(tmp_path, small_figure2, cheap
     assert (tmp_path / "tables" / "figure2.html").exists()
     genuine = small_figure2.draw
     bare = replace(small_figure2, draw=lambda table: replace(genuine(table), sheets=()))
-    monkeypatch.setattr("unshuffle.experiments.figure2.EXPERIMENT", bare)
+    monkeypatch.setattr("unshuffle.experiments.paper.figure2.EXPERIMENT", bare)
     assert run(args) == 0
     assert not list((tmp_path / "tables").iterdir())
 
@@ -146,7 +147,7 @@ def test_one_split_of_table_2_is_no_agreement(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(runner, "split_by_data", lambda tasks: (tasks, {}))
     small = replace(experiment, run_one=run_one)
-    monkeypatch.setattr("unshuffle.experiments.table2.EXPERIMENT", small)
+    monkeypatch.setattr("unshuffle.experiments.paper.table2.EXPERIMENT", small)
     assert run(["reproduce", "table2", "--quick", "--out", str(tmp_path)]) == 0
     found = "with the paper's rule 53 of 65 cells have the printed colour"
     assert f"table2: Quick run of one split: {found}" in capsys.readouterr().err
@@ -196,7 +197,7 @@ def test_rows_that_are_here_need_no_data(tmp_path, monkeypatch, capsys):
         grid=lambda scope: settings,
         run_one=lambda settings, rng: {**results, **numbers},
     )
-    monkeypatch.setattr("unshuffle.experiments.table1.EXPERIMENT", small)
+    monkeypatch.setattr("unshuffle.experiments.paper.table1.EXPERIMENT", small)
     monkeypatch.setattr(runner, "dataset_path", lambda name: name)
     args = ["reproduce", "table1", "--out", str(tmp_path)]
     assert run([*args, "--step", "run"]) == 0

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unshuffle.experiments.figure2 import limit_of_ls
+from unshuffle.experiments.paper.figure2 import limit_of_ls
 from unshuffle.experiments.runner import Task, compute_row
 
 pytestmark = pytest.mark.slow

@@ -7,14 +7,14 @@ import pytest
 
 from test_block_posterior import pose_rows
 from unshuffle import ShuffledLinearRegression, shuffle_labels
-from unshuffle.core.first_pass import look_at
-from unshuffle.core.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far
-from unshuffle.core.sources import ArraySource
-from unshuffle.posterior.block_peaks import reorder, settle
-from unshuffle.posterior.blocks import _draw_orders, _reorder_tops
-from unshuffle.posterior.modes import climb_all
-from unshuffle.posterior.proposals import Shell, normalise
-from unshuffle.posterior.rising import _add_labels, _step, rise
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far
+from unshuffle.data.blocks.sources import ArraySource
+from unshuffle.inference.block_modes import reorder, settle
+from unshuffle.inference.blocks import _draw_orders, _reorder_tops
+from unshuffle.inference.modes import climb_all
+from unshuffle.inference.proposals import Shell, normalise
+from unshuffle.inference.tempered_smc import _add_labels, _step, rise
 
 
 def make_alike(n, seed, w):
@@ -107,7 +107,7 @@ def test_far_rows_are_all_there_whatever_the_blocks(monkeypatch, n_rows):
     assert len(far) == (apart >= least * (1 - 1e-12)).sum()
     assert found.rows.max(axis=0).tolist() == X.max(axis=0).tolist()
     assert found.counts.sum() / _PARTS == pytest.approx(len(X), rel=0.05)
-    monkeypatch.setattr("unshuffle.core.sources.BLOCK_ROWS", n_rows)
+    monkeypatch.setattr("unshuffle.data.blocks.sources.BLOCK_ROWS", n_rows)
     order = rng.permutation(len(X))
     again = add_far(sample, ArraySource(X[order], y[order], codes, 1, n_jobs=2), centre, factor)
     for mine, theirs in zip(vars(found).values(), vars(again).values(), strict=True):

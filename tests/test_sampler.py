@@ -18,9 +18,9 @@ from unshuffle import (
     compare_methods,
     make_shuffled,
 )
-from unshuffle.core.noise import GaussianNoise
+from unshuffle.inference import replica_exchange
 from unshuffle.kernels import tempering as kernels
-from unshuffle.posterior import tempering
+from unshuffle.objectives.noise import GaussianNoise
 
 
 def fit(method, data, **options):
@@ -296,7 +296,7 @@ def test_an_interrupt_between_sweeps_reaches_the_user(monkeypatch, n_jobs):
             raise KeyboardInterrupt
         advance(*args)
 
-    monkeypatch.setattr(tempering.kernels, "advance_replicas", interrupted)
+    monkeypatch.setattr(replica_exchange.kernels, "advance_replicas", interrupted)
     data = make_shuffled(40, 2, noise=0.2, bags=4, rng=0)
     with pytest.raises(KeyboardInterrupt):
         fit(SHORT, data, n_jobs=n_jobs)

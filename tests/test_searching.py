@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from unshuffle import make_shuffled
-from unshuffle.core.bags import make_bags
-from unshuffle.core.losses import Squared
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.scaling import standardise
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort
+from unshuffle.data.bags import make_bags
+from unshuffle.data.scaling import standardise
+from unshuffle.objectives.losses import Squared
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.searching import (
     BRIEF,
     THOROUGH,

@@ -9,21 +9,16 @@ from numpy.testing import assert_allclose
 from oracles import share_prior, swap_pass
 from targets import pose_data
 from unshuffle import make_shuffled
+from unshuffle.inference import replica_exchange
+from unshuffle.inference.chains import bridge_levels, effective_draws, log_prior_mass, split_rhat
 from unshuffle.kernels import tempering as kernels
-from unshuffle.posterior import tempering
-from unshuffle.posterior.chains import (
-    bridge_levels,
-    effective_draws,
-    log_prior_mass,
-    split_rhat,
-)
 
 
 def make_kernel_case(sizes, p, seed):
     """Return the target of simulated data, its model and axes, and a generator."""
     data = make_shuffled(sum(sizes), p, noise=0.4, bags=sizes, rng=seed)
     target = pose_data(data)[0]
-    return target, *tempering.make_model(target), np.random.default_rng(seed)
+    return target, *replica_exchange.make_model(target), np.random.default_rng(seed)
 
 
 @pytest.mark.parametrize("is_forward", [True, False])
@@ -171,12 +166,14 @@ def test_chains_that_disagree_are_worth_little():
 
 def test_respacing_spreads_refusals_evenly():
     precisions = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
-    same = tempering.respace(precisions, np.full(4, 0.5), 8.0)
+    same = replica_exchange.respace(precisions, np.full(4, 0.5), 8.0)
     assert_allclose(same, precisions)
-    denser = tempering.respace(precisions, np.array([0.1, 0.1, 0.1, 0.9]), 8.0)
+    denser = replica_exchange.respace(precisions, np.array([0.1, 0.1, 0.1, 0.9]), 8.0)
     assert denser[0] == 0.0 and denser[-1] == 8.0
     assert (denser[1:4] > precisions[1:4]).all() and (np.diff(denser) > 0).all()
-    shorter, longer = (tempering.respace(precisions, np.full(4, 0.5), c) for c in (3.0, 20.0))
+    shorter, longer = (
+        replica_exchange.respace(precisions, np.full(4, 0.5), c) for c in (3.0, 20.0)
+    )
     assert shorter[-1] == 3.0 and longer[-1] == 20.0
     assert (np.diff(shorter) > 0).all() and (np.diff(longer) > 0).all()
 
@@ -184,9 +181,9 @@ def test_respacing_spreads_refusals_evenly():
 def test_respacing_heals_a_torn_step_at_once():
     """A step that never exchanges counts as wide as it is, and the hottest level may come down."""
     precisions = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
-    found = tempering.respace(precisions, np.array([1 - 1e-9, 0.3, 0.3, 0.3]), 8.0)
+    found = replica_exchange.respace(precisions, np.array([1 - 1e-9, 0.3, 0.3, 0.3]), 8.0)
     assert found[1] < 0.4 and (found[1:-1] < 1.0).sum() >= 2
-    found = tempering.respace(precisions, np.array([0.3, 0.3, 1 - 1e-9, 0.3]), 8.0)
+    found = replica_exchange.respace(precisions, np.array([0.3, 0.3, 1 - 1e-9, 0.3]), 8.0)
     assert ((found > 2.0) & (found < 4.0)).sum() >= 2
 
 
@@ -195,7 +192,7 @@ def test_what_lies_beyond_the_cold_end_is_told_from_the_density_there(end, expec
     """A Gaussian density cut far out, at its middle and before it; the levels are far apart."""
     nodes = np.array([1.5, 1.5, 0.5, end])
     grid = np.linspace(end, 1.5, 2001)
-    run = tempering.Run(
+    run = replica_exchange.Run(
         np.column_stack([np.exp(-2 * nodes), nodes]), np.zeros((1, 4, 1)),
         np.zeros((1, 4, 1)), np.ones(1), 0, grid, -0.5 * ((grid + 1.2) / 0.1) ** 2,
     )  # fmt: skip
@@ -210,7 +207,7 @@ def test_shares_of_levels_follow_the_density_of_the_noise():
     """A Gaussian density between levels: the mean log sigma is that of the density."""
     nodes = np.concatenate([[1.5, 1.5], np.arange(1.0, -3.1, -0.5)])
     grid = np.linspace(-3.0, 1.5, 2001)
-    run = tempering.Run(
+    run = replica_exchange.Run(
         np.column_stack([np.exp(-2 * nodes), nodes]), np.zeros((1, len(nodes), 1)),
         np.zeros((1, len(nodes), 1)), np.ones(1), 0, grid, -0.5 * ((grid + 1.2) / 0.2) ** 2,
     )  # fmt: skip

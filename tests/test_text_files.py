@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unshuffle.errors import InputError
-from unshuffle.files import (
-    delimited,
-    make_design,
-    read_table,
-)
-from unshuffle.files.dialect import sniff_dialect
+from unshuffle.io import make_design, read_table
+from unshuffle.io.text import delimited
+from unshuffle.io.text.dialect import sniff_dialect
 
 WRITTEN = {
     "comma": "a,b,name\n1,2.5,u\n-3,4e2,v\n",
@@ -228,7 +225,7 @@ def test_standard_input_and_gzip_are_read_alike(write, monkeypatch):
 
 def test_columns_of_pyarrow_become_arrays_with_missing_cells_as_nan():
     pa = pytest.importorskip("pyarrow")
-    from unshuffle.files.arrow import as_floats
+    from unshuffle.io.text.arrow import as_floats
 
     cells = [1.0, None, 3.0, 4.0, None, 6.0, 7.0, 8.0, None, 10.0]
     pieces = [pa.array(cells, pa.float64()).slice(3, 6), pa.array([], pa.float64())]

@@ -8,11 +8,11 @@ import pytest
 
 import oracles
 from registry_examples import fit_quietly
-from unshuffle.core.bags import make_bags
-from unshuffle.core.losses import Moments
-from unshuffle.core.noise import GaussianNoise, noise_from_calibration
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
+from unshuffle.data.bags import make_bags
+from unshuffle.objectives.losses import Moments
+from unshuffle.objectives.noise import GaussianNoise, noise_from_calibration
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.simulate import make_shuffled, shuffle_labels
 
 

@@ -18,11 +18,11 @@ from unshuffle import (
     ShuffledLinearRegression,
     make_shuffled,
 )
-from unshuffle.core.bags import make_bags
-from unshuffle.core.penalties import no_penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.threads import count_plainly, count_threads, map_all
+from unshuffle.data.bags import make_bags
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers import projection
+from unshuffle.threads import count_plainly, count_threads, map_all
 
 N_STARTS = 13
 
@@ -164,7 +164,7 @@ def test_jobs_are_counted_as_joblib_counts_them(n_jobs):
 
 def test_jobs_without_a_limit_are_counted_without_joblib():
     code = (
-        "import sys; from unshuffle.core.threads import count_threads; "
+        "import sys; from unshuffle.threads import count_threads; "
         "print(count_threads(None), count_threads(3), 'joblib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

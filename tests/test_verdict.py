@@ -10,11 +10,11 @@ from scipy.stats import t as student_t
 
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.answers.summary import Facts, summarise
 from unshuffle.cli.wording import speak
-from unshuffle.core.pairing import Draws
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.uncertainty import Posterior, StudentT
+from unshuffle.data.pairing import Draws
+from unshuffle.results.summary import Facts, summarise
 
 GRADES = ("identified", "partly identified", "not identified")
 

@@ -7,15 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from unshuffle.core.block_moments import MomentProblem, as_bags, take_moments
-from unshuffle.core.block_sorted import (
+from unshuffle.core.solution import Candidate, Solution
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.data.blocks.first_pass import FirstPass, look_at
+from unshuffle.data.blocks.sources import Source
+from unshuffle.data.scaling import Scaling, standardise_pass
+from unshuffle.methods import check_kernels, make_effort
+from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
+from unshuffle.objectives.block_sorted import (
     SortedProblem,
     make_standard,
     pose_sample,
     pose_sorted,
     thin_sample,
 )
-from unshuffle.core.checks import (
+from unshuffle.objectives.checks import (
     check_noise,
     check_scaling,
     check_sizes,
@@ -23,18 +29,12 @@ from unshuffle.core.checks import (
     scale_noise,
     scale_offsets,
 )
-from unshuffle.core.first_pass import FirstPass, look_at
-from unshuffle.core.losses import Moments, Squared
-from unshuffle.core.noise import Noise, as_noise
-from unshuffle.core.options import FitOptions, as_bag_offsets, check_options
-from unshuffle.core.penalties import scale_penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.progress import IN_BLOCKS, Report, say_nothing
-from unshuffle.core.scaling import Scaling, standardise_pass
-from unshuffle.core.solution import Candidate, Solution
-from unshuffle.core.sources import Source
-from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.methods import check_kernels, make_effort
+from unshuffle.objectives.losses import Moments, Squared
+from unshuffle.objectives.noise import Noise, as_noise
+from unshuffle.objectives.penalties import scale_penalty
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions, as_bag_offsets, check_options
+from unshuffle.progress import IN_BLOCKS, Report, say_nothing
 from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
@@ -84,8 +84,8 @@ def solve_source(
         if noise is not None:
             check_noise(noise, 2)
         # Heavy, and no other method needs it.
-        from unshuffle.posterior.blocks import answer_flat, pose_all, solve_blocks
-        from unshuffle.posterior.likelihood import Likelihood
+        from unshuffle.inference.blocks import answer_flat, pose_all, solve_blocks
+        from unshuffle.inference.likelihood import Likelihood
 
         assert isinstance(settings, Likelihood)
         posed = pose_all(first, scaling, noise, settings, effort)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unshuffle.answers.fit import Fit, fit_bags
-from unshuffle.core.bags import Bags
-from unshuffle.core.options import LINK_METHODS, FitOptions, check_mislinked, make_rng
-from unshuffle.core.progress import Report, say_nothing
+from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.methods import METHODS, as_strategy
+from unshuffle.options import LINK_METHODS, FitOptions, check_mislinked, make_rng
+from unshuffle.progress import Report, say_nothing
+from unshuffle.results.fit import Fit, fit_bags
 from unshuffle.scoring import measure_gap, sorted_error
 
 if TYPE_CHECKING:
-    from unshuffle.core.links import Links
+    from unshuffle.data.links import Links
 
 # The default for links, the methods that know of links, and regressions of labels as they stand.
 _DEFAULT = "auto"

@@ -10,28 +10,26 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.answers.fit import Fit, fit_source, fit_table, warn_once
-from unshuffle.answers.matching import Match
-from unshuffle.answers.storing import store_model
-from unshuffle.answers.summary import (
-    Summary,
-)
-from unshuffle.core.bags import make_bags
-from unshuffle.core.checks import check_range
-from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.outliers import warn_of_outliers
-from unshuffle.core.progress import make_report
+from unshuffle.data.bags import make_bags
+from unshuffle.data.outliers import warn_of_outliers
 from unshuffle.errors import InputError
-from unshuffle.files.dask_pieces import cut_into_pieces, is_dask
-from unshuffle.files.dask_rows import map_rows
-from unshuffle.files.room import check_room
 from unshuffle.gpu.devices import read_number
-from unshuffle.handed_over import check_data, check_groups
+from unshuffle.io.dask.pieces import cut_into_pieces, is_dask
+from unshuffle.io.dask.rows import map_rows
+from unshuffle.io.room import check_room
 from unshuffle.methods import find_block_settings
+from unshuffle.objectives.checks import check_range
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.progress import make_report
+from unshuffle.results.fit import Fit, fit_source, fit_table, warn_once
+from unshuffle.results.matching import Match
+from unshuffle.results.storage import store_model
+from unshuffle.results.summary import Summary
 from unshuffle.scoring import sorted_r2
+from unshuffle.validation import check_data, check_groups
 
 if TYPE_CHECKING:
-    from unshuffle.core.links import Links
+    from unshuffle.data.links import Links
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
@@ -258,7 +256,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     def _fit_dask(self, X: Any, y: Any, groups: Any, options: FitOptions) -> Fit:
         """Fit in blocks where the partitions lie; gather what is no matter of blocks."""
-        from unshuffle.files.dask_source import as_dask_source
+        from unshuffle.io.dask.source import as_dask_source
 
         pieces, empty = cut_into_pieces(X, y, groups)
         source = as_dask_source(pieces)

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 
-from unshuffle.answers.storing import read_model
 from unshuffle.errors import InputError
 from unshuffle.estimator import ShuffledLinearRegression
-from unshuffle.files.table import source_name
+from unshuffle.io.table import source_name
+from unshuffle.results.storage import read_model
 
 
 def load(path: str | os.PathLike[str]) -> ShuffledLinearRegression:

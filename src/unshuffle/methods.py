@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.checks import (
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.data.bags import Bags
+from unshuffle.data.scaling import standardise
+from unshuffle.errors import InputError, suggest
+from unshuffle.gpu.devices import find_device, read_number
+from unshuffle.objectives.checks import (
     check_labels_of_user,
     check_noise,
     check_range,
@@ -21,17 +26,12 @@ from unshuffle.core.checks import (
     scale_noise,
     scale_offsets,
 )
-from unshuffle.core.losses import Absolute, Loss, Moments, Squared
-from unshuffle.core.noise import as_noise
-from unshuffle.core.options import ESTIMATE, LINK_METHODS, FitOptions, as_bag_offsets, check_options
-from unshuffle.core.penalties import scale_penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.scaling import standardise
-from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.errors import InputError, suggest
-from unshuffle.gpu.devices import find_device, read_number
+from unshuffle.objectives.losses import Absolute, Loss, Moments, Squared
+from unshuffle.objectives.noise import as_noise
+from unshuffle.objectives.penalties import scale_penalty
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import ESTIMATE, LINK_METHODS, FitOptions, as_bag_offsets, check_options
+from unshuffle.progress import Report, say_nothing
 from unshuffle.registry import METHODS
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
@@ -39,7 +39,7 @@ from unshuffle.solvers.projection import Projection
 from unshuffle.solvers.self_moments import SelfMoments
 
 if TYPE_CHECKING:
-    from unshuffle.core.links import MismatchPrior
+    from unshuffle.data.links import MismatchPrior
 
 __all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_bags"]
 
@@ -200,9 +200,9 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
     if share is None or (share != ESTIMATE and float(share) == 1.0 and links is None):
         return None
     # Heavy, and seldom needed.
-    from unshuffle.posterior.linkage import Linkage
-    from unshuffle.posterior.linked_sampler import LinkedSampler
-    from unshuffle.posterior.sampler import Sampler
+    from unshuffle.inference.sampler import Sampler
+    from unshuffle.linkage.regression import Linkage
+    from unshuffle.linkage.sampler import LinkedSampler
 
     if method == "auto" or equations is not None:
         return Linkage(share, links, equations)

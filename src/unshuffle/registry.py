@@ -37,23 +37,23 @@ METHODS: dict[str, Method] = {
         Method(
             "likelihood",
             "the posterior of the shuffled model: estimate, intervals, competing answers",
-            "posterior.likelihood:Likelihood",
+            "inference.likelihood:Likelihood",
         ),
         Method(
             "sampler",
             "the exact model sampled: matchings, weights and noise, for up to a few hundred rows",
-            "posterior.sampler:Sampler",
+            "inference.sampler:Sampler",
         ),
         Method("paper", "the paper's rule: 'sm' if d <= 2 or bags >= 3d, else 'p1'"),
         Method(
             "ls",
             "least squares over all matchings: sorted predictions against sorted labels",
-            "core.losses:Squared",
+            "objectives.losses:Squared",
         ),
         Method(
             "sm",
             "self-moments: the first K moments of predictions and labels agree",
-            "core.losses:Moments",
+            "objectives.losses:Moments",
         ),
         Method(
             "p1",
@@ -68,17 +68,19 @@ METHODS: dict[str, Method] = {
             {"dp": 2},
         ),
         Method(
-            "emd", "earth mover's distance between predictions and labels", "core.losses:Absolute"
+            "emd",
+            "earth mover's distance between predictions and labels",
+            "objectives.losses:Absolute",
         ),
         Method(
             "ks",
             "Kolmogorov-Smirnov distance between predictions and labels",
-            "core.losses:KolmogorovSmirnov",
+            "objectives.losses:KolmogorovSmirnov",
         ),
         Method(
             "small-d",
             "least squares on the smallest labels only (the paper's poor example)",
-            "core.losses:SmallD",
+            "objectives.losses:SmallD",
         ),
         Method(
             "means",

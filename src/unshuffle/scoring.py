@@ -9,8 +9,8 @@ import numpy as np
 from sklearn import config_context
 from sklearn.metrics import make_scorer, r2_score
 
-from unshuffle.core.bags import Bags, make_bags
-from unshuffle.core.products import predict_rows
+from unshuffle.data.bags import Bags, make_bags
+from unshuffle.data.products import predict_rows
 
 
 def sorted_error(
@@ -58,7 +58,7 @@ def measure_gap(bags: Bags, w: np.ndarray, intercept: float) -> float:
 
     With one label for each row it is `sorted_error`.
 
-    >>> from unshuffle.core.bags import Bag, join_bags
+    >>> from unshuffle.data.bags import Bag, join_bags
     >>> bags = join_bags([Bag([[0.0], [2.0]], [1.0])])
     >>> measure_gap(bags, np.array([1.0]), 0.0)
     1.0

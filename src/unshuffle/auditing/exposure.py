@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.determined import UNDETERMINED
-from unshuffle.answers.fit import Fit, fit_bags
-from unshuffle.answers.matching import Match, match_labels
-from unshuffle.answers.verdict import IDENTIFIED
 from unshuffle.auditing.releases import NOISY, Release
 from unshuffle.auditing.scales import AS_IS, SCALES, Scale
-from unshuffle.core.bags import make_bags
-from unshuffle.core.options import FitOptions
-from unshuffle.core.products import predict_rows, solve_rows
 from unshuffle.core.uncertainty import Posterior
+from unshuffle.data.bags import make_bags
+from unshuffle.data.products import predict_rows, solve_rows
+from unshuffle.options import FitOptions
+from unshuffle.results.determined import UNDETERMINED
+from unshuffle.results.fit import Fit, fit_bags
+from unshuffle.results.matching import Match, match_labels
+from unshuffle.results.verdict import IDENTIFIED
 
 LEVELS = (0.5, 0.8, 0.95)
 # Bins of the match probability in which claims and facts are compared.

@@ -15,11 +15,11 @@ from unshuffle.auditing.exposure import LEVELS, Exposure, attack, link
 from unshuffle.auditing.releases import MERGED, NOISY, ROUNDED, Release, list_releases, number_bags
 from unshuffle.auditing.scales import AS_IS, SCALES, Scale
 from unshuffle.auditing.words import describe_exposure, describe_releases, describe_scales
-from unshuffle.core.checks import check_values
-from unshuffle.core.options import FitOptions, as_bag_offsets, check_options, make_rng
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.threads import run_all
 from unshuffle.errors import InputError, quote
+from unshuffle.objectives.checks import check_values
+from unshuffle.options import FitOptions, as_bag_offsets, check_options, make_rng
+from unshuffle.progress import Report, say_nothing
+from unshuffle.threads import run_all
 
 # A link that chance makes once in a hundred tables without one is none to audit.
 _LEAST_LINK = 0.01

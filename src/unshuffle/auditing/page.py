@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from unshuffle import __version__
-from unshuffle.answers import plots
-from unshuffle.answers.report import Picture, check_report, draw_picture, fill_template, today
 from unshuffle.auditing.findings import Audit
 from unshuffle.errors import shorten
-from unshuffle.files.writing import write_whole
+from unshuffle.io.writing import write_whole
+from unshuffle.results.pictures import plots
+from unshuffle.results.report import Picture, check_report, draw_picture, fill_template, today
 
 # From so many rows matched rightly and surely on, the release as planned is called exposed.
 _EXPOSED_SHARE = 0.01

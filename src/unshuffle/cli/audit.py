@@ -20,11 +20,11 @@ from unshuffle.cli.options import (
     seed_option,
 )
 from unshuffle.errors import InputError, quote, shorten
-from unshuffle.wording import count
+from unshuffle.formatting import count
 
 if TYPE_CHECKING:
     from unshuffle.auditing import Audit
-    from unshuffle.files import Samples, Table
+    from unshuffle.io import Samples, Table
 
 _EPILOG = """\b
 Examples:
@@ -63,11 +63,11 @@ def audit(**options: Any) -> None:
     rounded and noise added. What is not shown (side information above all) stands below the
     result.
     """
-    from unshuffle.files import choose_samples, read_table
-    from unshuffle.files.missing import keep_positive
+    from unshuffle.io import choose_samples, read_table
+    from unshuffle.io.missing import keep_positive
 
     if options["report"]:
-        from unshuffle.answers.report import check_report
+        from unshuffle.results.report import check_report
 
         check_report(options["report"])
     table = read_table(options["data"], **choose_reading(options))

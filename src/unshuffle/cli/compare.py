@@ -21,13 +21,13 @@ from unshuffle.cli.options import (
     tuning_options,
 )
 from unshuffle.errors import shorten
-from unshuffle.wording import show_number
+from unshuffle.formatting import show_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unshuffle.comparison import Comparison
-    from unshuffle.core.progress import Report
+    from unshuffle.progress import Report
 
 _EPILOG = """\b
 Examples:
@@ -75,7 +75,7 @@ def compare(**options: Any) -> None:
             console.print_result(table, "")
         console.print_result(*_explain(rows, level))
         if options["mislinked"] is not None or data.links is not None:
-            from unshuffle.answers.limits import LINKS_LIMITS
+            from unshuffle.results.limits import LINKS_LIMITS
 
             console.print_result(LINKS_LIMITS)
 
@@ -83,7 +83,7 @@ def compare(**options: Any) -> None:
 def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
     """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
     from unshuffle.comparison import compare_bags, compare_methods
-    from unshuffle.files import join_design, write_out
+    from unshuffle.io import join_design, write_out
 
     how = {
         "methods": options["methods"],

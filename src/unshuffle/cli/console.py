@@ -182,7 +182,7 @@ def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]
 
     With `verbose` every stage is a line on stderr as well, also without a terminal.
     """
-    from unshuffle.core.progress import Lines, say_nothing
+    from unshuffle.progress import Lines, say_nothing
 
     if not verbose:
         return say_nothing if status is None else status.report
@@ -206,7 +206,7 @@ def report_progress(
         if status is None:
             yield report  # without numba, which takes a while to import
             return
-        from unshuffle.core.progress import watch_compiling
+        from unshuffle.progress import watch_compiling
 
         with watch_compiling(report):
             yield report

@@ -13,13 +13,13 @@ import click
 
 from unshuffle.cli.options import FILE_BAG, choose_marks, choose_reading
 from unshuffle.errors import InputError, quote, shorten
-from unshuffle.wording import count
+from unshuffle.formatting import count
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from unshuffle.core.links import Links
-    from unshuffle.files import Design, Table
+    from unshuffle.data.links import Links
+    from unshuffle.io import Design, Table
 
 
 # Columns beside features, label and bag.
@@ -97,7 +97,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     aside = [truth, *(options.get(name) for name in _ASIDE)]
     if columns["features"] is None:
         columns["exclude"] = [*columns["exclude"], *(name for name in aside if name is not None)]
-    from unshuffle.files import Apart, make_design
+    from unshuffle.io import Apart, make_design
 
     design = make_design(
         table,
@@ -140,7 +140,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
                 "its row"
             )
     same_individuals = _choose_pairing(options)
-    from unshuffle.files import describe_label, is_histogram, make_design_from_two
+    from unshuffle.io import describe_label, is_histogram, make_design_from_two
 
     rows, bag = _read(options["rows"], options)
     labels, label_bag = _read(options["labels"], options)
@@ -181,7 +181,7 @@ def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -
     """Return a note where no bag was named and a column, not taken otherwise, looks like one."""
     if bag is not None:
         return None
-    from unshuffle.files.forgotten_bags import find_forgotten_bag
+    from unshuffle.io.forgotten_bags import find_forgotten_bag
 
     # Names that the user gave may be second names of columns.
     used = {table.aliases.get(name, name) for name in taken if name is not None}
@@ -208,7 +208,7 @@ def _choose_pairing(options: dict[str, Any]) -> bool | None:
 
 
 def _describe_separate() -> str:
-    from unshuffle.core.pairing import Draws
+    from unshuffle.data.pairing import Draws
 
     return Draws.sentence
 
@@ -218,9 +218,9 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
 
     Several are one table where --bag names a column they have, and a bag each otherwise.
     """
-    from unshuffle.files import read_tables
-    from unshuffle.files.paths import expand_paths
-    from unshuffle.files.reading import read_file
+    from unshuffle.io import read_tables
+    from unshuffle.io.paths import expand_paths
+    from unshuffle.io.reading import read_file
 
     how = choose_reading(options)
     paths = expand_paths(paths)
@@ -246,7 +246,7 @@ def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str,
     """
     if not options["log10"]:
         return table
-    from unshuffle.files.missing import keep_positive
+    from unshuffle.io.missing import keep_positive
 
     found = {table.find(name, "label column") for name in names if name is not None}
     return keep_positive(table, found, options["missing"])
@@ -261,7 +261,7 @@ def _take_logs(values: np.ndarray) -> np.ndarray:
 def read_calibration(path: str, options: dict[str, Any]) -> Any:
     """Measure the noise from a file of labels of identical inputs."""
     from unshuffle import noise_from_calibration
-    from unshuffle.files import read_table
+    from unshuffle.io import read_table
 
     label = options["label"]
     table = read_table(path, **choose_marks(options))
@@ -302,8 +302,8 @@ def choose_features(
     options: dict[str, Any], names: Sequence[str], source: str, bag: str | None
 ) -> list[str] | None:
     """Return the features of a table of which only the names are read; None for all others."""
-    from unshuffle.files import Table
-    from unshuffle.files.design_matrix import choose_features
+    from unshuffle.io import Table
+    from unshuffle.io.design_matrix import choose_features
 
     table = Table(tuple(names), dict.fromkeys(names), 0, source)  # type: ignore[arg-type]
     columns = choose_columns(options, table)
@@ -321,8 +321,8 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
         return None
     if audit is not None and share is not None:
         raise click.UsageError("give --mislinked or --audit, not both")
-    from unshuffle.core.links import Links
-    from unshuffle.core.options import ESTIMATE, check_mislinked
+    from unshuffle.data.links import Links
+    from unshuffle.options import ESTIMATE, check_mislinked
 
     check_mislinked(share)
     columns = {

@@ -18,7 +18,7 @@ from unshuffle.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from unshuffle.answers.fit import Fit
+    from unshuffle.results.fit import Fit
 
 _EPILOG = """\b
 Example:
@@ -58,7 +58,7 @@ def demo(**options: Any) -> None:
     Ten pools mix twelve constructs in known, unequal shares. A cytometer measures each cell, but
     not which construct it carries: inside a pool the labels are shuffled.
     """
-    from unshuffle.files.writing import check_page
+    from unshuffle.io.writing import check_page
 
     check_page(options["out"])
     data = draw_pools(options["seed"])
@@ -88,7 +88,7 @@ def draw_pools(seed: int) -> Data:
     """Simulate pools of cells: rows say which constructs are in a pool, labels what was seen."""
     import numpy as np
 
-    from unshuffle.files import Design
+    from unshuffle.io import Design
     from unshuffle.simulate import shuffle_labels
 
     rng = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def _hash(X: np.ndarray, y: np.ndarray) -> str:
 
 def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> None:
     """Write the report; without the libraries it needs, say which to install."""
-    from unshuffle.answers.report import check_report, write_report
+    from unshuffle.results.report import check_report, write_report
 
     try:
         check_report(path)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.ahead import import_ahead
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Data, load_data
 from unshuffle.cli.fitting import fit_data, save_fit
@@ -27,12 +26,12 @@ from unshuffle.cli.options import (
 from unshuffle.cli.streaming import Stream, fit_stream, load_stream
 from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
-from unshuffle.wording import count, show_number
+from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
-    from unshuffle.answers.fit import Fit
-    from unshuffle.answers.summary import Summary
-    from unshuffle.files import Design
+    from unshuffle.io import Design
+    from unshuffle.results.fit import Fit
+    from unshuffle.results.summary import Summary
 
 _EPILOG = """\b
 Examples:
@@ -111,14 +110,13 @@ def fit(**options: Any) -> int:
 
 def _fit(options: dict[str, Any]) -> int:
     if options["report"]:
-        from unshuffle.answers.report import check_report
+        from unshuffle.results.report import check_report
 
         check_report(options["report"])
     if options["save"]:
-        from unshuffle.files.writing import check_writable
+        from unshuffle.io.writing import check_writable
 
         check_writable(options["save"])
-    import_ahead(options["method"], options["data"])
     stream = load_stream(options)
     if stream is not None:
         return _fit_stream(stream, options)
@@ -147,7 +145,7 @@ def _fit(options: dict[str, Any]) -> int:
 
 def _judge(found: Fit, options: dict[str, Any]) -> int:
     """Return the exit code that the options ask for."""
-    from unshuffle.answers.verdict import NOT_IDENTIFIED
+    from unshuffle.results.verdict import NOT_IDENTIFIED
 
     is_doubtful = options["strict"] and (found.verdict == NOT_IDENTIFIED or not found.is_converged)
     is_misfit = options["strict_model"] and found.model_fits is False
@@ -156,7 +154,7 @@ def _judge(found: Fit, options: dict[str, Any]) -> int:
 
 def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     """Fit data that are read in blocks; a report shows the fit without the rows."""
-    from unshuffle.answers.fit import note_logs
+    from unshuffle.results.fit import note_logs
 
     console.print_messages(stream.describe(), options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
@@ -169,7 +167,7 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
     else:
         print_fit(found, summary)
     if options["report"]:
-        from unshuffle.answers.report import write_report
+        from unshuffle.results.report import write_report
 
         notes = stream.describe()
         path = write_report(
@@ -178,7 +176,7 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
         )  # fmt: skip
         console.print_messages([f"report written to {path}"], options["quiet"])
     if options["save"]:
-        from unshuffle.files import Coding
+        from unshuffle.io import Coding
 
         coding = [Coding(name) for name in stream.features]
         save_fit(found, stream.label, coding, options, origin, stream.features)
@@ -186,8 +184,8 @@ def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
 
 
 def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
-    from unshuffle.answers.report import write_report
-    from unshuffle.files import join_design, name_bags
+    from unshuffle.io import join_design, name_bags
+    from unshuffle.results.report import write_report
 
     design = data.design
     is_plain = design.apart is None and design.counts is None
@@ -211,8 +209,8 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
 
 def _list_offsets(found: Fit, design: Design) -> dict[str, dict[str, float]]:
     """Return the offset of each bag by its name, in the order of the file; none if improbable."""
-    from unshuffle.answers.bag_views import estimate_offsets, view_bags
-    from unshuffle.files import join_design, name_bags
+    from unshuffle.io import join_design, name_bags
+    from unshuffle.results.pictures.bag_views import estimate_offsets, view_bags
 
     if found.effects is None or not found.effects.has_offsets:
         return {}

@@ -13,18 +13,18 @@ from unshuffle.cli.data import Data, read_calibration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unshuffle.answers.fit import Fit
-    from unshuffle.core.options import FitOptions
-    from unshuffle.core.progress import Report
-    from unshuffle.files import Coding
+    from unshuffle.io import Coding
+    from unshuffle.options import FitOptions
+    from unshuffle.progress import Report
+    from unshuffle.results.fit import Fit
 
 
 def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) -> Fit:
     """Fit the data as the options say; `report` is told how far the work is."""
-    from unshuffle.answers.fit import fit_bags, fit_table, note_logs
-    from unshuffle.core.options import make_rng
-    from unshuffle.core.progress import say_nothing
-    from unshuffle.files import join_design, name_bags
+    from unshuffle.io import join_design, name_bags
+    from unshuffle.options import make_rng
+    from unshuffle.progress import say_nothing
+    from unshuffle.results.fit import fit_bags, fit_table, note_logs
 
     asked, report = make_options(options, len(data.design.y)), report or say_nothing
     report("fitting", 0.0)  # libraries are imported by now
@@ -51,8 +51,8 @@ def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
     """Return what the fit is asked for; many rows go to all processors unless something is said."""
-    from unshuffle.core.options import FitOptions
     from unshuffle.methods import BLOCKS_ABOVE
+    from unshuffle.options import FitOptions
 
     n_jobs = options["jobs"]
 
@@ -86,7 +86,7 @@ def save_fit(
     names: Sequence[str],
 ) -> None:
     """Keep a fit, with how its columns came from the file, where the options say."""
-    from unshuffle.answers.storing import store_model
+    from unshuffle.results.storage import store_model
 
     asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
     columns = {

@@ -22,13 +22,13 @@ from unshuffle.cli.options import (
     seed_option,
 )
 from unshuffle.errors import shorten
-from unshuffle.wording import show_probability
+from unshuffle.formatting import show_probability
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from unshuffle.answers.matching import Match
-    from unshuffle.files import Design
+    from unshuffle.io import Design
+    from unshuffle.results.matching import Match
 
 _EPILOG = """\b
 Examples:
@@ -55,8 +55,8 @@ def match(**options: Any) -> None:
     the label beside it where that is more likely than not, and a column link_probability has the
     probability that the link is right.
     """
-    from unshuffle.files import join_design, write_out
-    from unshuffle.files.writing import check_writable, write_whole
+    from unshuffle.io import join_design, write_out
+    from unshuffle.io.writing import check_writable, write_whole
 
     if options["out"]:
         check_writable(options["out"])

@@ -27,11 +27,11 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.errors import InputError, quote, shorten, suggest
-from unshuffle.wording import count
+from unshuffle.formatting import count
 
 if TYPE_CHECKING:
     from unshuffle.design import Expectation, Plan
-    from unshuffle.files import Samples, Table
+    from unshuffle.io import Samples, Table
 
 _EPILOG = """\b
 Examples:
@@ -130,8 +130,8 @@ def plan(**options: Any) -> None:
     with and without offsets between the runs. With --bag the bags of the table are judged instead.
     Without --label-sd, --weights or --label the signal is drawn from the prior.
     """
-    from unshuffle.files import choose_samples, read_table
-    from unshuffle.files.writing import check_writable, write_whole
+    from unshuffle.io import choose_samples, read_table
+    from unshuffle.io.writing import check_writable, write_whole
 
     _check_calls(options)
     for place in (options["out"], options["figure"]):
@@ -260,7 +260,7 @@ def _is_object(path: str) -> bool:
 
 
 def _weights_of_model(path: str) -> dict[str, float]:
-    from unshuffle.answers.storing import read_model
+    from unshuffle.results.storage import read_model
 
     kept = read_model(path)
     names = kept.feature_names or kept.result.facts.names[: len(kept.result.coef)]
@@ -268,7 +268,7 @@ def _weights_of_model(path: str) -> dict[str, float]:
 
 
 def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
-    from unshuffle.files import read_table
+    from unshuffle.io import read_table
 
     table = read_table(path, **choose_marks(options))
     texts = [name for name in table.names if table.columns[name].dtype == object]
@@ -344,9 +344,9 @@ def _show_weight(each: Expectation, j: int) -> str:
 def _draw(found: Plan, path: str) -> None:
     from matplotlib.figure import Figure
 
-    from unshuffle.answers.drawing import render_figure
-    from unshuffle.answers.plots import plot_plan
-    from unshuffle.files.writing import write_whole
+    from unshuffle.io.writing import write_whole
+    from unshuffle.results.pictures.drawing import render_figure
+    from unshuffle.results.pictures.plots import plot_plan
 
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     plot_plan(found, ax=figure.add_subplot())

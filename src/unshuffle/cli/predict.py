@@ -18,13 +18,13 @@ from unshuffle.cli.options import (
     reading_options,
 )
 from unshuffle.errors import InputError, shorten
-from unshuffle.wording import list_names
+from unshuffle.formatting import list_names
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from unshuffle.answers.storing import Kept
-    from unshuffle.files import Coding, Table
+    from unshuffle.io import Coding, Table
+    from unshuffle.results.storage import Kept
 
 _EPILOG = """\b
 Examples:
@@ -62,9 +62,9 @@ def predict(**options: Any) -> None:
     input. Rows are counted from 1 below the header. Methods without intervals leave low and high
     empty and say so.
     """
-    from unshuffle.answers.storing import read_model
-    from unshuffle.files import code_new_rows, read_table
-    from unshuffle.files.writing import check_writable, write_whole
+    from unshuffle.io import code_new_rows, read_table
+    from unshuffle.io.writing import check_writable, write_whole
+    from unshuffle.results.storage import read_model
 
     if options["out"]:
         check_writable(options["out"])
@@ -88,7 +88,7 @@ def predict(**options: Any) -> None:
 
 def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:
     """Return how the columns of a table enter X: as when the model was fitted."""
-    from unshuffle.files import Coding
+    from unshuffle.io import Coding
 
     if kept.columns is not None:
         try:

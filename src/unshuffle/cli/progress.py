@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.errors import shorten
-from unshuffle.wording import show_time
+from unshuffle.formatting import show_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ class Display:
 
     def report(self, stage: str, share: float) -> None:
         """Take note of a stage and of the share of it that is done."""
-        from unshuffle.core.progress import (
+        from unshuffle.progress import (
             BLOCK_STAGES,
             COMPILING,
             IN_BLOCKS,

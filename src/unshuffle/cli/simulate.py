@@ -60,7 +60,7 @@ def simulate(**options: Any) -> None:
     A CSV of features x1, x2, …, the column bag and the shuffled labels y. The truth is printed
     beside it: on stdout with --out, else on stderr.
     """
-    from unshuffle.files.writing import write_whole
+    from unshuffle.io.writing import write_whole
     from unshuffle.simulate import make_shuffled
 
     names = ("n", "d", "bags", "noise", "snr_db", "weights", "intercept", "features")

@@ -14,12 +14,12 @@ from unshuffle.cli.data import choose_features, point_out
 from unshuffle.cli.fitting import make_options
 from unshuffle.cli.options import choose_reading
 from unshuffle.errors import quote, shorten
-from unshuffle.wording import count
+from unshuffle.formatting import count
 
 if TYPE_CHECKING:
-    from unshuffle.answers.fit import Fit
-    from unshuffle.core.progress import Report
-    from unshuffle.core.sources import Source
+    from unshuffle.data.blocks.sources import Source
+    from unshuffle.progress import Report
+    from unshuffle.results.fit import Fit
 
 
 # Text and cytometry files of more bytes are read in pieces: as one table they would take three to
@@ -88,7 +88,7 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
             return _stay(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
-    from unshuffle.files.paths import are_parquet, expand_paths
+    from unshuffle.io.paths import are_parquet, expand_paths
 
     paths = ["-"] if "-" in options["data"] else expand_paths(options["data"])
     if are_parquet(paths):
@@ -112,10 +112,10 @@ def _are_large(paths: list[str]) -> bool:
 
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
-    from unshuffle.files.parquet import describe_left_out
-    from unshuffle.files.parquet_source import open_parquet
-    from unshuffle.files.paths import describe_file_bags
-    from unshuffle.files.room import check_room
+    from unshuffle.io.parquet import describe_left_out
+    from unshuffle.io.parquet_source import open_parquet
+    from unshuffle.io.paths import describe_file_bags
+    from unshuffle.io.room import check_room
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     table = open_parquet(paths)
@@ -163,9 +163,9 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
 
 def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
-    from unshuffle.files.arrow_pieces import UnusualError
-    from unshuffle.files.room import check_table_room
-    from unshuffle.files.table_source import Asked, lay_down
+    from unshuffle.io.room import check_table_room
+    from unshuffle.io.table_source import Asked, lay_down
+    from unshuffle.io.text.arrow_pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE
 
     size = sum(Path(path).stat().st_size for path in paths)
@@ -210,12 +210,12 @@ def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
 
 def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
     """Fit data that are read in blocks, as the options say; few of them in memory."""
-    from unshuffle.answers.fit import fit_source, fit_table
-    from unshuffle.core.options import make_rng
-    from unshuffle.files.parquet_source import ParquetSource
-    from unshuffle.files.room import check_room
-    from unshuffle.files.scratch_source import ScratchSource
+    from unshuffle.io.parquet_source import ParquetSource
+    from unshuffle.io.room import check_room
+    from unshuffle.io.scratch_source import ScratchSource
     from unshuffle.methods import find_block_settings
+    from unshuffle.options import make_rng
+    from unshuffle.results.fit import fit_source, fit_table
 
     source = stream.source
     asked = make_options(options, source.n)
@@ -228,8 +228,8 @@ def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
         return fit_table(X, y, codes, asked, rng, names, report)
     if stream.cluster is None:
         return fit_source(source, asked, settings, rng, names, report)
-    from unshuffle.files.dask_cluster import connect
-    from unshuffle.files.dask_source import spread_parquet
+    from unshuffle.io.dask.cluster import connect
+    from unshuffle.io.dask.source import spread_parquet
 
     report("starting Dask", 0.0)
     assert isinstance(source, ParquetSource)  # or a cluster would be refused

@@ -1,1 +1,1 @@
-"""The problem: bags, losses, noise, and what a solver returns."""
+"""What a method is, what it is asked, and what it returns."""

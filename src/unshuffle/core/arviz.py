@@ -9,8 +9,8 @@ import numpy as np
 from unshuffle.errors import import_extra
 
 if TYPE_CHECKING:
-    from unshuffle.core.bags import Bags
     from unshuffle.core.uncertainty import Posterior
+    from unshuffle.data.bags import Bags
 
 
 def export_draws(posterior: Posterior, n: int, rng: np.random.Generator) -> Any:

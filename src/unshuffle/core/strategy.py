@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Loss, Squared
-from unshuffle.core.options import FitOptions, as_bag_offsets
-from unshuffle.core.problem import Problem
-from unshuffle.core.progress import Report, say_nothing
 from unshuffle.core.solution import Solution
+from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError
+from unshuffle.objectives.losses import Loss, Squared
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions, as_bag_offsets
+from unshuffle.progress import Report, say_nothing
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unshuffle.core.options import make_rng
-from unshuffle.core.products import dot, multiply
+from unshuffle.data.products import dot, multiply
 from unshuffle.errors import InputError
+from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
-    from unshuffle.core.bags import Bags
+    from unshuffle.data.bags import Bags
 
 # Predictions × draws kept in memory at once.
 _BLOCK = 2_000_000

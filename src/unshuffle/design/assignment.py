@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.core.options import make_rng
-from unshuffle.core.products import predict_rows
+from unshuffle.data.products import predict_rows
 from unshuffle.design.sizes import Limits, fill_runs, make_limits
 from unshuffle.errors import InputError
+from unshuffle.options import make_rng
 
 # A share of the total scatter: so small that it decides nothing where the means span a direction,
 # and large enough that directions they cannot span (fewer runs than columns) do no harm.

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.core.options import FitOptions, make_rng
-from unshuffle.core.progress import Report, say_nothing
 from unshuffle.design.assignment import (
     Assignment,
     assign_runs,
@@ -26,6 +24,8 @@ from unshuffle.design.simulation import (
 )
 from unshuffle.design.words import compare_runs, judge_design
 from unshuffle.errors import InputError
+from unshuffle.options import FitOptions, make_rng
+from unshuffle.progress import Report, say_nothing
 
 DESIGNED, RANDOM, GIVEN = "designed", "random", "given"
 # Errors of one and two runs are then known to a quarter, of more runs to an eighth.

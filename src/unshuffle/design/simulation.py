@@ -13,16 +13,16 @@ from threading import Event, Lock
 
 import numpy as np
 
-from unshuffle.answers.determined import UNDETERMINED
-from unshuffle.answers.fit import fit_bags
-from unshuffle.core.bags import make_bags
-from unshuffle.core.options import FitOptions, check_options
-from unshuffle.core.products import predict_rows
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.threads import run_all
+from unshuffle.data.bags import make_bags
+from unshuffle.data.products import predict_rows
 from unshuffle.errors import InputError
-from unshuffle.posterior.likelihood import Likelihood
-from unshuffle.posterior.options import Settings
+from unshuffle.inference.likelihood import Likelihood
+from unshuffle.model.settings import Settings
+from unshuffle.options import FitOptions, check_options
+from unshuffle.progress import Report, say_nothing
+from unshuffle.results.determined import UNDETERMINED
+from unshuffle.results.fit import fit_bags
+from unshuffle.threads import run_all
 
 # Tries for weights inside the prior's bound; all but hopelessly collinear columns need a few.
 _TRIES = 200

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from unshuffle.design.simulation import Expectation
-from unshuffle.wording import list_names
+from unshuffle.formatting import list_names
 
 # A difference counts from twice its Monte-Carlo error on.
 _CLEAR = 2.0

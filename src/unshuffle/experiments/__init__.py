@@ -38,6 +38,6 @@ def load_experiment(name: str) -> Experiment:
     """
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment is called {quote(name)}; {suggest(name, EXPERIMENTS)}")
-    module = import_module(f"unshuffle.experiments.{EXPERIMENTS[name]}")
+    module = import_module(f"unshuffle.experiments.paper.{EXPERIMENTS[name]}")
     experiment: Experiment = module.EXPERIMENT
     return experiment

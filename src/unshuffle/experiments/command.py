@@ -14,7 +14,7 @@ import click
 
 from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.experiments import EXPERIMENTS, load_experiment
-from unshuffle.wording import show_time
+from unshuffle.formatting import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

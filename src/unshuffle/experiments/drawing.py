@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.answers.drawing import render_figure
 from unshuffle.errors import import_extra
 from unshuffle.experiments.rows import Table
+from unshuffle.results.pictures.drawing import render_figure
 
 # Okabe and Ito's colours, told apart by every common kind of colour vision; each method also has
 # its own marker, so that nothing hangs on colour alone.

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from unshuffle.errors import InputError, quote
-from unshuffle.files import read_table
+from unshuffle.io import read_table
 
 BASES = "ACGT"
 LONGEST = 3

@@ -27,13 +27,13 @@ _SHOWING = (
     "cli/",
     "experiments/",
     "templates/",
-    "answers/drawing.py",
-    "answers/bag_views.py",
-    "answers/plots.py",
-    "answers/bag_plots.py",
-    "answers/report_parts.py",
-    "answers/report.py",
-    "answers/cards.py",
+    "results/pictures/drawing.py",
+    "results/pictures/bag_views.py",
+    "results/pictures/plots.py",
+    "results/pictures/bag_plots.py",
+    "results/pictures/report_pictures.py",
+    "results/report.py",
+    "results/cards.py",
 )
 _PACKAGE = "unshuffle.experiments."
 _SOURCE = Path(unshuffle.__file__).parent
@@ -73,7 +73,7 @@ def row_version(experiment: Experiment) -> str:
 def reached_from(*starts: tuple[str, str]) -> set[tuple[str, str]]:
     """Return the definitions of experiments, as (module, name), that these use, and they in turn.
 
-    >>> start = ("unshuffle.experiments.figure4", "run_one")
+    >>> start = ("unshuffle.experiments.paper.figure4", "run_one")
     >>> ("unshuffle.experiments.simulations", "simulate") in reached_from(start)
     True
     """

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from unshuffle.answers.report import fill_template
 from unshuffle.errors import InputError
 from unshuffle.experiments import EXPERIMENTS, load_experiment
 from unshuffle.experiments.drawing import Drawing, save_drawing
 from unshuffle.experiments.origin import library_version
 from unshuffle.experiments.runner import rows_path
-from unshuffle.files.writing import write_whole
-from unshuffle.wording import show_time
+from unshuffle.formatting import show_time
+from unshuffle.io.writing import write_whole
+from unshuffle.results.report import fill_template
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import Block, Source
+from unshuffle.data.blocks.sources import Block, Source
 from unshuffle.gpu.devices import LINES, Device
+from unshuffle.progress import Report, say_nothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The first look at rows on a card: see `core.first_pass` and `core.label_cells`."""
+"""The first look at rows on a card: see `data.blocks.first_pass` and `data.blocks.label_cells`."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from unshuffle.core.histogram_source import Grid, HistogramSource, ScanningSource
-from unshuffle.core.progress import Report, say_nothing
-from unshuffle.core.sources import Block, Pass, Source
+from unshuffle.data.blocks.histogram_source import Grid, HistogramSource, ScanningSource
+from unshuffle.data.blocks.sources import Block, Pass, Source
 from unshuffle.errors import InputError
 from unshuffle.gpu import scanning
 from unshuffle.gpu.devices import Device, find_device
 from unshuffle.gpu.filling import point_bytes, start_filling
 from unshuffle.gpu.rows import DeviceRows, merge_nothing, send_block, send_source, start_nothing
+from unshuffle.progress import Report, say_nothing
 
 Total = TypeVar("Total")
 

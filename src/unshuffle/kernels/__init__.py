@@ -11,8 +11,6 @@ contiguous memory, which the compiler vectorises; rows would be gathered one by 
 from importlib import import_module
 from typing import Any
 
-from unshuffle.kernels.loading import load_alone
-
 # The functions and codes of each module, loaded on first use: a fit needs a few of them, and to
 # declare them all takes a tenth of a second.
 _PLACES = {
@@ -20,16 +18,16 @@ _PLACES = {
     "descent": "advance_descent",
     "designing": "exchange_units",
     "filling": "fill_cells",
-    "histograms": "find_filled match_histograms place_nodes share_out",
-    "label_places": "place_labels score_labels",
-    "likelihood": "log_likelihood log_likelihoods",
+    "transport.histograms": "find_filled match_histograms place_nodes share_out",
+    "transport.label_places": "place_labels score_labels",
+    "transport.likelihood": "log_likelihood log_likelihoods",
     "mixture": "student_logs",
     "moment_losses": "accumulate_tensors add_label_powers add_monomials evaluate_moments "
     "evaluate_tensors",
-    "pairings": "evaluate_pairings",
+    "transport.pairings": "evaluate_pairings",
     "projection": "gram triangulate",
     "scanning": "add_label_squares add_moments add_to_cells hash_rows order_by_bag widen_extremes",
-    "small_bags": "match_held_bags match_small_bags",
+    "transport.small_bags": "match_held_bags match_small_bags",
     "sorted_cells": "curve_sorted_cells fill_sorted_cells find_place match_sorted_cells",
     "sorted_losses": "ABSOLUTE KOLMOGOROV_SMIRNOV SMALL_D SQUARED compare_sorted evaluate_sorted "
     "largest_step_gap screen_squares",
@@ -48,5 +46,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
     # Kept as a name of this module: it is asked for again and again.
-    globals()[name] = load_alone(found)
+    globals()[name] = found
     return found

@@ -7,7 +7,7 @@ from unshuffle.kernels.compiling import INNER, INNER_SUMS, OPTIONS
 from unshuffle.kernels.projection import add_chain, longest_bag, project
 from unshuffle.kernels.sorting import ROW, find_range, sort_rows
 
-# Codes of the losses that have a compiled form; `core.losses` gives each its code.
+# Codes of the losses that have a compiled form; `objectives.losses` gives each its code.
 SQUARED, ABSOLUTE, SMALL_D, KOLMOGOROV_SMIRNOV = 0, 1, 2, 3
 
 # Cells of the predictions of a bag in which starts are screened: a power of two.

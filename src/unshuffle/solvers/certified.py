@@ -20,15 +20,15 @@ from typing import ClassVar
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.core.bags import Bags
-from unshuffle.core.options import FitOptions
-from unshuffle.core.problem import Problem
-from unshuffle.core.products import condense, multiply, predict_rows
 from unshuffle.core.solution import Certificate, Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.core.threads import map_all
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import condense, multiply, predict_rows
 from unshuffle.errors import InputError
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions
 from unshuffle.solvers.multistart import SAME_ANSWER
+from unshuffle.threads import map_all
 
 # More weights need more cones than memory holds: at n = 100 two weights take 60 sorts, three 700,
 # four 15 000, and n = 1000 twenty times as many.

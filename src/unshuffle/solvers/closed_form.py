@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Moments, Squared
-from unshuffle.core.noise import Noise
-from unshuffle.core.problem import Problem
-from unshuffle.core.products import solve_rows
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.statistics import Statistics
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import solve_rows
+from unshuffle.data.statistics import Statistics
 from unshuffle.errors import InputError
+from unshuffle.objectives.losses import Moments, Squared
+from unshuffle.objectives.noise import Noise
+from unshuffle.objectives.problem import Problem
 
 # A mean this far below the spread of its column is rounding, not information.
 NO_MEAN = 1e-12

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from unshuffle.core.problem import Curve
+from unshuffle.objectives.problem import Curve
 
 # Added to curvatures, in units of the rows' own: what a descent begins with, and how it changes
 # where a step gains most of what was foretold, some of it, hardly any of it, or nothing.

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.core.problem import Evaluate
-from unshuffle.core.products import multiply
-from unshuffle.core.threads import count_threads, run_all
+from unshuffle.data.products import multiply
+from unshuffle.objectives.problem import Evaluate
+from unshuffle.threads import count_threads, run_all
 
 # Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
 MAX_ITERATIONS = 1000

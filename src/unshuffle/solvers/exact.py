@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.problem import Problem
-from unshuffle.core.products import multiply
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import multiply
 from unshuffle.errors import InputError
+from unshuffle.objectives.problem import Problem
 
 MAX_PERMUTATIONS = factorial(8)
 _KEPT = 10

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.problem import Problem
-from unshuffle.core.products import condense, dot, predict_rows, solve_rows
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import StudentT
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import condense, dot, predict_rows, solve_rows
 from unshuffle.errors import InputError
+from unshuffle.objectives.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unshuffle.core.losses import Loss, Squared
-from unshuffle.core.problem import Problem
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.objectives.losses import Loss, Squared
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.descent import search_without_slopes
 from unshuffle.solvers.searching import (
     BRIEF,

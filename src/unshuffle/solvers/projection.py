@@ -15,16 +15,16 @@ from functools import cached_property
 
 import numpy as np
 
-from unshuffle.core import moments
-from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Squared
-from unshuffle.core.noise import Noise
-from unshuffle.core.penalties import Penalty
-from unshuffle.core.problem import Problem
-from unshuffle.core.products import multiply, predict_rows
 from unshuffle.core.solution import Candidate, Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
+from unshuffle.objectives import moments
+from unshuffle.objectives.losses import Squared
+from unshuffle.objectives.noise import Noise
+from unshuffle.objectives.penalties import Penalty
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.multistart import SAME_ANSWER, Space, label_spread, search
 
 # Smoothing of |w| on the way to exact zeros (in standard units), and the size below which a

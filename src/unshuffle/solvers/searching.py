@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.problem import Curve, Evaluate, Problem
-from unshuffle.core.products import multiply, solve_rows
 from unshuffle.core.solution import Solution, Status, merge_starts
 from unshuffle.core.strategy import Effort
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import multiply, solve_rows
 from unshuffle.errors import InputError
+from unshuffle.objectives.problem import Curve, Evaluate, Problem
 from unshuffle.solvers.descent import descend
 
 # Predictions that differ by less than this (root mean square, in label spreads) are one answer.

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from unshuffle.core.bags import Bags
-from unshuffle.core.losses import Loss, Moments
-from unshuffle.core.problem import Problem
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.data.bags import Bags
+from unshuffle.objectives.losses import Loss, Moments
+from unshuffle.objectives.problem import Problem
 from unshuffle.solvers import closed_form, multistart
 
 

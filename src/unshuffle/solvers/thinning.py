@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from unshuffle.core.losses import Moments
-from unshuffle.core.moments import count_monomials
-from unshuffle.core.problem import Curve, Problem
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
+from unshuffle.objectives.losses import Moments
+from unshuffle.objectives.moments import count_monomials
+from unshuffle.objectives.problem import Curve, Problem
 from unshuffle.solvers.damped import Racers, descend_damped
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.searching import (

@@ -1,0 +1,1 @@
+"""The data of a fit: bags of rows and labels, pairings, links, statistics."""

@@ -1,0 +1,411 @@
+"""Bags: rows and labels that belong together as sets, the only input type of the core.
+
+Everything is brought to one canonical order first: labels sorted, rows sorted, bags ordered by
+content. Whatever is computed afterwards cannot depend on the order of the labels inside a bag,
+of the rows, or of the bags, down to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unshuffle.data.anchors import NO_LABEL, count_homes, find_links, split_pairs
+from unshuffle.data.bag import Bag, number_names
+from unshuffle.data.labels import Histogram, Labels, unit_masses
+from unshuffle.data.pairing import Pairing, Permutation, choose_pairing
+from unshuffle.data.rows import Rows
+from unshuffle.data.statistics import Statistics, make_statistics
+from unshuffle.errors import InputError
+
+__all__ = ["Bag", "Bags", "join_bags", "make_bags"]
+
+# Items with frequencies are written out up to so many in all: every method then takes them as it
+# takes any other data, and repeats nothing. Beyond, masses save time and memory.
+_WRITTEN_OUT = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """All bags in canonical order: rows, labels, and how they belong together.
+
+    A known pair (an anchor) stands as a bag of one row: that is the linked residual, to every
+    method. `homes` then says of each bag as it stands here which of the bags as given it was part
+    of; None where no pair is known.
+    """
+
+    rows: Rows
+    labels: Labels
+    pairing: Pairing = field(default_factory=Permutation)
+    homes: np.ndarray | None = None
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """The rows (n, d)."""
+        return self.rows.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """One value for each label, or for each bin of labels."""
+        return self.labels.values
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the rows of each bag begin and end."""
+        return self.rows.offsets
+
+    @property
+    def n(self) -> int:
+        """Number of rows in all bags, as they are stored."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return self.X.shape[1]
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags, a known pair being one."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_homes(self) -> int:
+        """Number of bags as given: known pairs belong to theirs."""
+        return count_homes(self.homes, self.n_bags)
+
+    @property
+    def home_places(self) -> np.ndarray:
+        """The place of each bag as given, in the order of the first rows of bags."""
+        firsts = np.minimum.reduceat(self.rows.order, self.offsets[:-1])
+        if self.homes is not None:
+            all_firsts = np.full(self.n_homes, self.rows.order.max())
+            np.minimum.at(all_firsts, self.homes, firsts)
+            firsts = all_firsts
+        places = np.empty(len(firsts), dtype=int)
+        places[np.argsort(firsts, kind="stable")] = np.arange(len(firsts))
+        return places
+
+    @property
+    def n_anchors(self) -> int:
+        """Number of pairs known inside larger bags, also those that are left over."""
+        if self.homes is None:
+            return 0
+        sizes = np.bincount(self.homes, self.sizes)
+        return int(((self.sizes == 1) & (sizes[self.homes] > 1)).sum())
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether every bag holds one row and its label: by anchors, or as given."""
+        return self.is_plain and self.n_bags == self.n
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each bag, as they are stored."""
+        return np.diff(self.offsets)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The features as a C-contiguous array of shape (d, n)."""
+        return self.X.T
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each row has one label of its own, known to its last digit."""
+        return bool(
+            self.pairing == Permutation()
+            and not self.rows.has_masses
+            and not self.labels.has_masses
+            and self.labels.is_raw
+            # Rows drawn at random from rows with masses may have none, but leave labels over.
+            and np.array_equal(self.rows.offsets, self.labels.offsets)
+        )
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Numbers, means and second moments, of every bag and of all; made once."""
+        return make_statistics(self.rows, self.labels, self.pairing, self.is_plain)
+
+    def bag_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean row (R, d) and the mean label (R,) of each bag."""
+        return self.statistics.row_means, self.statistics.label_means
+
+    def with_columns(self, X: np.ndarray) -> Bags:
+        """Return the same bags with other columns."""
+        return replace(self, rows=replace(self.rows, X=np.asfortranarray(X)))
+
+    def mapped(self, X: np.ndarray, shift: float, scale: float) -> Bags:
+        """Return the same bags with other columns, and labels (y − shift)/scale."""
+        return replace(self.with_columns(X), labels=self.labels.mapped(shift, scale))
+
+    def thin(self, n_rows: int, rng: np.random.Generator) -> Bags:
+        """Return about `n_rows` rows drawn at random, with as many evenly spaced labels.
+
+        The labels are order statistics at the middles of equal slices, so that the law of the
+        labels is kept; each bag keeps its share of the rows, at least two. Where rows and labels
+        have numbers of their own, all labels stay.
+        """
+        chosen, kept, sizes = [], [], []
+        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            size = stop - start
+            m = min(size, max(2, round(n_rows * size / self.n)))
+            chosen.append(start + np.sort(rng.choice(size, m, replace=False)))
+            kept.append(start + np.floor((np.arange(m) + 0.5) * size / m).astype(int))
+            sizes.append(m)
+        some = np.concatenate(chosen)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        X = np.asfortranarray(self.X[some])
+        rows = Rows(X, unit_masses(len(some)), offsets, self.rows.order[some])
+        if not self.is_plain:
+            return replace(self, rows=replace(rows, masses=self.rows.masses[some]))
+        taken = np.concatenate(kept)
+        y = self.y[taken]
+        labels = Labels(y, y, unit_masses(len(y)), offsets, self.labels.order[taken])
+        return Bags(rows, labels, homes=self.homes)
+
+
+def make_bags(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None = None,
+    anchors: Any = None,
+) -> Bags:
+    """Bring rows, labels and bag names to the canonical order; `anchors` are known pairs.
+
+    Examples
+    --------
+    >>> bags = make_bags(np.array([[2.0], [1.0], [3.0]]), np.array([5.0, 4.0, 9.0]), "aab")
+    >>> bags.sizes.tolist(), bags.y.tolist(), bags.X.ravel().tolist()
+    ([1, 2], [9.0, 4.0, 5.0], [3.0, 1.0, 2.0])
+    """
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    n = len(y)
+    if len(X) != n:
+        raise InputError(f"there are {len(X)} rows but {n} labels: give as many labels as rows")
+    if groups is not None and len(groups) != n:
+        raise InputError(
+            f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
+        )
+    links = find_links(anchors, n)
+    if links is not None:
+        codes = np.zeros(n, dtype=int) if groups is None else number_names(groups)
+        row_codes, label_codes, homes = split_pairs(codes, links)
+        return arrange(X, y, row_codes, label_codes, homes)
+    if groups is None:
+        row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
+        offsets = np.array([0, n])
+        return _plain(_gather(X, row_order), y[label_order] + 0.0, offsets, row_order, label_order)
+    codes = number_names(groups)
+    return arrange(X, y, codes, codes)
+
+
+def arrange(
+    X: np.ndarray,
+    y: np.ndarray,
+    row_codes: np.ndarray,
+    label_codes: np.ndarray,
+    homes: np.ndarray | None = None,
+) -> Bags:
+    """Bring rows and labels of numbered bags to the canonical order; as many of each in a bag.
+
+    `homes` numbers, for each bag, the one that it was part of.
+    """
+    row_order, label_order = _order_rows(X, row_codes), np.lexsort((y, label_codes))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row_codes))])
+    X, y = _gather(X, row_order), y[label_order] + 0.0
+    bag_order, homes = _order_bags(X, y, offsets, homes)
+    take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bag_order])
+    sizes = np.diff(offsets)[bag_order]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    bags = _plain(_gather(X, take), y[take], offsets, row_order[take], label_order[take])
+    return bags if homes is None else replace(bags, homes=homes)
+
+
+def _plain(
+    X: np.ndarray,
+    y: np.ndarray,
+    offsets: np.ndarray,
+    row_order: np.ndarray,
+    label_order: np.ndarray,
+) -> Bags:
+    """Return bags with one label for each row."""
+    ones = unit_masses(len(y))
+    return Bags(Rows(X, ones, offsets, row_order), Labels(y, y, ones, offsets, label_order))
+
+
+def _gather(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return rows in a new order, stored by columns, one column at a time to save memory.
+
+    Adding zero turns -0.0 into 0.0: equal values must have equal bits to be ordered by content.
+    """
+    out = np.empty((len(rows), X.shape[1]), order="F")
+    for j in range(X.shape[1]):
+        out[:, j] = X[rows, j]
+        out[:, j] += 0.0
+    return out
+
+
+def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags:
+    """Bring separate bags to the canonical form.
+
+    `same_individuals` says whether both sides of a bag are the same individuals; None means that
+    they are where the numbers of rows and labels agree in every bag.
+    """
+    bags = list(bags)
+    if not bags:
+        raise InputError("no bags given: pass at least one Bag(X, y)")
+    widths = {bag.X.shape[1] for bag in bags}
+    if len(widths) > 1:
+        raise InputError(
+            f"the bags have different numbers of columns, {sorted(widths)}: "
+            "every bag needs the same features"
+        )
+    n = np.array([bag.n for bag in bags], dtype=float)
+    m = np.array([bag.n_labels for bag in bags], dtype=float)
+    pairing = choose_pairing(n, m, same_individuals)
+    if any(bag.anchors is not None for bag in bags):
+        return _join_anchored(bags, pairing)
+    write_rows, write_labels = n.sum() <= _WRITTEN_OUT, m.sum() <= _WRITTEN_OUT
+    rows = [_order_items(bag.X, bag.row_counts, write_rows) for bag in bags]
+    labels = [_order_labels(bag, write_labels) for bag in bags]
+
+    def content(r: int) -> tuple[Any, ...]:
+        parts = (*labels[r][:3], *rows[r][:2])
+        return len(rows[r][0]), len(labels[r][0]), *(part.tobytes() for part in parts)
+
+    places = sorted(range(len(bags)), key=content)
+    return Bags(
+        _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
+        _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
+        pairing,
+    )
+
+
+def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
+    """Join bags of which some pairs are known."""
+    if pairing != Permutation() or not all(bag.is_plain for bag in bags):
+        raise InputError(
+            "anchors are pairs of a row and its label, which separate samples, bins, counts and "
+            "missing labels do not have: leave the anchors out, or give one label for each row"
+        )
+    sizes = [bag.n for bag in bags]
+    links = [
+        np.full(n, NO_LABEL) if found is None else np.where(found < 0, NO_LABEL, start + found)
+        for r, (bag, n, start) in enumerate(zip(bags, sizes, _starts(sizes), strict=True))
+        for found in [find_links(bag.anchors, n, f"bag {r}, ")]
+    ]
+    return make_bags(
+        np.concatenate([bag.X for bag in bags]),
+        np.concatenate([bag.y for bag in bags]),
+        np.repeat(np.arange(len(bags)), sizes),
+        np.concatenate(links),
+    )
+
+
+def _stack_rows(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Rows:
+    """Lay the rows of bags end to end; the rows of a bag as given began at its start."""
+    X = np.asfortranarray(np.concatenate([part[0] for part in parts]))
+    order = np.concatenate([start + part[2] for start, part in zip(starts, parts, strict=True)])
+    offsets = _offsets([len(part[0]) for part in parts])
+    return Rows(X, _as_masses([part[1] for part in parts]), offsets, order)
+
+
+def _stack_labels(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Labels:
+    """Lay the labels of bags end to end; one array for both ends where no bin has a width."""
+    low, high = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    order = np.concatenate([start + part[3] for start, part in zip(starts, parts, strict=True)])
+    offsets = _offsets([len(part[0]) for part in parts])
+    ends = (low, low) if (low == high).all() else (low, high)
+    return Labels(*ends, _as_masses([part[2] for part in parts]), offsets, order)
+
+
+def _n_items(bag: Bag) -> int:
+    return len(bag.y.counts) if isinstance(bag.y, Histogram) else len(bag.y)
+
+
+def _offsets(sizes: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _starts(sizes: list[int]) -> np.ndarray:
+    return _offsets(sizes)[:-1]
+
+
+def _as_masses(parts: list[np.ndarray]) -> np.ndarray:
+    """Join masses; where all are one, as ones that take no memory."""
+    masses = np.concatenate(parts)
+    return unit_masses(len(masses)) if (masses == 1.0).all() else masses
+
+
+def _order_items(
+    X: np.ndarray, counts: np.ndarray | None, write: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of a bag sorted, their masses, and where each stood."""
+    place = np.arange(len(X))
+    masses = np.ones(len(X)) if counts is None else counts
+    if counts is not None and write:
+        place, masses = np.repeat(place, counts.astype(int)), np.ones(int(counts.sum()))
+    else:
+        place, masses = place[masses > 0], masses[masses > 0]
+    items = X[place] + 0.0
+    order = np.lexsort([masses, *items.T[::-1]])
+    return items[order], masses[order], place[order]
+
+
+def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of the labels of a bag sorted, their masses, and where each stood."""
+    if isinstance(bag.y, Histogram):
+        keep = np.flatnonzero(bag.y.counts)
+        low, high, masses = bag.y.edges[:-1][keep], bag.y.edges[1:][keep], bag.y.counts[keep]
+        is_point = (low == high).all()
+        if is_point and write:
+            copies = masses.astype(int)
+            keep, low, high = (np.repeat(part, copies) for part in (keep, low, high))
+            masses = np.ones(len(keep))
+        # Bins of the same ends may stand in any order.
+        order = np.lexsort([masses, high, low])
+        return low[order] + 0.0, high[order] + 0.0, masses[order], keep[order]
+    values, masses, place = _order_items(bag.y[:, None], bag.label_counts, write)
+    return values[:, 0], values[:, 0], masses, place
+
+
+def _order_rows(X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+    """Sort rows by bag, then by all columns; the later columns only matter where ties are."""
+    keys = [X[:, 0]] if codes is None else [X[:, 0], codes]
+    order = np.lexsort(keys)
+    first = X[order, 0]
+    has_ties = first[1:] == first[:-1]
+    if codes is not None:
+        has_ties &= codes[order][1:] == codes[order][:-1]
+    if X.shape[1] > 1 and has_ties.any():
+        order = np.lexsort([*X.T[::-1]] if codes is None else [*X.T[::-1], codes])
+    return order
+
+
+def _order_bags(
+    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, homes: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Order bags by size, then labels, then rows: by content alone, never by name.
+
+    Also return their homes, numbered by content and in the new order; equal pairs stand in the
+    order of their homes.
+    """
+
+    def content(r: int) -> tuple[int, bytes, bytes]:
+        part = slice(offsets[r], offsets[r + 1])
+        return offsets[r + 1] - offsets[r], y[part].tobytes(), X[part].tobytes()
+
+    places = range(len(offsets) - 1)
+    if homes is None:
+        return np.array(sorted(places, key=content), dtype=int), None
+    contents = [content(r) for r in places]
+    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in np.unique(homes)]
+    for r in sorted(places, key=contents.__getitem__):
+        parts[homes[r]].append(contents[r])
+    rank = np.argsort(sorted(range(len(parts)), key=parts.__getitem__), kind="stable")
+    order = np.array(sorted(places, key=lambda r: (contents[r], rank[homes[r]])), dtype=int)
+    return order, rank[homes[order]]

@@ -1,0 +1,1 @@
+"""Data read in blocks: sources, the first pass, samples of rows, labels counted in cells."""

@@ -1,0 +1,34 @@
+"""Rows of features, each with how often it stands there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unshuffle.data.labels import has_several
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of all bags end to end: bag r holds ``offsets[r]:offsets[r + 1]``.
+
+    ``X`` is stored by columns, which is what the kernels read. A mass is how often the row stands
+    there; ``order[i]`` says where row i stood in the data as given.
+    """
+
+    X: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    order: np.ndarray
+
+    @cached_property
+    def has_masses(self) -> bool:
+        """Whether some item stands there more than once."""
+        return has_several(self.masses)
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Number of rows of each bag, by mass."""
+        return np.add.reduceat(self.masses, self.offsets[:-1])

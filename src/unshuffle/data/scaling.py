@@ -1,0 +1,139 @@
+"""The units in which the core works, and the way back to the user's.
+
+Every column is divided by its spread, and centred when there is an intercept; the labels are
+divided by theirs, and centred where the loss allows. A fit is then the same whatever the units
+of the data, also at 1e±150.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unshuffle.data.bags import Bags
+from unshuffle.data.blocks.first_pass import FirstPass
+from unshuffle.data.products import multiply
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Standard units: columns (x − centre)/scale, labels (y − label_centre)/label_scale.
+
+    A column without spread has weight 0 (`is_constant`); with an intercept the standardised
+    problem carries a column of ones at the end.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    label_centre: float
+    label_scale: float
+    has_intercept: bool
+
+    @property
+    def is_constant(self) -> np.ndarray:
+        """Which columns have no spread."""
+        return self.scale == 0
+
+    @property
+    def _factors(self) -> np.ndarray:
+        """Weight in user's units per standard unit, feature by feature."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.is_constant, 0.0, self.label_scale / self.scale)
+
+    def to_user(self, w: np.ndarray) -> np.ndarray:
+        """Turn standard weights (…, d) into the user's [features …, intercept]."""
+        if not self.has_intercept:
+            return w * self._factors
+        features = w[..., :-1] * self._factors
+        intercept = w[..., -1:] * self.label_scale + self.label_centre
+        return np.concatenate(
+            [features, intercept - multiply(features, self.centre)[..., None]], axis=-1
+        )
+
+    def to_standard(self, w: np.ndarray) -> np.ndarray:
+        """Turn the user's [features …, intercept] into standard weights."""
+        features = w[..., : len(self.scale)] * np.where(
+            self.is_constant, 0.0, self.scale / self.label_scale
+        )
+        if not self.has_intercept:
+            return features
+        intercept = w[..., -1:] + multiply(w[..., :-1], self.centre)[..., None] - self.label_centre
+        return np.concatenate([features, intercept / self.label_scale], axis=-1)
+
+    def penalty_factors(self, power: int, degree: int) -> np.ndarray:
+        """Turn a penalty on |user's weights|**power into one on standard weights.
+
+        A loss of homogeneity `degree` shrinks by label_scale**degree in standard units, and the
+        penalty must shrink with it, so that λ keeps the meaning it has in the user's units.
+        The intercept is never penalised.
+        """
+        # Units of the labels that cancel are never raised to a power, which could overflow.
+        shared = min(power, degree)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            factors = np.where(
+                self.is_constant,
+                0.0,
+                self.scale**-shared
+                * self._factors ** (power - shared)
+                / np.float64(self.label_scale) ** (degree - shared),
+            )
+        return np.append(factors, 0.0) if self.has_intercept else factors
+
+
+def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[Bags, Scaling]:
+    """Bring bags to standard units, with a last column of ones when there is an intercept."""
+    X, stats = bags.X, bags.statistics
+    # Bins count with the variance inside them, which their points have.
+    points = replace(bags, labels=bags.labels.points)
+    y, point_stats = points.y, points.statistics if points.labels is not bags.labels else stats
+    centre = stats.mean if has_intercept else np.zeros(bags.d)
+    scale = np.array([_spread(X[:, j] - centre[j], stats.row_weights) for j in range(bags.d)])
+    # A spread of rounding errors around a large constant is none.
+    scale[scale <= 1e-14 * np.abs(centre)] = 0.0
+    label_centre = stats.label_mean if centre_labels else 0.0
+    label_scale = _spread(y - label_centre, point_stats.label_weights)
+    if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
+        label_scale = abs(label_centre) or 1.0
+    columns = np.empty((bags.n, bags.d + has_intercept), order="F")
+    for j in range(bags.d):
+        columns[:, j] = 0.0 if scale[j] == 0 else (X[:, j] - centre[j]) / scale[j]
+    if has_intercept:
+        columns[:, -1] = 1.0
+    scaling = Scaling(centre, scale, label_centre, label_scale, has_intercept)
+    return bags.mapped(columns, label_centre, label_scale), scaling
+
+
+def column_spreads(bags: Bags) -> np.ndarray:
+    """Return the sd of every column, also where its square would overflow or underflow."""
+    weights = bags.rows.masses / bags.rows.masses.sum() if bags.rows.has_masses else None
+    return np.array([_spread(column - _mean(column, weights), weights) for column in bags.X.T])
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    return float(values.mean() if weights is None else (weights * values).sum())
+
+
+def _spread(values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return the root mean square without overflow or underflow of the squares."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    squares = (values / largest) ** 2
+    mean = np.mean(squares) if weights is None else (weights * squares).sum()
+    return largest * float(np.sqrt(mean))
+
+
+def standardise_pass(
+    first: FirstPass, has_intercept: bool, centre_labels: bool | None = None
+) -> Scaling:
+    """Return the standard units of data in blocks."""
+    centre = first.mean if has_intercept else np.zeros(len(first.base))
+    scale = first.spreads(centre)
+    scale[(scale <= 1e-14 * np.abs(centre)) | (first.reach == 0.0) & has_intercept] = 0.0
+    is_centred = has_intercept if centre_labels is None else centre_labels
+    label_centre = first.label_mean if is_centred else 0.0
+    label_scale = first.label_spread(label_centre)
+    if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
+        label_scale = abs(label_centre) or 1.0
+    return Scaling(centre, scale, label_centre, label_scale, has_intercept)

@@ -1,0 +1,1 @@
+"""Inference for the shuffled model: mode search, importance sampling, replica exchange."""

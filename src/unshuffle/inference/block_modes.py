@@ -1,0 +1,393 @@
+"""The tops of a posterior of data in blocks, one for every size of offsets between bags.
+
+Bags without offsets are a narrow top inside the broad one of offset bags: a climb on their sum
+stays in the broad one, which is tens of nats lower. So every size is climbed by itself. What the
+shapes say is a quadratic about a point, by differences of slopes over a posterior's sd (one pass
+for all of them), what the means of bags say is taken as it is: so few passes lead to the top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from unshuffle.inference.modes import Mode, climb_all, first_metric
+from unshuffle.model.block_target import BlockTarget
+
+# Differences are taken over this part of a posterior sd to either side: where draws will lie.
+_STEP = 0.7
+# A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
+# weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
+# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
+# many is taken that lead a third as far, and a third of that.
+_REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
+# Softest directions of a top on which others are looked for, so many sds away.
+_N_SOFT, _AROUND = 2, 2.0
+# Steps over all rows, and the move in sds and the nats below which the last one was enough: values
+# of histograms waver by as much, and steps for less are tried in vain. (At 10⁶ rows 16 of them.)
+MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
+# Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
+# their way if they are so much further after as many steps. (One of offset bags, 53 nats below at a
+# million rows, took all ten steps to get a nat nearer.)
+_OUT_OF_REACH, _ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
+# Tops of different offsets that lie together are one if the logs of their volumes differ by less.
+_SAME_WIDTH = 2.0
+# A direction of a covariance with less than this share of the largest is rounding.
+_LEAST_SHARE = 1e-14
+# Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
+# with them would have no Cholesky factor.
+_STEEPEST = 1e12
+# Step of differences in log sigma of what takes no pass.
+_LEVEL_STEP = 1e-3
+# Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
+# last of them may gain.
+_INNER_STEPS, _LEAST_GAIN = 30, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """What the shapes said at points, in full: values (m,) and slopes (m, dim)."""
+
+    x: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+
+    def at_power(self, power: float) -> Lessons:
+        """Return what the shapes said at a power."""
+        return Lessons(self.x, power * self.values, power * self.slopes)
+
+    def with_more(self, other: Lessons) -> Lessons:
+        """Return these and others."""
+        return Lessons(
+            np.concatenate([self.x, other.x]),
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.slopes, other.slopes]),
+        )
+
+
+def take_lessons(target: BlockTarget, x: np.ndarray) -> Lessons:
+    """Return what the shapes say at points: one pass."""
+    return Lessons(x, *target.weigh_shapes(x))
+
+
+@dataclass(frozen=True, eq=False)
+class _Hill:
+    """What shapes are about a point: value, gradient and curvature, bent upwards nowhere."""
+
+    theta: np.ndarray
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        move = theta - self.theta
+        pull = self.curvature @ move
+        return self.value + float(move @ (self.gradient - 0.5 * pull)), self.gradient - pull
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A top: its log posterior given its size of offsets, and a factor of its inverse curvature.
+
+    `hill` is what it was climbed on, no further than `reach`, which ended it unless it `is_inside`.
+    """
+
+    value: float
+    theta: np.ndarray
+    factor: np.ndarray
+    offset: int
+    hill: _Hill
+    reach: float
+    is_inside: bool
+
+    @property
+    def evidence(self) -> float:
+        """Log of the posterior's mass about the top by Laplace, up to a constant."""
+        return self.value + float(np.log(np.diag(self.factor)).sum())
+
+
+def settle(
+    target: BlockTarget, modes: list[Mode], n_steps: int = MAX_STEPS
+) -> tuple[list[Peak], Lessons]:
+    """Return the tops near some modes for every size of offsets, and what was seen on the way."""
+    thetas = [theta for _, theta in modes]
+    factors = [take_root(first_metric(target, theta)) for theta in thetas]
+    return _settle_near(target, thetas, factors, n_steps)
+
+
+def follow(
+    target: BlockTarget, peaks: list[Peak], power: float, n_steps: int = MAX_STEPS
+) -> list[Peak]:
+    """Return the tops that some tops of another power lead to.
+
+    Their curvature tells the scale of steps, also along ridges, where much less is known than the
+    rows would say with their labels.
+    """
+    factors = [take_root(_foresee(target, peak, power)) for peak in peaks]
+    return _settle_near(target, [peak.theta for peak in peaks], factors, n_steps)[0]
+
+
+def reorder(peak: Peak, order: np.ndarray) -> Peak:
+    """Return a top as it would be if its columns stood in another order."""
+    places = np.append(order, np.arange(len(order), len(peak.theta)))
+    hill = replace(
+        peak.hill,
+        theta=peak.hill.theta[places],
+        gradient=peak.hill.gradient[places],
+        curvature=peak.hill.curvature[np.ix_(places, places)],
+    )
+    spread = peak.factor @ peak.factor.T
+    factor = take_root(spread[np.ix_(places, places)])
+    return replace(peak, theta=peak.theta[places], factor=factor, hill=hill)
+
+
+def look_around(target: BlockTarget, peak: Peak, power: float) -> list[Mode]:
+    """Climb from points that a top of another power leaves open: on its softest directions.
+
+    A top of few labels is wide, and may be beside the one of more.
+    """
+    spread, p = peak.factor @ peak.factor.T, target.p
+    values, vectors = np.linalg.eigh(spread[:p, :p])
+    starts = []
+    for k in range(max(0, p - _N_SOFT), p):
+        move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
+        starts += [peak.theta + side * _AROUND * move for side in (1.0, -1.0)]
+    return climb_all(target, starts, _foresee(target, peak, power))
+
+
+def _foresee(target: BlockTarget, peak: Peak, power: float) -> np.ndarray:
+    """Return the spread about a top of another power at the target's."""
+    hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
+    return _invert_curvature(_alone(target, peak.offset), hill, peak.theta)
+
+
+def _settle_near(
+    target: BlockTarget,
+    thetas: list[np.ndarray],
+    factors: list[np.ndarray],
+    n_steps: int,
+) -> tuple[list[Peak], Lessons]:
+    """Return the tops near points where steps have these scales, and what was seen on the way."""
+    hills, seen = _measure(target, thetas, factors)
+    peaks = [
+        _climb(_alone(target, offset), hill, offset, _REACH)
+        for hill in hills
+        for offset in range(target.means.n_sizes)
+    ]
+    lessons, done = seen, list[Peak]()
+    for step in range(n_steps):
+        peaks = _keep_best(peaks, done, step)
+        if not peaks:
+            break
+        hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
+        lessons = lessons.with_more(seen)
+        risen, fallen = list[Peak](), list[Peak]()
+        for old, hill in zip(peaks, hills, strict=True):
+            alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
+            before, reached = _weigh_start(alone, old), hill.value
+            reached += alone.weigh_rest(old.theta)[0]
+            if reached < before:
+                is_top = old.is_inside and old.value < before + _LITTLE
+                (done if is_top else fallen).append(_go_back(alone, old) if is_top else old)
+                continue
+            new = _climb(alone, hill, old.offset, reach)
+            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
+            is_near |= new.value < reached + _LITTLE
+            (done if is_near and new.is_inside else risen).append(new)
+        shorter, ended = _step_less_far(target, fallen)
+        peaks, done = [*risen, *shorter], [*done, *ended]
+    done += [_go_back(_alone(target, peak.offset), peak) for peak in peaks]
+    return _keep_best(done, [], MAX_STEPS), lessons
+
+
+def _alone(target: BlockTarget, offset: int) -> BlockTarget:
+    """Return the target with one size of offsets."""
+    return replace(target, means=replace(target.means, only=offset))
+
+
+def _weigh_start(target: BlockTarget, peak: Peak) -> float:
+    """Return the log posterior of the point that a top was climbed from."""
+    return peak.hill.value + target.weigh_rest(peak.hill.theta)[0]
+
+
+def _step_less_far(target: BlockTarget, peaks: list[Peak]) -> tuple[list[Peak], list[Peak]]:
+    """Climb again to tops that are none, less and less far: one pass for all lengths.
+
+    Return the best of every top's steps, and as tops the points from which none leads upwards.
+    """
+    shorter, ended = list[Peak](), list[Peak]()
+    tries = [
+        [
+            _climb(_alone(target, old.offset), old.hill, old.offset, old.reach * _SHRINK**k)
+            for k in range(1, _N_SHORTER + 1)
+        ]
+        for old in peaks
+    ]
+    values = iter(target.weigh_values([new.theta for own in tries for new in own]))
+    for old, own in zip(peaks, tries, strict=True):
+        alone = _alone(target, old.offset)
+        before = _weigh_start(alone, old)
+        reached = [next(values) + alone.weigh_rest(new.theta)[0] for new in own]
+        best = int(np.argmax(reached))
+        if reached[best] > before:
+            shorter.append(own[best])
+        else:
+            ended.append(_go_back(alone, old))
+    return shorter, ended
+
+
+def _go_back(target: BlockTarget, peak: Peak) -> Peak:
+    """Return the last point that all rows confirmed in place of one that they have not seen."""
+    theta = peak.hill.theta
+    factor = take_root(_invert_curvature(target, peak.hill, theta))
+    value = _weigh_start(target, peak)
+    return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
+
+
+def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
+    """Return the length of a move in sds of a factor's spread."""
+    return float(np.linalg.norm(np.linalg.solve(factor, move)))
+
+
+def _measure(
+    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray]
+) -> tuple[list[_Hill], Lessons]:
+    """Return the quadratics of shapes about some points, and what they are of: one pass."""
+    d, points = target.dim, []
+    for theta, factor in zip(thetas, factors, strict=True):
+        moves = _STEP * factor.T
+        points += [theta, *(theta + moves), *(theta - moves)]
+    lessons, hills = take_lessons(target, np.array(points)), []
+    for k, factor in enumerate(factors):
+        own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
+        value, gradients = target.power * lessons.values[own][0], target.power * lessons.slopes[own]
+        bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
+        inverse = np.linalg.inv(factor)
+        curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
+        hills.append(_Hill(thetas[k], float(value), gradients[0], curvature))
+    return hills, lessons
+
+
+def _climb(target: BlockTarget, hill: _Hill, offset: int, reach: float) -> Peak:
+    """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
+    stiff = np.full(target.dim, _STIFF)
+    if target.log_sigma is None:
+        stiff[target.p] = _STIFF_LEVEL
+    limit = np.linalg.cholesky(hill.curvature + np.diag(stiff)).T
+
+    def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
+        (value, gradient), (other, others) = hill(point), target.weigh_rest(point)
+        return value + other, gradient + others
+
+    theta = hill.theta
+    value, gradient = evaluate(theta)
+    for _ in range(_INNER_STEPS):
+        step = _invert_curvature(target, hill, theta) @ gradient
+        scale = _fit_inside(limit @ (theta - hill.theta), limit @ step, reach)
+        for _ in range(10):
+            trial = theta + scale * step
+            trial_value, trial_gradient = evaluate(trial)
+            if trial_value > value:
+                break
+            scale *= 0.4
+        else:
+            break
+        gain = trial_value - value
+        theta, value, gradient = trial, trial_value, trial_gradient
+        if gain < _LEAST_GAIN:
+            break
+    factor = take_root(_invert_curvature(target, hill, theta))
+    is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
+    return Peak(value, theta, factor, offset, hill, reach, is_inside)
+
+
+def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
+    """Return the part of a step, at most one, that stays within reach."""
+    a, b = float(step @ step), float(place @ step)
+    room = reach**2 - float(place @ place)
+    if a + 2.0 * b <= room or a == 0.0:
+        return 1.0
+    return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
+
+
+def take_root(covariance: np.ndarray) -> np.ndarray:
+    """Return the lower triangle whose square is this, also where rounding has spoilt a direction.
+
+    That happens where columns are the same but for rounding and the noise is next to none.
+    """
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
+        triangle = np.linalg.qr(roots.T)[1].T
+        return np.asarray(triangle * np.sign(np.diagonal(triangle)))
+
+
+def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
+    """Return a symmetric matrix with eigenvalues of no less than this."""
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
+
+
+def _invert_curvature(target: BlockTarget, hill: _Hill, theta: np.ndarray) -> np.ndarray:
+    """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
+    curvature = hill.curvature + bend_rest(target, theta)
+    return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
+
+
+def bend_rest(target: BlockTarget, theta: np.ndarray) -> np.ndarray:
+    """Return the curvature of means and prior at a point, for one size of offsets.
+
+    That of the means in the weights is theirs if gaps are straight in them, which they are but for
+    the curve; the rest is by differences in log sigma.
+    """
+    w, log_sigma = target.split(theta)
+    p, d = target.p, target.dim
+    rows = target.mean_slopes(w, target.curve(theta))
+    inner = target.means.information(target.gaps(theta)[0], log_sigma, rows)
+    bend = np.zeros((d, d))
+    places = [*range(p), *([target.curve_place] if target.has_curve else [])]
+    bend[np.ix_(places, places)] = inner
+    bend[range(p), range(p)] += 1.0 / target.options.weight_scale**2
+    if target.has_curve:
+        bend[target.curve_place, target.curve_place] += target.curve_scale**-2
+    if target.log_sigma is None:
+        move = _LEVEL_STEP * (np.arange(d) == p)
+        ahead, behind = (target.weigh_rest(theta + side * move)[1] for side in (1, -1))
+        bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
+    return bend
+
+
+def _keep_best(peaks: list[Peak], beside: list[Peak], n_steps: int) -> list[Peak]:
+    """Return the tops within reach of the best, best first, each once and beside none of those.
+
+    So many steps were taken.
+    """
+    best = max((peak.evidence for peak in [*peaks, *beside]), default=0.0)
+    on_the_way = _ON_THE_WAY[n_steps] if n_steps < len(_ON_THE_WAY) else _OUT_OF_REACH
+    kept: list[Peak] = []
+    # One of bags without offsets is thousands of nats below until its weights fit the means of very
+    # many rows, which reach does not let it do at once. (At 10⁶ rows of bags that differ, half of
+    # the fits ended with small offsets that were none.)
+    is_waited_for = n_steps < len(_ON_THE_WAY) and all(peak.offset for peak in beside)
+    for peak in sorted(peaks, key=lambda each: -each.evidence):
+        is_new = all(not _are_one(peak, other) for other in [*kept, *beside])
+        is_near = peak.evidence > best - (_OUT_OF_REACH if peak.is_inside else on_the_way)
+        is_coming = is_waited_for and peak.offset == 0 and not peak.is_inside
+        if is_new and (is_near or is_coming):
+            kept.append(peak)
+        is_waited_for &= peak.offset > 0
+    return kept
+
+
+def _are_one(left: Peak, right: Peak) -> bool:
+    """Whether two tops are as near as draws of either and, if their offsets differ, as wide."""
+    move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
+    if _count_sds(move, right.factor) > near:
+        return False
+    widths = [float(np.log(np.diag(peak.factor)).sum()) for peak in (left, right)]
+    is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
+    return left.offset == right.offset or is_alike

@@ -1,0 +1,342 @@
+"""The likelihood at any size: a search on a sample of rows, and a few passes over all of them.
+
+A sample of rows cannot give the answer (labels cannot be sampled with "their" rows), but where the
+means of many bags help, it shows where to look. Whatever it finds is climbed from on all rows, and
+the posterior is sampled there. The shapes of few bags have dozens of tops, a sample's are others,
+and the search is on all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from math import factorial, log
+
+import numpy as np
+
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Effort
+from unshuffle.data.bags import Bags
+from unshuffle.data.blocks.first_pass import FirstPass
+from unshuffle.data.blocks.row_sample import FEW_BAGS, RowSample, add_far
+from unshuffle.data.labels import Labels
+from unshuffle.data.pairing import Draws
+from unshuffle.data.rows import Rows
+from unshuffle.data.scaling import Scaling
+from unshuffle.inference.block_modes import MAX_STEPS, Peak, follow, look_around, reorder, settle
+from unshuffle.inference.likelihood import answer, declare_effects
+from unshuffle.inference.modes import (
+    ANNEALING,
+    OVERSTEP,
+    Mode,
+    climb_all,
+    count_starts,
+    draw_starts,
+    exchange,
+    keep_distinct,
+)
+from unshuffle.model.block_building import pose_blocks, pose_sample
+from unshuffle.model.block_target import BlockTarget
+from unshuffle.model.settings import Settings
+from unshuffle.model.special_cases import Columns, Plain, answer_nothing
+from unshuffle.objectives.losses import Squared
+from unshuffle.objectives.noise import Noise
+from unshuffle.objectives.penalties import no_penalty
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import BagOffsets
+from unshuffle.solvers import multistart
+
+# Answers that are climbed from on all rows, with few bags and with many, and least-squares answers
+# among them.
+_N_CANDIDATES, _N_CANDIDATES_OF_MANY, _N_FITTED = 12, 6, 4
+# Nats below the best of the sample beyond which none of its answers is climbed from, and those by
+# which a valley is one.
+_SAMPLE_REACH, _VALLEY = 25.0, 0.5
+# Ten bags for each column tell every weight within a fraction of itself; what starts are left only
+# confirm it.
+_VERY_MANY_BAGS, _FEW_STARTS = 10, 10
+# The top is climbed to with so many labels at first, and so many times more in every stage: where
+# columns are alike, what the shapes of many say is a thin bent ridge, on which climbs from afar get
+# stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and at 10⁹
+# an interval missed by 37 posterior sds; in stages both end higher than the truth.)
+_FIRST_LABELS, _RISE = 1e4, 10.0
+# Bags differ in shape by chance, which tells columns that are alike apart; where labels count for
+# less than this share of themselves, that is faint, and other tops are looked for around the one
+# that was followed. (At 10⁹ rows one of two fits had followed a wrong one.)
+_FAINT = 0.05
+# Rounds in which weights are exchanged, as long as they lead higher, and pairs in one of them: all
+# of five columns. (Of six fits of 41 000 rows, five columns of different laws and one or two bags,
+# that had missed a top 8 to 56 nats higher, five found it.)
+_N_EXCHANGES, _MOST_EXCHANGED = 4, 15
+# Orders of weights that more labels look at: all of so many columns. So many, the best, are
+# followed.
+_ALL_ORDERS, _N_REORDERED = 5, 2
+# Tops of few labels, best first, that are followed to more labels.
+_N_FOLLOWED = 6
+# Steps over all rows in a stage that is not the last.
+_ON_THE_WAY = 4
+# Nats below the best beyond which a climb is given up between stages: the next multiplies them.
+_FALLEN_BEHIND = 50.0
+# Rows of the sample on which least squares looks for answers, and the width of its labels' bins in
+# spreads of all: 20 bags have 200 rows each, and finer labels took three times as long.
+_LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
+
+
+def pose_all(
+    first: FirstPass, scaling: Scaling, noise: Noise | None, options: Settings, effort: Effort
+) -> tuple[BlockTarget, Columns] | None:
+    """Return the posterior of all rows, which has all that is to be known of the labels.
+
+    None where no column or label varies.
+    """
+    if effort.n_starts is not None:
+        options = replace(options, n_starts=effort.n_starts)
+    return pose_blocks(first, scaling, noise, options, effort.n_jobs)
+
+
+def solve_blocks(
+    posed: tuple[BlockTarget, Columns],
+    first: FirstPass,
+    rng: np.random.Generator,
+    effort: Effort,
+    known: BagOffsets,
+) -> Solution:
+    """Sample the posterior of data in blocks, in standard units.
+
+    `known` is what is known of offsets between bags; the labels of the first pass are not needed.
+    """
+    target, columns = posed
+    target, options = declare_effects(target, known), target.options
+    effort.report("looking for modes", 0.0)
+    # Few bags leave the search to the shapes, of which too few rows show too little.
+    has_few = target.n_bags < FEW_BAGS
+    is_all = int(first.sample.counts.sum()) == first.n
+    rows = first.sample
+    if has_few and not is_all:
+        rows = add_far(rows, first.source, target.centre, target.factor)
+    sample = pose_sample(target, rows)
+    weaker = _weaken(sample if has_few and not is_all else target)
+    searched = weaker if has_few else sample
+    weights = [*_anneal(searched, rng), *_fit_least_squares(sample, first.sample, rng, effort)]
+    starts = _choose_starts(searched, np.array(weights))
+    effort.report("looking for modes", 0.5)
+    peaks, others = _ascend(target, weaker, starts, rng)
+    # Of tops that differ in offsets alone the highest is judged: a lower one may fit as well.
+    tops = [(peak.value, peak.theta) for peak in peaks]
+    modes = [*keep_distinct(target, tops, options.n_components), *others][: options.n_components]
+    effort.report("looking for modes", 1.0)
+    thinner = None if not has_few else target if is_all else sample
+    found = answer(target, columns, modes, rng, effort, thinner=thinner)
+    reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
+    if not is_all:
+        reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
+    reached = f"Reached by a search on {reached}"
+    return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
+
+
+def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+    """Answer where no column or no label varies."""
+    has_intercept = scaling.has_intercept
+    mean = (first.label_mean - scaling.label_centre) / scaling.label_scale
+    centre = first.label_mean if has_intercept else 0.0
+    square = first.n * (first.label_spread(centre) / scaling.label_scale) ** 2
+    plain = Plain(
+        n=first.n,
+        d=len(scaling.scale) + has_intercept,
+        mean=mean,
+        square=square,
+        varies=bool(np.ptp(first.label_ends) > 0),
+        has_columns=bool((scaling.scale > 0).any()),
+    )
+    return answer_nothing(plain, has_intercept, noise)
+
+
+def _anneal(target: BlockTarget, rng: np.random.Generator) -> np.ndarray:
+    """Follow the likelihood from broad noise to narrow, from many starts at once."""
+    o, p = target.options, target.p
+    variance = o.weight_scale**2
+    between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
+    information = target.power * target.n * target.covariance + between
+    n_starts = count_starts(target)
+    if target.n_bags >= FEW_BAGS:
+        # On three data sets of 20 bags the best of all starts were in one basin.
+        n_starts = (n_starts + 1) // 2
+    if target.n_bags >= _VERY_MANY_BAGS * p:
+        n_starts = min(n_starts, _FEW_STARTS)
+    w = draw_starts(target, n_starts, rng)
+    for share in ANNEALING:
+        solver = np.linalg.inv(information / share + np.eye(p) / variance)
+        slopes = [found[1][:p] for found in target.likelihoods(w, 0.5 * log(share), True)]
+        w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, np.array(slopes) - w / variance)
+    return w
+
+
+def _choose_starts(target: BlockTarget, weights: np.ndarray) -> list[np.ndarray]:
+    """Return the best distinct points, all at the last level of annealing.
+
+    Noise is not looked for there: rows of a sample lack the ends of their law, which passes for
+    noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with exponential
+    columns).
+    """
+    level, variance = 0.5 * log(ANNEALING[-1]), target.options.weight_scale**2
+    values = [found[0] for found in target.likelihoods(weights, level, False)]
+    ends = [
+        (value - 0.5 * float(w @ w) / variance, w) for value, w in zip(values, weights, strict=True)
+    ]
+    has_few = target.n_bags < FEW_BAGS
+    kept = keep_distinct(target, ends, _N_CANDIDATES if has_few else _N_CANDIDATES_OF_MANY)
+    reach = np.inf if has_few else _SAMPLE_REACH
+    return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
+
+
+def _keep_basins(target: BlockTarget, found: list[Mode]) -> list[Mode]:
+    """Return the best of every basin, best first, but for those that have fallen behind.
+
+    Two points with no valley halfway between them are in one basin.
+    """
+    found = keep_distinct(target, found, len(found))
+    found = [mode for mode in found if mode[0] > found[0][0] - _FALLEN_BEHIND]
+    pairs = [(i, j) for j in range(len(found)) for i in range(j)]
+    values = {}
+    if pairs:
+        halfway = _weigh(target, [0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
+        values = dict(zip(pairs, halfway, strict=True))
+    kept: list[int] = []
+    for j, (value, _) in enumerate(found):
+        if all(values[i, j] < min(found[i][0], value) - _VALLEY for i in kept):
+            kept.append(j)
+    return [found[j] for j in kept]
+
+
+def _exchange(
+    target: BlockTarget, weaker: BlockTarget, found: list[Mode], rng: np.random.Generator
+) -> list[Mode]:
+    """Climb from the best of some modes with two weights exchanged, or one turned round.
+
+    Where columns are alike, shapes hardly tell which weight is whose. Climbs are on `weaker`, which
+    may be of some rows; of the modes, best first, all rows tell which is which.
+    """
+    pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
+    found, best = _rank(target, found)
+    for _ in range(_N_EXCHANGES):
+        theta, earlier = found[0][1], best
+        chosen = rng.permutation(pairs)[:_MOST_EXCHANGED]
+        starts = [exchange(theta, i, j) for i, j in chosen]
+        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts)])
+        found, best = _rank(target, found)
+        if best < earlier + _VALLEY:
+            break
+    return found
+
+
+def _reorder_tops(
+    target: BlockTarget, peaks: list[Peak], n_steps: int, rng: np.random.Generator
+) -> list[Peak]:
+    """Follow the best top with its weights in other orders, as long as that leads higher.
+
+    Columns of one law differ by chance: many labels tell which weight is whose where few do not.
+    """
+    for _ in range(_N_EXCHANGES):
+        best = peaks[0]
+        moved = [reorder(best, order) for order in _draw_orders(target.p, rng)]
+        values = _weigh(target, [peak.theta for peak in moved])
+        chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
+        found = follow(target, chosen, target.power, n_steps)
+        peaks = sorted([*peaks, *found], key=lambda peak: -peak.evidence)
+        if peaks[0].evidence < best.evidence + _VALLEY:
+            break
+    return peaks
+
+
+def _draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return orders of columns other than their own: all of them, or so many."""
+    if p <= _ALL_ORDERS:
+        return [np.array(order) for order in permutations(range(p))][1:]
+    return [rng.permutation(p) for _ in range(factorial(_ALL_ORDERS) - 1)]
+
+
+def _rank(target: BlockTarget, found: list[Mode]) -> tuple[list[Mode], float]:
+    """Return modes in the order of the target, best first, and its value at the best."""
+    values = _weigh(target, [theta for _, theta in found])
+    order = sorted(range(len(found)), key=lambda k: -values[k])
+    return [found[k] for k in order], values[order[0]]
+
+
+def _weaken(target: BlockTarget) -> BlockTarget:
+    """Return the target as if labels were few."""
+    return replace(target, power=min(target.power, _FIRST_LABELS / target.n))
+
+
+def _weigh(target: BlockTarget, thetas: list[np.ndarray]) -> list[float]:
+    """Return the log posterior of points: one pass."""
+    parts = target.parts(np.array(thetas))
+    return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
+
+
+def _ascend(
+    target: BlockTarget, weaker: BlockTarget, starts: list[np.ndarray], rng: np.random.Generator
+) -> tuple[list[Peak], list[Mode]]:
+    """Climb on all rows from some points, as if labels were few at first, on `weaker`.
+
+    Return the tops, and those of few labels that are in basins of their own: intervals trust no
+    more labels than that, to which they may be as good.
+    """
+    full, power = target.power, weaker.power
+    found = _keep_basins(weaker, climb_all(weaker, starts))
+    if target.n_bags < FEW_BAGS:
+        found = _exchange(_weaken(target), weaker, found, rng)
+    n_steps = MAX_STEPS if power == full else _ON_THE_WAY
+    peaks, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
+    while power < full:
+        stronger = replace(target, power=min(_RISE * power, full))
+        n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
+        followed = follow(stronger, peaks, power, n_steps)
+        if stronger.power < _FAINT:
+            tops = [(peak.value, peak.theta) for peak in followed]
+            seen = _keep_basins(stronger, [*tops, *look_around(stronger, peaks[0], power)])
+            new = [mode for mode in seen if not any(mode[1] is theta for _, theta in tops)]
+            followed += settle(stronger, new, n_steps)[0] if new else []
+        peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
+        if target.n_bags < FEW_BAGS and target.p > 1:
+            peaks = _reorder_tops(stronger, peaks, n_steps, rng)
+    thetas = [peak.theta for peak in peaks]
+    tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))
+    others = _keep_basins(weaker, [*tops, *found])
+    others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
+    return peaks, _rank(_weaken(target), others)[0] if others else []
+
+
+def _fit_least_squares(
+    target: BlockTarget, sample: RowSample, rng: np.random.Generator, effort: Effort
+) -> list[np.ndarray]:
+    """Return the least-squares answers of some sampled rows and all labels."""
+    chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
+    chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
+    rows = ((sample.rows[chosen] - target.centre) * target.factor)[:, target.kept]
+    codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
+    y, counts, ends = _merge_labels(target, bags)
+    starts = np.concatenate([np.searchsorted(codes, bags), [len(codes)]])
+    masses = sample.counts[chosen].astype(float)
+    bags_of_sample = Bags(
+        Rows(np.asfortranarray(rows), masses, starts, np.arange(len(rows))),
+        Labels(y, y, counts, ends, np.arange(len(y))),
+        Draws(),
+    )
+    problem = Problem(bags_of_sample, Squared(), None, no_penalty(target.p))
+    found = multistart.solve(problem, rng, replace(effort, n_starts=None))
+    return [each.weights for each in found.candidates[:_N_FITTED]]
+
+
+def _merge_labels(
+    target: BlockTarget, bags: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return labels of some bags in bins, how many each stands for, and where bags end."""
+    low, high, counts, offsets = target.label_bins
+    take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
+    owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])
+    middles, counts = 0.5 * (low + high)[take], counts[take]
+    keys = np.floor(middles / _LEAST_SQUARES_BIN)
+    firsts = np.flatnonzero(np.append(True, (np.diff(keys) != 0) | (np.diff(owner) != 0)))
+    masses = np.add.reduceat(counts, firsts)
+    ends = np.searchsorted(owner[firsts], np.arange(len(bags) + 1))
+    return np.add.reduceat(counts * middles, firsts) / masses, masses, ends

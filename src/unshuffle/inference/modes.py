@@ -1,0 +1,196 @@
+"""The search for modes: annealed starts, least-squares answers, and the climb to the top."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import numpy as np
+
+from unshuffle.model.posterior import Steps, Target
+from unshuffle.threads import map_all
+
+# Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
+# modes are ranked.
+ANNEALING = (0.4, 0.25, 0.15, 0.1)
+# Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
+OVERSTEP = 1.7
+# Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
+SAME_MODE = 0.05
+# An expected gain below 0.01 nats is not worth a step.
+_LEAST_GAIN = 0.01
+# Climbs end within a dozen steps; the limit only ends those that wander.
+_MAX_STEPS = 30
+
+# Starts of a round, and how many of their ends are climbed from.
+_ROUND, _CLIMBS = 16, 4
+# Nats below the best, at full power, from which on a mode is no reason to search on: the calibrated
+# power leaves a tenth of them or less.
+_WITHIN_REACH = 100.0
+
+# A mode: its log posterior and its coordinates.
+Mode = tuple[float, np.ndarray]
+
+
+def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw starts from the bag means and from the prior, scaled onto the sphere of two moments."""
+    p, share = target.p, ANNEALING[-1]
+    rows = target.bag_rows * target.sizes[:, None] / share
+    precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
+    centre = np.linalg.solve(precision, rows.T @ target.bag_labels)
+    factor = np.linalg.cholesky(precision)
+    w = centre + np.linalg.solve(factor.T, rng.standard_normal((p, n_starts))).T
+    values, vectors = np.linalg.eigh(target.covariance)
+    third = n_starts // 3
+    # A third ignores the bag means (they mislead when the model is wrong), half of that uniform
+    # in predictions.
+    w[:third] = rng.standard_normal((third, p))
+    # The symmetric root: rounding chooses the signs of eigenvectors.
+    w[: third // 2] = w[: third // 2] @ (vectors / np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
+    if np.abs(centre).max() > 1e-9:
+        w[-1] = centre
+    power = np.einsum("ij,jk,ik->i", w, target.covariance, w)
+    return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
+
+
+def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
+    """Follow the likelihood from broad noise to narrow; return value and end at the last level."""
+    variance = target.options.weight_scale**2
+    for share, solver in zip(ANNEALING, solvers, strict=True):
+        gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
+        w = w + OVERSTEP * (solver @ (gradient - w / variance))
+    value = target.value(w, 0.5 * log(ANNEALING[-1]))
+    return value - 0.5 * float(w @ w) / variance, w
+
+
+def climb_all(
+    target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
+) -> list[Mode]:
+    """Climb from every point; the inverse curvature may be given."""
+    return target.drive([climbing(target, theta, metric) for theta in thetas])
+
+
+def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
+    """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
+    p, d = target.p, target.dim
+    if metric is None:
+        metric = first_metric(target, theta)
+    value, gradient = yield theta
+    for _ in range(_MAX_STEPS):
+        step = metric @ gradient
+        gain = float(step @ gradient)
+        if gain < 2 * _LEAST_GAIN:
+            break
+        # A step of more than one in log sigma leaves the range in which the metric means anything.
+        is_free = target.log_sigma is None
+        scale = min(1.0, 1.0 / abs(step[p])) if is_free and step[p] != 0.0 else 1.0
+        for _ in range(6):
+            trial = theta + scale * step
+            trial_value, trial_gradient = yield trial
+            if trial_value > value + 1e-4 * scale * gain:
+                break
+            scale *= 0.35
+        else:
+            break
+        move, change = trial - theta, gradient - trial_gradient
+        inner = float(move @ change)
+        if inner > 1e-10 * sqrt(float(move @ move) * float(change @ change)):
+            left = np.eye(d) - np.outer(move, change) / inner
+            metric = left @ metric @ left.T + np.outer(move, move) / inner
+        is_done = trial_value - value < _LEAST_GAIN
+        theta, value, gradient = trial, trial_value, trial_gradient
+        if is_done:
+            break
+    return value, theta
+
+
+def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
+    """Return the inverse curvature if half of the information survived the shuffling."""
+    p, d = target.p, target.dim
+    share = exp(2.0 * target.split(theta)[1])
+    rows = target.bag_rows * target.sizes[:, None]
+    information = 0.5 * target.power * target.n * target.covariance
+    information += rows.T @ target.bag_rows
+    ridge = np.eye(p) / target.options.weight_scale**2
+    metric = np.zeros((d, d))
+    metric[:p, :p] = np.linalg.inv(information / share + ridge)
+    if target.log_sigma is None:
+        metric[p, p] = 4.0 / (target.power * target.n + 4.0)
+    if target.has_curve:
+        # As for a weight: the variance of z² about 2.
+        at = target.curve_place
+        metric[at, at] = 1.0 / (target.power * target.n / share + target.curve_scale**-2)
+    if target.has_level:
+        metric[-1, -1] = 1.0 / (0.5 * target.n / share + 1.0)
+    return metric
+
+
+def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
+    """Keep the best of each group of coinciding answers, best first."""
+    kept: list[Mode] = []
+    for value, theta in sorted(found, key=lambda mode: -mode[0]):
+        if np.isfinite(value) and all(
+            target.distance(theta, other) > SAME_MODE for _, other in kept
+        ):
+            kept.append((value, theta))
+        if len(kept) == limit:
+            break
+    return kept
+
+
+def exchange(theta: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Return a point with two weights exchanged, or one turned round.
+
+    >>> exchange(np.array([1.0, 2.0, 3.0]), 0, 2), exchange(np.array([1.0, 2.0, 3.0]), 1, 1)
+    (array([3., 2., 1.]), array([ 1., -2.,  3.]))
+    """
+    moved = theta.copy()
+    moved[[i, j]] = -theta[[i, j]] if i == j else theta[[j, i]]
+    return moved
+
+
+def count_starts(target: Target) -> int:
+    """Return how many starts are annealed."""
+    n_starts = target.options.n_starts
+    # One column has two directions only; more starts would repeat them.
+    return n_starts if target.p > 1 else min(n_starts, 12)
+
+
+def find_modes(
+    target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
+) -> list[Mode]:
+    """Multistart search: climb from least-squares answers, then from rounds of annealed starts.
+
+    `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
+    modes that annealing misses. Rounds end when one brings no new mode within reach of the best. A
+    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16).
+    """
+    o = target.options
+    ridge = np.eye(target.p) / o.weight_scale**2
+    solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
+    drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
+    found = climb_all(
+        target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
+    )
+    climbed: list[np.ndarray] = []
+    for k in range(0, len(drawn), _ROUND):
+        batch = drawn[k : k + _ROUND]
+        ends = map_all(lambda w: _anneal(target, w, solvers), batch, target.n_jobs)
+        near = [*climbed, *(theta for _, theta in found)]
+        new = [
+            w
+            for _, w in keep_distinct(target, ends, _ROUND)
+            if all(target.distance(w, other) > SAME_MODE for other in near)
+        ]
+        new = new[: min(_CLIMBS, o.n_refined - len(climbed))]
+        climbed += new
+        modes = climb_all(target, [target.join(w, 0.5 * log(ANNEALING[-1])) for w in new])
+        known = keep_distinct(target, found, o.n_components)
+        found = [*found, *modes]
+        best = max(value for value, _ in found)
+        if not any(
+            value > best - _WITHIN_REACH
+            and all(target.distance(theta, other) > SAME_MODE for _, other in known)
+            for value, theta in modes
+        ):
+            break
+    return keep_distinct(target, found, o.n_components)

@@ -1,0 +1,156 @@
+"""Draws that follow a posterior of few bags from hardly any trust in their shapes to all of it.
+
+Columns that are alike leave a top for every order of their weights, all of them as good to the
+labels that intervals trust. No search finds them all, but a population that is there before they
+part is in all of them after: it is drawn where the shapes say next to nothing, and moves about
+while more and more labels count, with steps that lead from order to order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, sqrt
+
+import numpy as np
+from scipy.special import logsumexp
+
+from unshuffle.inference.ensemble import count_effective
+from unshuffle.inference.modes import exchange
+from unshuffle.inference.proposals import Shell, normalise
+from unshuffle.model.block_target import BlockTarget
+
+# The population, and how many times as many are drawn at first. Labels are added until it is worth
+# this share of its number, sweeps of moves follow, and more once all labels count, which are kept.
+_N_DRAWN, _AT_FIRST, _WORTH, _N_SWEEPS, _N_KEPT = 256, 8, 0.5, 4, 12
+# Shares of the labels that are left which may be added at a time.
+_SHARES = 2.0 ** (-0.5 * np.arange(24))
+# Shares of moves that put all weights in another order, exchange two and turn one round. Of the
+# others this share is along differences of draws whose weights were put in the mover's order.
+_REORDERED, _EXCHANGED, _TURNED, _ALIGNED = 0.1, 0.2, 0.05, 0.7
+# The step of differential evolution that is best for Gaussians, how much its logarithm varies, the
+# share of whole differences, and the jitter as a share of the population's spread.
+_STEP, _STEP_SPREAD, _WHOLE, _JITTER = 2.38, 0.7, 0.1, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Risen:
+    """Draws of a posterior with the parts of their density, its evidence, and their worth."""
+
+    x: np.ndarray
+    parts: np.ndarray
+    log_evidence: float
+    effective_draws: float
+
+
+def rise(target: BlockTarget, rng: np.random.Generator) -> Risen:
+    """Return draws of the posterior at the target's power."""
+    shell = Shell(target)
+    x = shell.draw(_AT_FIRST * _N_DRAWN, rng)
+    log_evidence, power = -log(len(x)), 0.0
+    parts = target.parts(x)
+    is_inside = np.isfinite(parts[:, 0])
+    x, parts = x[is_inside], parts[is_inside]
+    logs = parts[:, 2] - shell.log_density(x) + _weigh(target, 0.0, parts)
+    seen_x, seen_parts = [], []
+    while power < target.power:
+        power, logs = _add_labels(target, power, parts, logs)
+        log_evidence += float(logsumexp(logs))
+        chosen = _choose(normalise(logs)[0], rng)
+        x, parts, logs = x[chosen], parts[chosen], np.full(_N_DRAWN, -log(_N_DRAWN))
+        reached, is_there = replace(target, power=power), power == target.power
+        for _ in range(_N_KEPT if is_there else _N_SWEEPS):
+            x, parts = _move(reached, x, parts, rng)
+            if is_there:
+                seen_x.append(x)
+                seen_parts.append(parts)
+    worth = count_effective(np.array(seen_x))
+    return Risen(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, worth)
+
+
+def _weigh(target: BlockTarget, power: float, parts: np.ndarray) -> np.ndarray:
+    """Return what the data say of draws at another power."""
+    return np.asarray(replace(target, power=power).mix(parts[:, 0], parts[:, 1]))
+
+
+def _add_labels(
+    target: BlockTarget, power: float, parts: np.ndarray, logs: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return the largest power that leaves the draws enough of their worth, and their weights.
+
+    Where none does, the one that leaves most: at no power at all the prior's far ends weigh in.
+    """
+    least, before = _WORTH * _N_DRAWN, _weigh(target, power, parts)
+    best, best_worth = (power, logs), 0.0
+    for share in _SHARES:
+        reached = target.power if share == 1.0 else power + share * (target.power - power)
+        moved = logs + _weigh(target, reached, parts) - before
+        worth = normalise(moved)[1]
+        if worth > best_worth:
+            best, best_worth = (reached, moved), worth
+        if worth >= least:
+            break
+    return best
+
+
+def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return places in proportion to shares, each as often as it deserves but for less than one."""
+    steps = (np.arange(_N_DRAWN) + rng.random()) / _N_DRAWN
+    return np.minimum(np.searchsorted(np.cumsum(shares), steps), len(shares) - 1)
+
+
+def _move(
+    target: BlockTarget, x: np.ndarray, parts: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws after a sweep: each half moves along differences of the other."""
+    x, parts = x.copy(), parts.copy()
+    order = rng.permutation(len(x))
+    halves = (order[: len(x) // 2], order[len(x) // 2 :])
+    for mine, others in (halves, halves[::-1]):
+        trial, is_allowed = _step(x[mine], x[others], target.p, rng)
+        found = target.parts(trial)
+        gain = _log_posterior(target, found) - _log_posterior(target, parts[mine])
+        is_taken = is_allowed & (np.log(rng.random(len(mine))) < gain)
+        x[mine[is_taken]], parts[mine[is_taken]] = trial[is_taken], found[is_taken]
+    return x, parts
+
+
+def _log_posterior(target: BlockTarget, parts: np.ndarray) -> np.ndarray:
+    return np.asarray(target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2])
+
+
+def _step(
+    x: np.ndarray, others: np.ndarray, p: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a trial for every point, and which of them could lead back as they came.
+
+    A difference in a point's own order of weights is one only as long as the order stays.
+    """
+    n, d = x.shape
+    first, second = (others[rng.integers(len(others), size=n)] for _ in range(2))
+    ranks = _rank_weights(x, p)
+    is_aligned = rng.random(n) < _ALIGNED
+    for each in (first, second):
+        ordered = np.take_along_axis(np.sort(each[:, :p], axis=1), ranks, axis=1)
+        each[is_aligned, :p] = ordered[is_aligned]
+    length = _STEP / sqrt(2.0 * d) * np.exp(_STEP_SPREAD * rng.standard_normal(n))
+    length = np.where(rng.random(n) < _WHOLE, 1.0, length)
+    jitter = (_JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
+    trial = x + length[:, None] * (first - second) + jitter
+    is_allowed = ~is_aligned | (_rank_weights(trial, p) == ranks).all(axis=1)
+    kinds = np.asarray(rng.random(n))
+    for k in np.flatnonzero(kinds < _REORDERED + _EXCHANGED + _TURNED):
+        trial[k], is_allowed[k] = x[k], True
+        i, j = (int(k) for k in rng.integers(p, size=2))
+        if kinds[k] < _REORDERED:
+            trial[k, :p] = x[k, rng.permutation(p)]
+        elif kinds[k] < _REORDERED + _EXCHANGED:
+            trial[k, [i, j]] = x[k, [j, i]]
+        else:
+            trial[k] = exchange(x[k], i, i)
+        trial[k] += jitter[k]
+    return trial, is_allowed
+
+
+def _rank_weights(x: np.ndarray, p: int) -> np.ndarray:
+    """Return the rank of every weight among those of its point."""
+    return np.argsort(np.argsort(x[:, :p], axis=1), axis=1)

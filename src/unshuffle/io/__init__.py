@@ -1,0 +1,68 @@
+"""Reading tables people already have, and choosing from them what a fit needs.
+
+`read_table` turns a file into a `Table`, `make_design` turns a `Table` into X, y and groups,
+`make_design_from_two` one of rows and one of labels, and `join_design` a design into bags. One
+module per format; all of them build the same `Table`, so nothing downstream knows formats.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unshuffle.io.design_matrix import Apart, Coding, Design, make_design
+    from unshuffle.io.frame import table_from_frame
+    from unshuffle.io.histograms import is_histogram
+    from unshuffle.io.joining import join_design, name_bags, write_out
+    from unshuffle.io.new_rows import code_new_rows
+    from unshuffle.io.reading import read_table, read_tables
+    from unshuffle.io.samples import Samples, choose_samples
+    from unshuffle.io.table import Table
+    from unshuffle.io.two_tables import describe_label, make_design_from_two
+
+# Public name → the module that holds it; loaded on first use, so that a file can be read while
+# another thread imports what fits need.
+_NAMES = {
+    "Apart": "design_matrix",
+    "Coding": "design_matrix",
+    "Design": "design_matrix",
+    "Samples": "samples",
+    "Table": "table",
+    "choose_samples": "samples",
+    "code_new_rows": "new_rows",
+    "describe_label": "two_tables",
+    "is_histogram": "histograms",
+    "join_design": "joining",
+    "make_design": "design_matrix",
+    "make_design_from_two": "two_tables",
+    "name_bags": "joining",
+    "read_table": "reading",
+    "read_tables": "reading",
+    "table_from_frame": "frame",
+    "write_out": "joining",
+}
+
+__all__ = [
+    "Apart",
+    "Coding",
+    "Design",
+    "Samples",
+    "Table",
+    "choose_samples",
+    "code_new_rows",
+    "describe_label",
+    "is_histogram",
+    "join_design",
+    "make_design",
+    "make_design_from_two",
+    "name_bags",
+    "read_table",
+    "read_tables",
+    "table_from_frame",
+    "write_out",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)

@@ -1,0 +1,1 @@
+"""Dask collections as sources of blocks, and lazy predictions on them."""

@@ -1,0 +1,237 @@
+"""Data of Dask as a source of blocks: partitions stay where they are, and only totals travel.
+
+Partitions become arrays once and are persisted by whatever scheduler is running. A pass is one task
+for each thread of each worker, over the partitions that lie there, and a tree of merges. What is
+added up are whole numbers, so that partitions, workers and lost workers leave the bits as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import numpy as np
+
+from unshuffle.data.blocks.sources import NumberedSource, Pass
+from unshuffle.errors import InputError, import_extra
+from unshuffle.io.dask.calls import PURPOSE, compute, find_client, find_future, run
+from unshuffle.io.dask.passes import SentPass, work_here, work_there
+from unshuffle.io.dask.pieces import Piece, describe_piece, recode_piece, sort_piece
+from unshuffle.io.parquet_source import ParquetSource, RowGroup
+
+Total = TypeVar("Total")
+
+# Addresses of schedulers and workers on this machine.
+_NEAR = ("tcp://127.0.0.1:", "tcp://localhost:", "inproc://")
+# Rows of Parquet that are one partition, unless a row group has more: 50 MB with five columns.
+_PARTITION_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSource(NumberedSource):
+    """Persisted pieces; `groups` are the places of those that one task takes."""
+
+    pieces: tuple[Any, ...]
+    groups: tuple[tuple[int, ...], ...]
+    n: int
+    d: int
+    n_bags: int
+    # Whether all workers are on this machine: totals then need no detour by the scheduler.
+    is_near: bool = False
+
+    def add_up(self, work: Pass[Total]) -> Total:
+        work.report(work.stage, 0.0)
+        (total,) = self.add_up_all([work])
+        work.report(work.stage, 1.0)
+        return total
+
+    def add_up_all(self, works: Iterable[Pass[Total]]) -> Iterator[Total]:
+        client, sent = find_client(), (self._send(work) for work in works)
+        groups = [[self.pieces[k] for k in group] for group in self.groups]
+        if client is None:
+            return (work_here(work, groups) for work in sent)
+        return work_there(client, sent, groups, self.is_near)
+
+    def _send(self, work: Pass[Any]) -> SentPass:
+        """Return a pass with all that its tasks need."""
+        return SentPass(
+            work.start, work.add, work.merge, work.needs_rows, work.needs_labels,
+            n_bags=self.n_bags, numbers=self.numbers,
+        )  # fmt: skip
+
+    def gather(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows, labels and numbers of bags as arrays in memory."""
+        pieces = compute(self.pieces)
+        X, y, codes = (
+            np.concatenate([getattr(piece, name) for piece in pieces])
+            for name in ("X", "y", "codes")
+        )
+        return X, y, codes
+
+
+def _are_near() -> bool:
+    """Whether all workers are on this machine: elsewhere nobody knows who can be reached."""
+    client = find_client()
+    if client is None:
+        return False
+    addresses = [client.scheduler.address, *client.nthreads()]
+    return all(address.startswith(_NEAR) for address in addresses)
+
+
+def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
+    """Persist delayed pieces where they are made, and number the bags that they name."""
+    dask = import_extra("dask", "dask", PURPOSE)
+    held = run(dask.persist, *(dask.delayed(sort_piece, pure=False)(piece) for piece in pieces))
+    facts = compute([dask.delayed(describe_piece, pure=False)(piece) for piece in held])
+    for k, fact in enumerate(facts):
+        if isinstance(fact, str):
+            raise InputError(f"partition {k}: {fact}")
+    widths = [fact.d for fact in facts]
+    for k, d in enumerate(widths):
+        if d != widths[0]:
+            raise InputError(
+                f"partition {k}: X has {d} columns, in partition 0 {widths[0]}; give every "
+                "partition the same columns"
+            )
+    n = sum(fact.n for fact in facts)
+    if not n:
+        raise InputError(f"{len(facts)} partitions hold no rows at all; check what is read")
+    names: dict[Hashable, int] = {}
+    for fact in facts:
+        for key in fact.keys:
+            names.setdefault(key, len(names))
+    # The pieces with numbers for names share their arrays with those without, which are let go.
+    recode = dask.delayed(recode_piece, pure=False)
+    coded = [
+        recode(piece, np.array([names[key] for key in fact.keys], np.int32))
+        for piece, fact in zip(held, facts, strict=True)
+        if fact.n
+    ]
+    held = run(dask.persist, *coded)
+    compute([dask.delayed(len, pure=False)(piece) for piece in held])  # made by now, somewhere
+    held = _balance(held, [fact.n for fact in facts if fact.n])
+    return DaskSource(
+        tuple(held), _group(held), n, widths[0], len(names), _are_near(), bag_names=tuple(names)
+    )
+
+
+def spread_parquet(source: ParquetSource) -> DaskSource:
+    """Let workers read Parquet files, some row groups for a partition."""
+    delayed = import_extra("dask", "dask", PURPOSE).delayed
+    # Workers may stand in other folders.
+    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
+    if source.bag is None:
+        names: dict[Hashable, int] = {
+            str(Path(str(path)).absolute()): r for path, r in source.names.items()
+        }
+        source = replace(source, names=names)
+    parts: list[list[RowGroup]] = []
+    n_rows = _PARTITION_ROWS
+    for group in groups:
+        if n_rows + group.n_rows > _PARTITION_ROWS:
+            parts.append([])
+            n_rows = 0
+        parts[-1].append(group)
+        n_rows += group.n_rows
+    what = delayed(replace(source, groups=()), name=f"files-{uuid4().hex}", traverse=False)
+    read = delayed(_read_groups, pure=False)
+    found = as_dask_source([read(what, part) for part in parts])
+    # Pieces number their bags as the source does.
+    if source.bag_names is None or found.bag_names is None:
+        return found
+    called = tuple(source.bag_names[int(str(code))] for code in found.bag_names)
+    return replace(found, bag_names=called)
+
+
+def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | str:
+    """Return row groups as a piece, or what is wrong with them."""
+    try:
+        blocks = [block for group in groups for block in source.read(group)]
+    except InputError as exc:
+        return str(exc)
+    return Piece(
+        np.concatenate([block.X for block in blocks]),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate([block.codes for block in blocks]),
+        tuple(range(source.n_bags)),
+    )
+
+
+def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Move pieces to workers that hold fewer rows for a thread: every pass waits for the last.
+
+    Of six pieces one of two workers often makes four.
+    """
+    client = find_client()
+    futures = [] if client is None else [find_future(piece) for piece in pieces]
+    if client is None or None in futures:
+        return list(pieces)
+    n_threads, homes = client.nthreads(), client.who_has(futures)
+    places = [(sorted(homes.get(future.key, ())) or [""])[0] for future in futures]
+    if any(place not in n_threads for place in places):  # lost by now; tasks follow what is made
+        return list(pieces)
+    moves = plan_moves(places, sizes, n_threads)
+    delayed = import_extra("dask", "dask", PURPOSE).delayed
+    moved = {
+        k: client.submit(_stay, futures[k], workers=[place], allow_other_workers=True, pure=False)
+        for k, place in moves.items()
+    }
+    run(client.gather, [client.submit(len, each, pure=False) for each in moved.values()])
+    return [delayed(moved[k]) if k in moved else piece for k, piece in enumerate(pieces)]
+
+
+def _stay(piece: Piece) -> Piece:
+    return piece
+
+
+def plan_moves(
+    places: Sequence[str], sizes: Sequence[int], n_threads: Mapping[str, int]
+) -> dict[int, str]:
+    """Return which pieces go to which workers, so that the fullest hold less for a thread.
+
+    >>> plan_moves(["a", "a", "a", "a", "b", "b"], [5] * 6, {"a": 1, "b": 1})
+    {0: 'b'}
+    >>> plan_moves(["a", "b", "b"], [9, 5, 5], {"a": 1, "b": 1})
+    {}
+    """
+    held = dict.fromkeys(sorted(n_threads), 0)
+    for place, size in zip(places, sizes, strict=True):
+        held[place] += size
+    moves: dict[int, str] = {}
+    for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+        to = min(held, key=lambda place: (held[place] + sizes[k]) / n_threads[place])
+        if (held[to] + sizes[k]) / n_threads[to] < held[places[k]] / n_threads[places[k]]:
+            held[places[k]] -= sizes[k]
+            held[to] += sizes[k]
+            moves[k] = to
+    return moves
+
+
+def _group(pieces: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """Divide pieces among threads: those of a worker among its own.
+
+    Where a worker is lost afterwards the pieces are made again elsewhere, and the tasks follow.
+    """
+    client = find_client()
+    futures = [] if client is None else [find_future(piece) for piece in pieces]
+    if client is None or None in futures:
+        dask_system = import_extra("dask.system", "dask", PURPOSE)
+        return _deal(range(len(pieces)), int(dask_system.CPU_COUNT))
+    homes = client.who_has(futures)
+    n_threads = client.nthreads()
+    by_worker: dict[str, list[int]] = {}
+    for k, future in enumerate(futures):
+        where = sorted(homes.get(future.key, ())) or [""]
+        by_worker.setdefault(where[0], []).append(k)
+    return tuple(
+        group
+        for worker, own in sorted(by_worker.items())
+        for group in _deal(own, n_threads.get(worker, 1))
+    )
+
+
+def _deal(places: Sequence[int], n_hands: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(places[k::n_hands]) for k in range(min(n_hands, len(places))))

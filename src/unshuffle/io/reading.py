@@ -1,0 +1,207 @@
+"""One way in for every file: find out what it is, then hand it to the reader of its format."""
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from unshuffle.errors import InputError, quote, shorten
+from unshuffle.io.excel import is_workbook, read_excel
+from unshuffle.io.fcs import is_fcs, read_fcs
+from unshuffle.io.parquet import read_parquet
+from unshuffle.io.paths import describe_file_bags, find_partitions
+from unshuffle.io.table import Table, source_name, stack_tables
+from unshuffle.io.text.delimited import read_delimited
+from unshuffle.io.text.plain_numbers import read_numbers
+
+FilePath = str | os.PathLike[str]
+
+# Endings that promise a format.
+_PARQUET, _CYTOMETRY = (".parquet", ".pq"), (".fcs", ".lmd")
+_PROMISING = (*_PARQUET, *_CYTOMETRY)
+
+
+def read_table(
+    path: FilePath,
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    allow_offset_error: bool = False,
+) -> Table:
+    """Read a table from a file: text (CSV, TSV, …), Parquet, FCS or Excel, gzipped or not.
+
+    The format is seen from the content. ``"-"`` reads standard input. For text, ``delimiter``
+    ("," or a name such as "tab"), ``decimal`` ("." or ","), ``thousands`` (".", ",", "'" or
+    "space"), ``encoding`` and ``header`` are guessed where they are not given, and the guesses are
+    in ``notes``. A column is refused where 1.665 or 1,665 may be 1665 or a decimal number.
+    ``allow_offset_error`` is for FCS files whose data segment ends one byte too far.
+
+    The file is read once and hashed then, so ``sha256`` is that of what was parsed.
+    """
+    return read_file(path, delimiter, decimal, thousands, encoding, header, allow_offset_error)
+
+
+def read_file(
+    path: FilePath,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    allow_offset_error: bool = False,
+    is_hashed: bool = True,
+    apart: Sequence[str] = (),
+) -> Table:
+    """Do what `read_table` does, without a hash where nobody asks for one: a fifth of a reading.
+
+    Columns `apart` are no features: the others may lie side by side.
+    """
+    source = source_name(path)
+    if encoding is None and decimal in (None, ".") and not _is_promised(str(path)):
+        found = hashlib.sha256() if is_hashed else None
+        how = {
+            "delimiter": delimiter, "decimal": decimal, "thousands": thousands, "header": header,
+        }  # fmt: skip
+        table = read_numbers(str(path), source, found, apart, **how)
+        if table is not None:
+            return table if found is None else replace(table, sha256=found.hexdigest())
+    raw = _read_bytes(path, source)
+    digest = hashlib.sha256(raw).hexdigest() if is_hashed else ""
+    data = _unpack(raw, source)
+    if not data or data.isspace():
+        raise InputError(f"{source}: the file is empty; it needs column names and rows")
+    _check_promise(str(path), data, source)
+    if data.startswith(b"PAR1"):
+        return read_parquet(data, source, digest)
+    if is_fcs(data):
+        return read_fcs(data, source, digest, allow_offset_error=allow_offset_error)
+    if is_workbook(data):
+        return read_excel(data, source, digest)
+    refuse_json(data, source)
+    return read_delimited(
+        data, source, digest, delimiter=delimiter, decimal=decimal, thousands=thousands,
+        encoding=encoding, header=header,
+    )  # fmt: skip
+
+
+def read_tables(
+    paths: Sequence[FilePath],
+    *,
+    bag: str = "file",
+    shares_bags: bool = False,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    allow_offset_error: bool = False,
+) -> Table:
+    """Read several files of the same columns, each a bag named after its file.
+
+    The column ``bag`` holds the file name without ending, and without folder where that tells them
+    apart. With ``shares_bags`` files that have this column already are one table, and folders such
+    as ``bag=3`` name the bags. The other parameters are those of `read_table`.
+    """
+    if not paths:
+        raise InputError("no files to read; name at least one")
+    tables = [
+        read_table(
+            path,
+            delimiter=delimiter,
+            decimal=decimal,
+            thousands=thousands,
+            encoding=encoding,
+            header=header,
+            allow_offset_error=allow_offset_error,
+        )
+        for path in paths
+    ]
+    if shares_bags and all(bag in table.columns for table in tables):
+        return stack_tables(tables)
+    folders = find_partitions([str(path) for path in paths], bag) if shares_bags else None
+    table = stack_tables(tables, folders or check_stems(paths), bag)
+    if shares_bags and folders is None:
+        said = describe_file_bags(bag, tables[0].names)
+        return replace(table, notes=(said, *table.notes))
+    return table
+
+
+def check_stems(paths: Sequence[FilePath]) -> list[str]:
+    """Return the names of files as names of bags, with their folders where they need them."""
+    labels = [Path(path).stem for path in paths]
+    if len(set(labels)) < len(labels):
+        labels = [str(Path(path).with_suffix("")) for path in paths]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"two files are called {quote(Path(label).name)}; each must name a bag of its own"
+            )
+    return labels
+
+
+def _read_bytes(path: FilePath, source: str) -> bytes:
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as exc:
+        raise InputError(f"{source}: no such file; check the name and the folder") from exc
+    except IsADirectoryError as exc:
+        raise InputError(f"{source}: is a folder; name a file in it") from exc
+    except PermissionError as exc:
+        raise InputError(f"{source}: may not be read; ask for permission or copy it") from exc
+    except (OSError, ValueError) as exc:  # names too long or with a zero byte, failing disks
+        raise InputError(f"{source}: cannot be read ({shorten(exc, 100)})") from exc
+
+
+def _unpack(raw: bytes, source: str) -> bytes:
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as exc:
+        raise InputError(f"{source}: the gzip file is broken or cut off; fetch it again") from exc
+
+
+def refuse_json(data: bytes, source: str) -> None:
+    """Refuse JSON, a list or lines of objects: it has no columns before somebody chooses them."""
+    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start.startswith((b"{", b"[")):
+        return
+    try:
+        json.loads(start)
+    except ValueError:
+        try:
+            json.loads(start.splitlines()[0])
+        except ValueError:
+            return
+    raise InputError(
+        f"{source}: is JSON, which is not read; write it as CSV or Parquet, for instance with "
+        "pandas: read_json(…).to_csv(…)"
+    )
+
+
+def _is_promised(path: str) -> bool:
+    """Whether a name is that of standard input, or its ending promises what is no text."""
+    return path == "-" or Path(path.removesuffix(".gz")).suffix.lower() in _PROMISING
+
+
+def _check_promise(path: str, data: bytes, source: str) -> None:
+    """Refuse a file whose ending promises another format than its content holds."""
+    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    if ending in _PARQUET and not data.startswith(b"PAR1"):
+        raise InputError(
+            f"{source}: named {ending} but not a Parquet file; if it is text, rename it to .csv"
+        )
+    if ending in _CYTOMETRY and not is_fcs(data):
+        raise InputError(
+            f"{source}: named {ending} but not an FCS file; if it is text, rename it to .csv"
+        )

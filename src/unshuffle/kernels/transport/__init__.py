@@ -1,0 +1,1 @@
+"""Kernels of entropic transport (Sinkhorn) and of approximate permanents built on it."""

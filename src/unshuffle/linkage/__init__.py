@@ -1,0 +1,1 @@
+"""Regression on linked records of which some are wrong."""

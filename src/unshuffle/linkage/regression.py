@@ -1,0 +1,356 @@
+"""Regression on links of which some are wrong, with the mismatch rate known or estimated.
+
+At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
+mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
+whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
+of the test and a calibrated c. A calibrated share of the squared gap is added to the variance.
+
+Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
+posterior of the rate (see `mismatch_rate`). The point estimate minimises the expected relative
+error. Where the noise is so low that links are told one by one, the right ones become known pairs
+and the others are matched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaincc
+
+from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.uncertainty import Posterior, StudentT
+from unshuffle.data.bags import Bags, make_bags
+from unshuffle.data.links import MismatchPrior
+from unshuffle.data.products import multiply
+from unshuffle.errors import InputError
+from unshuffle.inference.likelihood import Likelihood
+from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
+from unshuffle.linkage.calibration import load_link_calibration
+from unshuffle.linkage.given_pairs import GivenPairs, read_pairs
+from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
+from unshuffle.linkage.scale_mixture import LEAST_SIGMA, fit_mixture, measure_influence
+from unshuffle.objectives.problem import Problem
+from unshuffle.options import ESTIMATE, FitOptions
+from unshuffle.solvers.means import solve_means
+
+# Draws from what is known of an audited rate.
+_N_AUDITED = 16
+# Rates of less than this share of the posterior are left out.
+_LEAST_MASS = 1e-3
+# Draws from the posterior over rates, and at least so many for each rate.
+_N_DRAWS, _FEWEST_DRAWS = 4000, 40
+# Equal data must give equal intervals: draws have a seed of their own.
+_SEED = 0
+# Links say nothing where the likelihood gains less than a nat by them, although the squared
+# correlation of labels and fitted values is below a tenth with 95 % confidence.
+_NO_GAIN, _NO_R2 = 1.0, 0.1
+# The mixture holds where its weight is above this.
+_AGREED = 0.5
+# Noise below this share of the labels' variance tells links one by one.
+_SHARP_NOISE = 0.003
+# Fewer wrong links than this share leave nothing to gain by matching them.
+_WORTH_MATCHING = 0.05
+# Weiszfeld's iteration has converged to six digits after so many steps.
+_N_WEISZFELD = 60
+
+ADJUSTED = {"ll": solve_lahiri_larsen, "chambers": solve_chambers}
+
+
+@dataclass(frozen=True)
+class Linkage(Strategy):
+    """Regression on links of which a share (a number, or "estimate") is wrong.
+
+    `prior` says more where more is known of each pair; `equations` names adjusted equations to be
+    solved alone.
+    """
+
+    share: Any = ESTIMATE
+    prior: MismatchPrior | None = None
+    equations: str | None = None
+
+    takes_penalty: ClassVar[bool] = False
+    why_plain: ClassVar[str | None] = "a link is one label beside one row"
+
+    @property
+    def name(self) -> str:
+        return self.equations or "mixture"
+
+    @property
+    def degree(self) -> int:
+        return 0
+
+    def check(self, bags: Bags, options: FitOptions) -> None:
+        if bags.n != len(bags.y) or not bags.is_plain:
+            raise InputError(
+                "mislinked needs one label beside each row, which separate samples, bins and "
+                "missing labels do not have: leave mislinked out"
+            )
+        if options.l1 or options.l2:
+            raise InputError("mislinked takes no penalties: leave l1 and l2 at 0")
+        if self.equations is not None and self.prior is None and self.share == ESTIMATE:
+            raise InputError(
+                f"method '{self.equations}' needs a known mismatch rate: give it as mislinked, or "
+                "an audit as links=Links(audit=(checked, wrong))"
+            )
+        super().check(bags, options)
+
+    def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
+        pairs = read_pairs(problem.bags, problem.has_intercept)
+        sigma = None
+        if problem.noise is not None:
+            pairs = replace(pairs, y=pairs.y - float(problem.noise.moments(1)[0]))
+            sigma = max(problem.noise.sd, LEAST_SIGMA)
+        is_estimated = self.prior is None and self.share == ESTIMATE
+        if (self.prior is None and self.share == 0.0) or pairs.is_known.all():
+            return _solve_linked(pairs)
+        if not is_estimated:
+            wrong = self._draw_wrong(pairs)
+            if self.equations is not None:
+                return _solve_equations(pairs, wrong, self.equations, sigma)
+            return _solve_known(problem, pairs, wrong, sigma, rng, effort)
+        rates = measure_rates(pairs)
+        return _solve_estimated(problem, pairs, rates, sigma, rng, effort)
+
+    def _draw_wrong(self, pairs: GivenPairs) -> np.ndarray:
+        """Return (draws, n) probabilities of pairs to be wrong."""
+        if self.prior is None:
+            return np.where(pairs.is_known, 0.0, float(self.share))[None]
+        is_free = np.empty(len(pairs.y), dtype=bool)
+        is_free[pairs.place] = ~pairs.is_known
+        drawn = self.prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
+        return np.asarray(drawn[:, pairs.place])
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """An estimate at known rates: coefficients, covariance, and the mixture at them.
+
+    `weight` is that of the mixture, `right` the probability of each link to be right, `sigma` the
+    noise sd, `value` the log-likelihood.
+    """
+
+    w: np.ndarray
+    covariance: np.ndarray
+    weight: float
+    right: np.ndarray
+    sigma: float
+    value: float
+
+
+def combine(
+    pairs: GivenPairs, wrong: np.ndarray, agreement: float, bias: float, sigma: float | None
+) -> Combined:
+    """Combine the Lahiri-Larsen equations with the mixture as far as the two agree."""
+    adjusted = solve_lahiri_larsen(pairs, wrong)
+    model = fit_mixture(pairs, wrong, adjusted.w, sigma)
+    influence = add_clusters(pairs, measure_influence(pairs, model))
+    d, gap = pairs.n_slopes, model.w - adjusted.w
+    difference = influence - adjusted.influence
+    weight = 0.0
+    if wrong.any():
+        weight = min(1.0, _test_agreement(gap[:d], difference[:, :d]) / agreement)
+        weight *= _weigh_precision(adjusted.influence[:, :d], difference[:, :d])
+    w = adjusted.w + weight * gap
+    both = adjusted.influence + weight * difference
+    covariance = np.einsum("ni,nj->ij", both, both) + bias * weight**2 * np.outer(gap, gap)
+    if weight < 1.0:
+        model = fit_mixture(pairs, wrong, w, sigma, moves=False)
+    return Combined(w, covariance, weight, model.right, model.sigma, model.log_likelihood)
+
+
+def _test_agreement(gap: np.ndarray, influence: np.ndarray) -> float:
+    """Return the p-value of Hausman's test: whether two estimates differ by chance.
+
+    |gap|² is compared with its distribution under agreement, a weighted sum of χ² that is
+    approximated by a multiple of one (Satterthwaite 1946).
+    """
+    spread = np.einsum("ni,nj->ij", influence, influence)
+    mean, size = float(np.trace(spread)), float((spread**2).sum())
+    if mean <= 0.0 or size <= 0.0:
+        return 1.0
+    dof = mean * mean / size
+    return float(gammaincc(0.5 * dof, 0.5 * dof * float(gap @ gap) / mean))
+
+
+def _weigh_precision(influence: np.ndarray, difference: np.ndarray) -> float:
+    """Return the weight t from 0 to 1 of the least total variance of influence + t difference."""
+    size = float((difference * difference).sum())
+    gain = -float((influence * difference).sum())
+    return min(max(gain / size, 0.0), 1.0) if size > 0.0 else 1.0
+
+
+def _solve_linked(pairs: GivenPairs) -> Solution:
+    """Return ordinary least squares: no link is wrong."""
+    linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
+    found = solve_means(linked)
+    return replace(found, stats={**found.stats, **_say(pairs, 0.0, np.ones(len(pairs.y)))})
+
+
+def _solve_equations(
+    pairs: GivenPairs, wrong: np.ndarray, equations: str, sigma: float | None
+) -> Solution:
+    """Solve adjusted equations alone, averaged over what an audit leaves open."""
+    found = [ADJUSTED[equations](pairs, each) for each in wrong]
+    models = [
+        fit_mixture(pairs, each, one.w, sigma, moves=False)
+        for each, one in zip(wrong, found, strict=True)
+    ]
+    return _average(
+        pairs, wrong,
+        [Combined(one.w, one.covariance, 0.0, m.right, m.sigma, m.log_likelihood)
+         for one, m in zip(found, models, strict=True)],
+    )  # fmt: skip
+
+
+def _solve_known(
+    problem: Problem,
+    pairs: GivenPairs,
+    wrong: np.ndarray,
+    sigma: float | None,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Fit at known rates, averaged over what an audit leaves open."""
+    known = load_link_calibration()
+    found = [combine(pairs, each, known.agreement, known.bias, sigma) for each in wrong]
+    answer = _average(pairs, wrong, found)
+    return _match_wrong(problem, pairs, found[len(found) // 2], answer, rng, effort) or answer
+
+
+def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Solution:
+    """Average fits at several rates: variances inside and between add up (total variance)."""
+    centres = np.array([each.w for each in found])
+    w = centres.mean(axis=0)
+    spread = sum(each.covariance for each in found) / len(found)
+    between = np.einsum("ki,kj->ij", centres - w, centres - w) / max(len(found) - 1, 1)
+    right = np.mean([each.right for each in found], axis=0)
+    is_free = ~pairs.is_known
+    rate = float(wrong[:, is_free].mean())
+    stats = {**_say(pairs, rate, right), "mixture_weight": float(found[0].weight)}
+    sigma = float(np.mean([each.sigma for each in found]))
+    return Solution(
+        (Candidate(w, -float(np.mean([each.value for each in found]))),),
+        Status.CONVERGED,
+        stats,
+        uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
+    )
+
+
+def _solve_estimated(
+    problem: Problem,
+    pairs: GivenPairs,
+    rates: RateLikelihood,
+    sigma: float | None,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution:
+    """Mix the fits at all rates that the data leave open."""
+    calibrated = load_link_calibration()
+    mass = rates.posterior(calibrated)
+    kept = np.flatnonzero(mass > _LEAST_MASS)
+    mass = mass[kept] / mass[kept].sum()
+    found = [
+        combine(pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma)
+        for wrong in np.where(pairs.is_known, 0.0, RATES[kept][:, None])
+    ]
+    right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
+    rate = float((mass * RATES[kept]).sum())
+    # The middle of its slice stands for each rate.
+    ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
+    stats = {
+        **_say(pairs, rate, right),
+        "mislinked_interval": tuple(ends.tolist()),
+        "links_say_nothing": _says_nothing(pairs, rates),
+    }
+    best = found[int(mass.argmax())]
+    w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
+    answer = Solution(
+        (Candidate(w, -best.value),),
+        Status.POSTERIOR,
+        stats,
+        uncertainty=_draw(found, mass, _degrees(pairs)),
+    )
+    return _match_wrong(problem, pairs, best, answer, rng, effort) or answer
+
+
+def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
+    """Return the point of least expected relative error Σ mass |w − centre| / |centre|.
+
+    That is a weighted spatial median, by Weiszfeld's iteration (1937). One centre that holds half
+    of the weights is the median itself.
+    """
+    sizes = np.sqrt((centres[:, :n_slopes] ** 2).sum(axis=1))
+    weights = mass / np.maximum(sizes, 1e-12 * max(float(sizes.max(initial=0.0)), 1e-300))
+    weights = weights / weights.sum()
+    if weights.max() >= 0.5:
+        return np.asarray(centres[int(weights.argmax())])
+    w = (weights[:, None] * centres).sum(axis=0)
+    for _ in range(_N_WEISZFELD):
+        gaps = np.sqrt(((centres - w)[:, :n_slopes] ** 2).sum(axis=1))
+        pull = weights / np.maximum(gaps, 1e-9 * float(sizes.max()))
+        w = (pull[:, None] * centres).sum(axis=0) / pull.sum()
+    return np.asarray(w)
+
+
+def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
+    """Return draws from the mixture of t distributions over rates."""
+    rng = np.random.default_rng(_SEED)
+    draws, weights, sigmas = [], [], []
+    for each, share in zip(found, mass.tolist(), strict=True):
+        n = max(round(share * _N_DRAWS), _FEWEST_DRAWS)
+        stretch = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
+        steps = multiply(rng.standard_normal((n, len(each.w))) * stretch, _root(each.covariance))
+        draws.append(each.w + steps)
+        weights.append(np.full(n, share / n))
+        sigmas.append(np.full(n, each.sigma))
+    return Posterior(np.concatenate(draws), np.concatenate(weights), np.concatenate(sigmas))
+
+
+def _match_wrong(
+    problem: Problem,
+    pairs: GivenPairs,
+    best: Combined,
+    answer: Solution,
+    rng: np.random.Generator,
+    effort: Effort,
+) -> Solution | None:
+    """Match wrong links anew where the noise tells them one by one; None where it does not."""
+    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE
+    if not is_sharp or 1.0 - float(best.right.mean()) < _WORTH_MATCHING:
+        return None
+    known = pairs.is_known | (best.right > 0.5)
+    bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
+    found = Likelihood().solve(problem.with_bags(bags), rng, effort)
+    stats = {name: fact for name, fact in answer.stats.items() if name != "mislinked_interval"}
+    return replace(found, stats={**found.stats, **stats})
+
+
+def estimate_share(problem: Problem) -> float:
+    """Return the posterior mean of the mismatch rate."""
+    rates = measure_rates(read_pairs(problem.bags, problem.has_intercept))
+    return float((rates.posterior(load_link_calibration()) * RATES).sum())
+
+
+def _says_nothing(pairs: GivenPairs, rates: RateLikelihood) -> bool:
+    """Return whether chance explains as well that labels stand beside their rows."""
+    gain = float(rates.values.max()) - rates.independent
+    return not pairs.is_known.any() and gain < _NO_GAIN and rates.most_r2 < _NO_R2
+
+
+def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> dict[str, Any]:
+    # Averages over rates miss 1 by rounding.
+    probability = np.where(pairs.is_known, 1.0, np.minimum(right, 1.0))
+    return {"n_starts": 1, "mislinked": wrong, "link_probability": pairs.restore(probability)}
+
+
+def _degrees(pairs: GivenPairs) -> int:
+    return max(len(pairs.y) - pairs.X.shape[1], 1)
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """Return steps of one sd (rows) in independent directions."""
+    values, axes = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T)

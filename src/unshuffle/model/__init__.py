@@ -1,0 +1,1 @@
+"""The model of shuffled labels: parameters, prior, likelihood of bag means and inside bags."""

@@ -1,0 +1,88 @@
+"""The means of very many bags, added up once: gaps are products of the bags' moments and a point.
+
+A gap is ȳ − x̄ᵀw − c (wᵀSw − wᵀΣw), so that the sums of gaps and of their squares over bags of one
+size follow from sums of products of (ȳ, x̄, S, 1), whatever their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unshuffle.data.products import multiply
+from unshuffle.model.bag_means import BagMeans, ClassSums, Effects
+from unshuffle.model.posterior import Laws
+
+# Numbers that are made at a time.
+_ROOM = 500_000
+# Fewer bags than this are looked at one by one: nothing would be saved.
+_LEAST_BAGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class MeanTotals:
+    """Of classes of bags of m labels: how many they are, and sums of products of their moments."""
+
+    m: np.ndarray
+    counts: np.ndarray
+    products: np.ndarray
+
+    def weigh(self, means: BagMeans, law: Laws) -> np.ndarray:
+        """Return the log density of the bag means at many points, some at a time."""
+        size = max(1, int(_ROOM / self.products[:, 0].size))
+        parts = [
+            means.evaluate_classes(self._sum(law, slice(k, k + size)), law.log_sigmas[k : k + size])
+            for k in range(0, len(law.w), size)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def draw_effects(self, means: BagMeans, law: Laws, rng: np.random.Generator) -> Effects:
+        """Draw the bag effects at many points."""
+        return means.draw_effects_of_classes(self._sum(law, slice(None)), law.log_sigmas, rng)
+
+    def _sum(self, law: Laws, part: slice) -> ClassSums:
+        """Return the sums over classes at some points."""
+        w, curves, signals = law.w[part], law.curves[part], law.signals[part]
+        p = w.shape[1]
+        left, right = np.triu_indices(p)
+        pairs = np.where(left == right, 1.0, 2.0) * w[:, left] * w[:, right]
+        parts = [np.ones((len(w), 1)), -w]
+        if self.products.shape[1] > p + 2:
+            parts.append(-curves[:, None] * pairs)
+        parts.append((curves * signals)[:, None])
+        places = np.hstack(parts)
+        n_classes, size = len(self.m), places.shape[1]
+        turned = multiply(places, self.products.transpose(1, 0, 2).reshape(size, -1))
+        turned = turned.reshape(len(w), n_classes, size)
+        squares = (turned * places[:, None, :]).sum(axis=2)
+        own = slice(1, 1 + p)
+        # The last of what gaps are made of is one.
+        return ClassSums(
+            self.m, self.counts, turned[:, :, -1], squares, turned[:, :, own],
+            self.products[:, own, -1], self.products[:, own, own],
+        )  # fmt: skip
+
+
+def add_up(
+    sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray, squares: np.ndarray | None
+) -> MeanTotals | None:
+    """Return the totals of bags with such mean labels, mean rows and mean products of columns.
+
+    None where the bags themselves are fewer numbers.
+    """
+    m, place = np.unique(sizes, return_inverse=True)
+    n_bags, p = rows.shape
+    size = 2 + p + (0 if squares is None else p * (p + 1) // 2)
+    if n_bags < _LEAST_BAGS or len(m) * size**2 > n_bags * p**2:
+        return None
+    parts = [labels[:, None], rows]
+    if squares is not None:
+        left, right = np.triu_indices(p)
+        parts.append(squares[:, left, right])
+    made = np.hstack([*parts, np.ones((n_bags, 1))])
+    products = np.zeros((len(m), size, size))
+    for k in range(len(m)):
+        own = made[place == k]
+        products[k] = np.einsum("ri,rj->ij", own, own)
+    return MeanTotals(m, np.bincount(place).astype(float), products)

@@ -1,0 +1,476 @@
+"""The likelihood of bag means: noise, random bag effects and contextual effects.
+
+The residual of bag r, its mean label less its mean prediction, is
+
+    gap_r = b + α_r + x̄_rᵀδ + e_r,   e_r ~ N(0, σ²/m_r + …),  α_r ~ N(0, (tσ)²),  δ ~ N(0, τ²I),
+
+with an intercept b (flat prior), a random effect α_r that the labels of a bag share (an offset),
+and a contextual effect δ of the bag's mean row x̄_r in standard units (Mundlak 1978; the "between"
+minus the "within" slope, known from ecological regression). The sizes t and τ are zero or one of
+a few values; b, α and δ are integrated in closed form, the sizes are summed over. A bag of one
+row is a linked pair and has neither effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unshuffle.data.products import multiply
+
+# Sizes t of random effects, in units of the noise sd: none, or a grid in steps of about two.
+OFFSETS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0])
+# Where random effects are declared they may exceed any noise.
+DECLARED_OFFSETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
+# Prior sds τ of contextual effects, in units of sd(y)/sd(x): none, or one of these.
+CONTEXTS = np.array([0.0, 0.1, 0.3, 0.6, 1.2])
+# Random effects are drawn for every bag up to so many numbers in all (16 MB).
+_MOST_OFFSETS = 2_000_000
+
+
+class Effects(NamedTuple):
+    """Draws of the bag effects given draws of the other parameters.
+
+    Sds of random effects (m,), sds τ of contextual effects (m,), contextual effects δ (m, p),
+    intercepts (m,), and the random effect of every original bag (m, H), None for very many bags.
+    """
+
+    offset_sds: np.ndarray
+    context_sds: np.ndarray
+    contexts: np.ndarray
+    levels: np.ndarray
+    offsets: np.ndarray | None = None
+
+
+class ClassSums(NamedTuple):
+    """Sums over classes of bags of equal size, at n points.
+
+    Labels m of a bag and number of bags of each class (k,); sums of gaps and of their squares
+    (n, k), of mean rows times gaps (n, k, p), of mean rows (k, p) and of their products (k, p, p).
+    """
+
+    m: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+    squares: np.ndarray
+    rows_gaps: np.ndarray
+    rows: np.ndarray
+    products: np.ndarray
+
+
+class _Sums(NamedTuple):
+    """Precision-weighted sums over bags, for every size t: (…, T) and, of rows, (…, T, p …).
+
+    Sum of log precisions, of precisions, of gaps, of squared gaps; of rows, of products of rows,
+    of rows times gaps (None where no contextual effect is possible).
+    """
+
+    logs: np.ndarray
+    ones: np.ndarray
+    gaps: np.ndarray
+    squares: np.ndarray
+    rows: np.ndarray | None
+    products: np.ndarray | None
+    rows_gaps: np.ndarray | None
+
+
+class _Sizes(NamedTuple):
+    """The posterior over sizes at points: log density, shares (…, T, C), and what δ follows from.
+
+    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows, `pulls`
+    the rows times gaps along the axes; None where no contextual effect is possible.
+    """
+
+    value: Any
+    shares: np.ndarray
+    axes: np.ndarray | None
+    values: np.ndarray | None
+    pulls: np.ndarray | None
+
+
+def _add_rows(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the product of (T, R) with (R, k)."""
+    return np.asarray((weights[:, :, None] * rows).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class BagMeans:
+    """The distribution of the gaps of R bags.
+
+    Parameters
+    ----------
+    m : labels of each bag.
+    fixed, factors : variance of each gap beside σ²/m: `fixed` + `factors` · var(predictions).
+    has_intercept : whether a common level is integrated out.
+    rows : mean rows of the bags in standard units, (R, p).
+    offset_share, context_share : prior probabilities of random and of contextual effects.
+    offset_sd : sd of the random effects where it is given.
+    only : index of the one size t that is left in, where the others are left out.
+    """
+
+    m: np.ndarray
+    fixed: np.ndarray
+    factors: np.ndarray
+    has_intercept: bool
+    rows: np.ndarray
+    offset_share: float = 0.0
+    offset_sd: float | None = None
+    context_share: float = 0.0
+    only: int | None = None
+
+    @property
+    def n_sizes(self) -> int:
+        """Number of possible sizes of random effects."""
+        return 1 if self.offset_sd is not None else len(self._all_sizes)
+
+    @property
+    def _all_sizes(self) -> np.ndarray:
+        if self.offset_share == 1.0:
+            return DECLARED_OFFSETS
+        return OFFSETS[:1] if self.offset_share == 0.0 else OFFSETS
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        """The possible sizes t of random effects."""
+        if self.offset_sd is not None:
+            return np.ones(1)
+        return self._all_sizes[
+            slice(None) if self.only is None else slice(self.only, self.only + 1)
+        ]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The sizes t of random effects that are weighed; none where their sd is given."""
+        return np.empty(0) if self.offset_sd is not None else self._sizes
+
+    @cached_property
+    def _contexts(self) -> np.ndarray:
+        """The possible sds τ of contextual effects, zero first."""
+        return CONTEXTS[:1] if self.context_share == 0.0 else CONTEXTS
+
+    @cached_property
+    def _log_prior(self) -> np.ndarray:
+        """Log prior of the sizes, (T, C)."""
+        share, sizes = self.offset_share, self._sizes
+        if self.offset_sd is not None:
+            offsets = np.zeros(1)
+        elif share == 1.0:
+            offsets = np.full(len(sizes), -np.log(len(self._all_sizes)))
+        else:
+            offsets = np.log(np.where(sizes > 0.0, share / (len(OFFSETS) - 1), 1.0 - share))
+        contexts = np.zeros(1)
+        if len(self._contexts) > 1:
+            share = self.context_share / (len(CONTEXTS) - 1)
+            contexts = np.log(np.where(CONTEXTS > 0.0, share, 1.0 - self.context_share))
+        return offsets[:, None] + contexts
+
+    @cached_property
+    def _has_effect(self) -> np.ndarray:
+        """One for bags of several labels, zero for linked pairs."""
+        return (self.m > 1.0).astype(float)
+
+    @cached_property
+    def _effect_rows(self) -> np.ndarray:
+        """Mean rows of the bags that have effects, zero for the others."""
+        return self.rows * self._has_effect[:, None]
+
+    @cached_property
+    def _products(self) -> np.ndarray:
+        """Products of the mean rows of each bag, (R, p²)."""
+        rows = self._effect_rows
+        return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+
+    def evaluate(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
+    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        """Return the log density and its derivatives in the gaps, in var(z) and in log σ."""
+        s2, weights = self._precisions(variances, log_sigma)
+        found = self._integrate(self._add_up(gaps, weights))
+        pulls, inner = self._residuals(gaps, weights, found)
+        shares = found.shares[:, :, None]
+        by_gap = -(shares * pulls).sum(axis=(0, 1))
+        by_variance = 0.5 * (shares * (pulls * pulls - inner)).sum(axis=1)
+        per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
+        if self.offset_sd is None:
+            per_s2 = per_s2 + self._sizes[:, None] ** 2 * self._has_effect
+        slope = float((by_variance * per_s2).sum()) * 2.0 * s2
+        return float(found.value), by_gap, by_variance.sum(axis=0) * self.factors, slope
+
+    def evaluate_many(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
+    ) -> np.ndarray:
+        """Return the log densities of many sets of gaps (m, R)."""
+        _, weights = self._precisions(variances, log_sigmas)
+        return np.asarray(self._integrate(self._add_up(gaps, weights)).value)
+
+    def draw_effects(
+        self,
+        gaps: np.ndarray,
+        variances: np.ndarray,
+        log_sigmas: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Effects:
+        """Draw sizes, contextual effects and intercepts given many sets of gaps (m, R)."""
+        s2, weights = self._precisions(variances, log_sigmas)
+        found = self._draw(self._add_up(gaps, weights), s2, rng)
+        if gaps.size > _MOST_OFFSETS:
+            return found
+        own = np.divide.outer(s2, self.m) + self.fixed + self.factors * variances
+        prior = found.offset_sds[:, None] ** 2 * self._has_effect
+        rest = gaps - found.levels[:, None] - multiply(found.contexts, self._effect_rows.T)
+        steps = rng.standard_normal(gaps.shape)
+        offsets = prior * rest / (prior + own) + np.sqrt(prior * own / (prior + own)) * steps
+        return found._replace(offsets=offsets)
+
+    def draw_effects_of_classes(
+        self, sums: ClassSums, log_sigmas: np.ndarray, rng: np.random.Generator
+    ) -> Effects:
+        """Return `draw_effects` from sums over classes of bags."""
+        return self._draw(*self._add_up_classes(sums, log_sigmas), rng)
+
+    def evaluate_classes(self, sums: ClassSums, log_sigmas: np.ndarray) -> np.ndarray:
+        """Return `evaluate_many` from sums over classes of bags whose gaps have the noise alone."""
+        return np.asarray(self._integrate(self._add_up_classes(sums, log_sigmas)[0]).value)
+
+    def size_shares(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the possible sds of random effects, and the probability of each at the gaps."""
+        s2, weights = self._precisions(variances, log_sigma)
+        shares = self._integrate(self._add_up(gaps, weights)).shares.sum(axis=-1)
+        return np.sqrt(self._offset_variances(s2)), shares
+
+    def information(self, gaps: np.ndarray, log_sigma: float, slopes: np.ndarray) -> np.ndarray:
+        """Return −∂²log density/∂u∂uᵀ for gaps that are linear in u with these slopes (R, k).
+
+        For the first size t; contextual effects are averaged over their probabilities.
+        """
+        _, weights = self._precisions(np.zeros(len(gaps)), log_sigma)
+        found = self._integrate(self._add_up(gaps, weights))
+        w = weights[0]
+        shares = found.shares[0] / found.shares[0].sum()
+        inner = np.einsum("r,rj,rk->jk", w, slopes, slopes)
+        rows = self._effect_rows
+        cross = np.einsum("r,rj,rk->jk", w, rows, slopes)
+        if self.has_intercept:
+            middle = np.einsum("r,rj->j", w, slopes)
+            inner -= np.outer(middle, middle) / w.sum()
+            cross -= np.outer(np.einsum("r,rj->j", w, rows), middle) / w.sum()
+        for c, tau in enumerate(self._contexts):
+            if tau > 0.0:
+                assert found.axes is not None
+                assert found.values is not None
+                turned = found.axes[0].T @ cross
+                inner -= shares[c] * turned.T @ (turned / (found.values[0] + tau**-2)[:, None])
+        return np.asarray(inner)
+
+    def _offset_variances(self, s2: Any) -> np.ndarray:
+        """Return the variances of possible random effects, (…, T)."""
+        if self.offset_sd is not None:
+            return np.multiply.outer(np.ones(np.shape(s2)), np.array([self.offset_sd**2]))
+        return np.multiply.outer(s2, self._sizes**2)
+
+    def _precisions(self, variances: np.ndarray, log_sigma: Any) -> tuple[Any, np.ndarray]:
+        """Return σ² and the precisions of gaps given b and δ, (…, T, R)."""
+        s2 = np.exp(2.0 * log_sigma)
+        own = np.divide.outer(s2, self.m) + self.fixed + self.factors * variances
+        offsets = self._offset_variances(s2)[..., None] * self._has_effect
+        return s2, 1.0 / (own[..., None, :] + offsets)
+
+    def _add_up(self, gaps: np.ndarray, weights: np.ndarray) -> _Sums:
+        """Add up over bags."""
+        heavy = weights * gaps[..., None, :]
+        logs, ones = np.log(weights).sum(axis=-1), weights.sum(axis=-1)
+        sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
+        if len(self._contexts) == 1:
+            return _Sums(logs, ones, sums, squares, None, None, None)
+        p = self.rows.shape[1]
+        # One point: a sum over an axis has no loop in Python.
+        add = _add_rows if gaps.ndim == 1 else multiply
+        rows = add(weights, self._effect_rows)
+        products = add(weights, self._products).reshape(*ones.shape, p, p)
+        return _Sums(logs, ones, sums, squares, rows, products, add(heavy, self._effect_rows))
+
+    def _add_up_classes(self, sums: ClassSums, log_sigmas: np.ndarray) -> tuple[_Sums, Any]:
+        """Add up over classes of bags; return σ² too."""
+        s2 = np.exp(2.0 * log_sigmas)
+        has_effect = (sums.m > 1.0).astype(float)
+        variances = np.divide.outer(s2, sums.m)[:, None, :]
+        variances = variances + self._offset_variances(s2)[..., None] * has_effect
+        weights = 1.0 / variances  # (n, T, k)
+        logs = (sums.counts * np.log(weights)).sum(axis=-1)
+        ones = (sums.counts * weights).sum(axis=-1)
+        gaps = (weights * sums.gaps[:, None, :]).sum(axis=-1)
+        squares = (weights * sums.squares[:, None, :]).sum(axis=-1)
+        if len(self._contexts) == 1:
+            return _Sums(logs, ones, gaps, squares, None, None, None), s2
+        weights = weights * has_effect
+        rows, products = multiply(weights, sums.rows), multiply(weights, sums.products)
+        rows_gaps = (weights[..., None] * sums.rows_gaps[:, None]).sum(axis=-2)
+        return _Sums(logs, ones, gaps, squares, rows, products, rows_gaps), s2
+
+    def _integrate(self, sums: _Sums) -> _Sizes:
+        """Integrate intercept and effects, and sum over sizes."""
+        logs, axes, values, pulls = self._condition(sums)
+        logs = logs + self._log_prior
+        # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
+        best = logs.max(axis=(-1, -2))
+        shares = np.exp(logs - best[..., None, None])
+        mass = shares.sum(axis=(-1, -2))
+        return _Sizes(best + np.log(mass), shares / mass[..., None, None], axes, values, pulls)
+
+    def _condition(
+        self, sums: _Sums
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Return the log density given every pair of sizes (…, T, C), and axes, values and pulls.
+
+        The last three are those of `_Sizes`.
+        """
+        logs, squares = 0.5 * sums.logs, sums.squares
+        if self.has_intercept:
+            logs = logs - 0.5 * np.log(sums.ones)
+            squares = squares - sums.gaps**2 / sums.ones
+        logs = (logs - 0.5 * squares)[..., None] + np.zeros(len(self._contexts))
+        if sums.products is None:
+            return logs, None, None, None
+        assert sums.rows is not None
+        assert sums.rows_gaps is not None
+        products, pull = sums.products, sums.rows_gaps
+        if self.has_intercept:
+            part = sums.rows / sums.ones[..., None]
+            products = products - part[..., None] * sums.rows[..., None, :]
+            pull = pull - part * sums.gaps[..., None]
+        values, axes = np.linalg.eigh(products)
+        values = np.maximum(values, 0.0)
+        pulls = (axes * pull[..., None]).sum(axis=-2)
+        taus = self._contexts[1:]
+        values_of = values[..., None, :]
+        logs[..., 1:] += 0.5 * (pulls[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)).sum(
+            -1
+        )
+        logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
+        return logs, axes, values, pulls
+
+    def _residuals(
+        self, gaps: np.ndarray, w: np.ndarray, found: _Sizes
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return C⁻¹gap and the diagonal of C⁻¹ for every pair of sizes at one point, (T, C, R)."""
+        total, rest = w.sum(axis=1)[:, None, None], gaps[None, None]
+        inner = w - w * w / total[:, 0] if self.has_intercept else w
+        inner = inner[:, None]
+        if found.axes is not None and found.values is not None and found.pulls is not None:
+            rows = self._effect_rows
+            taus = self._contexts
+            inverse = np.where(taus > 0.0, taus, 1.0) ** -2
+            parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
+            deltas = ((parts * found.pulls[:, None])[:, :, None] * found.axes[:, None]).sum(axis=-1)
+            rest = gaps - multiply(deltas, rows.T)
+            middle = multiply(w, rows) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
+            turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
+            inner = inner - w[:, None] ** 2 * np.einsum("tck,tkr->tcr", parts, turned**2)
+        if self.has_intercept:
+            rest = rest - (w[:, None] * rest).sum(axis=-1, keepdims=True) / total
+        return w[:, None] * rest, inner
+
+    def _draw(self, sums: _Sums, s2: Any, rng: np.random.Generator) -> Effects:
+        """Draw sizes, contextual effects and intercepts, one for each point."""
+        found, n = self._integrate(sums), len(sums.ones)
+        n_contexts = len(self._contexts)
+        ends = found.shares.reshape(n, -1).cumsum(axis=1)
+        place = (ends < rng.random((n, 1)) * ends[:, -1:]).sum(axis=1)
+        t, c = np.divmod(np.minimum(place, ends.shape[1] - 1), n_contexts)
+        point = np.arange(n)
+        tau, p = self._contexts[c], self.rows.shape[1]
+        steps, delta = rng.standard_normal((n, p)), np.zeros((n, p))
+        if found.axes is not None and found.values is not None and found.pulls is not None:
+            scale = found.values[point, t] + np.where(tau > 0.0, tau, 1.0)[:, None] ** -2
+            along = found.pulls[point, t] / scale + steps / np.sqrt(scale)
+            delta = (found.axes[point, t] * along[:, None, :]).sum(axis=-1)
+            delta[tau == 0.0] = 0.0
+        levels = np.zeros(n)
+        if self.has_intercept:
+            total, middle = sums.ones[point, t], sums.gaps[point, t]
+            if sums.rows is not None:
+                middle = middle - (sums.rows[point, t] * delta).sum(axis=1)
+            levels = middle / total + rng.standard_normal(n) / np.sqrt(total)
+        offsets = np.sqrt(self._offset_variances(s2)[point, t])
+        return Effects(offsets, tau, delta, levels)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchoredMeans(BagMeans):
+    """Bag means where known pairs stand as bags of one row and share the effects of their bag.
+
+    `homes` numbers, for each of the R, the original bag. With effects in common the distribution
+    splits: the mean gap of an original bag, weighted by labels, has its effects and noise, and what
+    is left inside original bags has the noise alone.
+    """
+
+    homes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    @cached_property
+    def _totals(self) -> np.ndarray:
+        """Labels of each original bag."""
+        return np.bincount(self.homes, self.m)
+
+    @cached_property
+    def _given(self) -> BagMeans:
+        """The distribution of the original bags' mean gaps."""
+        nothing = np.zeros(len(self._totals))
+        sums = np.zeros((len(self._totals), self.rows.shape[1]))
+        np.add.at(sums, self.homes, self.m[:, None] * self.rows)
+        return BagMeans(
+            self._totals, nothing, nothing, self.has_intercept, sums / self._totals[:, None],
+            self.offset_share, self.offset_sd, self.context_share, self.only,
+        )  # fmt: skip
+
+    def _split(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean gaps of original bags (…, H), and what is left of each gap (…, R)."""
+        sums = np.zeros((*gaps.shape[:-1], len(self._totals)))
+        # One after the other: the order of the sum must not depend on the number of points.
+        np.add.at(sums.T, self.homes, (gaps * self.m).T)
+        means = sums / self._totals
+        return means, gaps - means[..., self.homes]
+
+    def _inside(self, rest: np.ndarray, log_sigma: Any) -> Any:
+        """Return the log density of gaps about those of their original bags."""
+        n_free = len(self.m) - len(self._totals)
+        squares = (self.m * rest * rest).sum(axis=-1)
+        return -0.5 * squares * np.exp(-2.0 * log_sigma) - n_free * log_sigma
+
+    def evaluate(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
+    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        means, rest = self._split(gaps)
+        value, by_gap, _, slope = self._given.evaluate(means, np.zeros(len(means)), log_sigma)
+        precision = float(np.exp(-2.0 * log_sigma))
+        by_gap = (by_gap / self._totals)[self.homes] * self.m - self.m * rest * precision
+        n_free = len(self.m) - len(self._totals)
+        slope += float((self.m * rest * rest).sum()) * precision - n_free
+        return value + float(self._inside(rest, log_sigma)), by_gap, np.zeros(len(gaps)), slope
+
+    def evaluate_many(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
+    ) -> np.ndarray:
+        means, rest = self._split(gaps)
+        values = self._given.evaluate_many(means, np.zeros(means.shape), log_sigmas)
+        return np.asarray(values + self._inside(rest, log_sigmas))
+
+    def size_shares(
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        means = self._split(gaps)[0]
+        return self._given.size_shares(means, np.zeros(means.shape), log_sigma)
+
+    def draw_effects(
+        self,
+        gaps: np.ndarray,
+        variances: np.ndarray,
+        log_sigmas: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Effects:
+        means = self._split(gaps)[0]
+        return self._given.draw_effects(means, np.zeros(means.shape), log_sigmas, rng)

@@ -1,0 +1,251 @@
+"""What a point of the posterior means: weights, noise, curve and level, and what they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import exp, sqrt
+from threading import Lock
+from typing import Self
+
+import numpy as np
+
+from unshuffle.data.anchors import count_homes
+from unshuffle.data.products import predict_rows
+from unshuffle.model.bag_means import BagMeans
+from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
+from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
+from unshuffle.model.within_bag import PairedShapes, PermutationShapes, Shapes
+
+
+@dataclass
+class Counter:
+    """How often the likelihood was evaluated, by all threads."""
+
+    n: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def add(self, n: int = 1) -> None:
+        """Count one, or several."""
+        with self.lock:
+            self.n += n
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The data in standard units, and their points θ = [weights …, log sigma, curve, level].
+
+    Log sigma is absent where the noise is known, the curve where its prior is closed, the level
+    (the intercept of centred rows) where it is integrated out or there is none. `rows` (p, n)
+    are the standardised columns, `masses` how often each row counts.
+    """
+
+    rows: np.ndarray
+    masses: np.ndarray
+    offsets: np.ndarray
+    bag_rows: np.ndarray
+    bag_labels: np.ndarray
+    covariance: np.ndarray
+    shapes: Shapes
+    means: BagMeans
+    log_sigma: float | None
+    options: Settings
+    third: np.ndarray
+    has_level: bool = False
+    # The bag as given of each bag here, where known pairs stand as bags of one row.
+    homes: np.ndarray | None = None
+    power: float = 1.0
+    n_jobs: int | None = None
+    evaluations: Counter = field(default_factory=Counter)
+
+    @property
+    def n(self) -> float:
+        """Number of labels, as the deviations count."""
+        return float(self.shapes.worth.sum())
+
+    @property
+    def p(self) -> int:
+        """Number of weights, the intercept left out."""
+        return len(self.rows)
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags, a known pair being one."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_homes(self) -> int:
+        """Number of bags as given."""
+        return count_homes(self.homes, self.n_bags)
+
+    @property
+    def n_shuffled(self) -> float:
+        """Number of labels, as the deviations count, that are no known pairs."""
+        return float(self.sizes[self.means.m > 1.0].sum())
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Labels of every bag, as they count."""
+        return self.shapes.worth
+
+    @property
+    def curve_scale(self) -> float:
+        """Prior sd of the curve: it opens with the bags, since in one bag nothing tells a curve
+        from other weights, and closes as the share of linked pairs grows, which need none.
+        """
+        opened = (1.0 - 1.0 / self.n_bags) ** 2
+        return self.options.curve_scale * opened * self.n_shuffled / self.n
+
+    @property
+    def has_curve(self) -> bool:
+        """Whether the curve is a free coordinate."""
+        return self.curve_scale > 0.0
+
+    @property
+    def dim(self) -> int:
+        """Number of free coordinates: weights, log sigma unless known, the curve unless flat."""
+        return self.p + (self.log_sigma is None) + self.has_curve + self.has_level
+
+    @cached_property
+    def bag_of_row(self) -> np.ndarray:
+        """The bag of every row."""
+        return np.repeat(np.arange(self.n_bags), np.diff(self.offsets))
+
+    @cached_property
+    def row_totals(self) -> np.ndarray:
+        """Rows of every bag, by mass."""
+        return np.add.reduceat(self.masses, self.offsets[:-1])
+
+    @cached_property
+    def within(self) -> np.ndarray:
+        """The columns less the means of their bags, (p, n)."""
+        return self.rows - self.bag_rows.T[:, self.bag_of_row]
+
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Split coordinates into weights and log sigma, which is kept inside its range."""
+        w = theta[: self.p].copy()
+        if self.log_sigma is not None:
+            return w, self.log_sigma
+        return w, float(min(max(theta[self.p], LOG_SIGMA_MIN), LOG_SIGMA_MAX))
+
+    def join(self, w: np.ndarray, log_sigma: float) -> np.ndarray:
+        """Return the coordinates of weights and a noise level, the curve flat."""
+        level = [log_sigma] if self.log_sigma is None else []
+        return np.concatenate([w, level, [0.0] * (self.has_curve + self.has_level)])
+
+    def curve(self, theta: np.ndarray) -> float:
+        """Return the curve's coordinate."""
+        return float(theta[self.curve_place]) if self.has_curve else 0.0
+
+    @property
+    def curve_place(self) -> int:
+        """Where the curve stands among the coordinates, if it is one of them."""
+        return self.p + (self.log_sigma is None)
+
+    def level(self, theta: np.ndarray) -> float:
+        """Return the level's coordinate."""
+        return float(theta[-1]) if self.has_level else 0.0
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """Turn draws of θ into the least-squares slopes of their laws, w + c Σ⁻¹ cov(x, z²)."""
+        w = x[:, : self.p]
+        if not self.has_curve:
+            return w
+        moments = np.einsum("jkl,mk,ml->mj", self.third, w, w)
+        inverse = np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True)
+        at = self.curve_place
+        return w + x[:, at : at + 1] * np.einsum("jk,mk->mj", inverse, moments)
+
+    def predict(self, theta: np.ndarray) -> np.ndarray:
+        """Return the law's mean of every row; an intercept integrated out is left out."""
+        w, curve = theta[: self.p], self.curve(theta)
+        z = predict_rows(self.rows.T, w) + self.level(theta)
+        if not curve:
+            return z
+        straight = z - self.level(theta)
+        return z + curve * (straight**2 - float(w @ self.covariance @ w))
+
+    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
+
+        The atoms are its rows, or in larger bags ascending nodes.
+        """
+        z, width = self.predict(theta), exp(self.split(theta)[1]) / FINE_PER_SIGMA
+        offsets = self.label_items()[3]
+        for r in range(self.n_bags):
+            start, stop = self.offsets[r], self.offsets[r + 1]
+            labels = slice(offsets[r], offsets[r + 1])
+            part, masses = z[start:stop], self.masses[start:stop]
+            if len(part) > SMALL_ROWS:
+                yield labels, *share_nodes(part, width, masses)
+            else:
+                yield labels, part, masses / masses.sum()
+
+    def prediction_spread(self, theta: np.ndarray) -> float:
+        """Return the sd of all predictions."""
+        return float(self.predict(theta).std())
+
+    def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return both ends of the labels, how much each counts, and where bags begin and end."""
+        shapes = self.shapes
+        if isinstance(shapes, PairedShapes):
+            sizes = np.diff(shapes.labels.offsets)
+            labels, shares = shapes.labels, np.repeat(shapes.shares, sizes)
+            return labels.low, labels.high, labels.masses * shares, labels.offsets
+        assert isinstance(shapes, PermutationShapes)
+        y = shapes.labels + self.bag_labels[self.bag_of_row]
+        return y, y, np.ones(len(y)), self.offsets
+
+    def distance(self, a: np.ndarray, b: np.ndarray) -> float:
+        """Return the root mean square difference of two answers' predictions, in label spreads."""
+        gap = a[: self.p] - b[: self.p]
+        return sqrt(max(float(gap @ self.covariance @ gap), 0.0))
+
+    def with_effects(
+        self, offset_share: float, offset_sd: float | None, context_share: float
+    ) -> Self:
+        """Return the same with another prior of random and contextual bag effects."""
+        means = replace(
+            self.means,
+            offset_share=offset_share,
+            offset_sd=offset_sd,
+            context_share=context_share,
+        )
+        return replace(self, means=means)
+
+    @cached_property
+    def home_sizes(self) -> np.ndarray:
+        """Labels of every original bag."""
+        m = self.means.m
+        return m if self.homes is None else np.bincount(self.homes, m)
+
+    @cached_property
+    def home_rows(self) -> np.ndarray:
+        """Mean rows of every original bag, (H, p)."""
+        if self.homes is None:
+            return self.bag_rows
+        sums = np.zeros((len(self.home_sizes), self.p))
+        np.add.at(sums, self.homes, self.means.m[:, None] * self.bag_rows)
+        return np.asarray(sums / self.home_sizes[:, None])
+
+    @property
+    def effect_rows(self) -> np.ndarray:
+        """Mean rows of the original bags that have effects, zero for linked pairs, (H, p)."""
+        return self.home_rows * (self.home_sizes > 1.0)[:, None]
+
+    @property
+    def n_effective(self) -> int:
+        """Number of original bags of several labels, at least one: others are linked pairs."""
+        return max(int((self.home_sizes > 1.0).sum()), 1)
+
+    @cached_property
+    def between_share(self) -> np.ndarray:
+        """S⁻¹S_b, (p, p): pooled slopes are w + S⁻¹S_b δ with a contextual effect δ.
+
+        S is the covariance of the rows, S_b that of the mean rows of original bags with effects.
+        """
+        sizes = self.home_sizes * (self.home_sizes > 1.0)
+        between = (self.home_rows * sizes[:, None]).T @ self.home_rows / self.home_sizes.sum()
+        inverse = np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True)
+        return np.asarray(inverse @ between)

@@ -1,0 +1,1 @@
+"""What an estimator minimises: losses, noise, penalties, and the problem that joins them."""

@@ -1,0 +1,337 @@
+"""From data of every kind to a fit: bags, one table, or blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unshuffle.block_methods import solve_source
+from unshuffle.core.solution import Solution
+from unshuffle.core.strategy import Strategy
+from unshuffle.core.uncertainty import Posterior, root_sum_square
+from unshuffle.data.bag import bag_key
+from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
+from unshuffle.data.blocks.sources import ArraySource, Source, number_bags
+from unshuffle.data.labels import Histogram
+from unshuffle.data.outliers import warn_of_outliers
+from unshuffle.data.pairing import Permutation
+from unshuffle.data.scaling import column_spreads
+from unshuffle.methods import find_block_settings, solve_bags
+from unshuffle.objectives.checks import check_values
+from unshuffle.objectives.noise import as_noise
+from unshuffle.options import FitOptions, as_bag_offsets, make_rng
+from unshuffle.progress import Report, make_report, say_nothing, watch_compiling
+from unshuffle.results.matching import fingerprint
+from unshuffle.results.remedies import find_collinear, find_two_valued
+from unshuffle.results.result import Fit, as_fit, name_draws, warn_once
+from unshuffle.results.verdict import Facts
+
+if TYPE_CHECKING:
+    from unshuffle.data.links import Links, MismatchPrior
+
+__all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
+
+# No method keeps tables of matches of more rows than this.
+_REMEMBERED_ROWS = 1000
+# Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
+# their labels take 80 MB.
+_KEPT_ROWS = 10_000
+# Rows that are standardised at a time.
+_ROWS_AT_ONCE = 1 << 16
+
+
+def fit(
+    bags: Iterable[Bag],
+    *,
+    same_individuals: bool | None = None,
+    rng: np.random.Generator | int | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> Fit:
+    """Fit separate bags; the other options are those of `ShuffledLinearRegression`.
+
+    `same_individuals` says whether rows and labels of a bag are the same individuals, some of
+    whose labels may be missing, or separate samples of one population. It changes model and
+    intervals. None means the same individuals where the numbers of rows and labels agree in every
+    bag, and separate samples otherwise.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(200, 2))
+    >>> bags = [Bag(X[:100], rng.permutation(X[:100] @ [1.0, 2.0])),
+    ...         Bag(X[100:], rng.permutation(X[100:] @ [1.0, 2.0]))]
+    >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    bags = list(bags)
+    joined = join_bags(bags, same_individuals)
+    for r, bag in enumerate(bags):
+        # The edges and counts of a histogram were checked when it was made.
+        y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
+        check_values(bag.X, y, place=f"bag {r}, ")
+    _warn_of_outliers(bags, stacklevel=2)
+    report, asked = make_report(verbose), FitOptions(**options)
+    has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
+    is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
+    if is_table and find_block_settings(asked, joined.n) is not None:
+        # One label for each row, and many: in blocks, as a table.
+        X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
+        groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
+        found = fit_table(X, y, groups, asked, make_rng(rng), report=report)
+    else:
+        places = range(len(bags))
+        found = fit_bags(joined, asked, make_rng(rng), report=report, bag_names=places)
+    warn_once(found, stacklevel=2)
+    return found
+
+
+def _warn_of_outliers(bags: Sequence[Bag], stacklevel: int) -> None:
+    """Warn of outliers in bags; those of histograms are in bins."""
+    labels = [np.empty(0) if isinstance(bag.y, Histogram) else np.asarray(bag.y) for bag in bags]
+
+    def name(sizes: Sequence[int], row: int) -> str:
+        ends = np.cumsum(sizes)
+        r = int(np.searchsorted(ends, row, side="right"))
+        return f"bag {r}, row {row - ends[r] + sizes[r]}"
+
+    warn_of_outliers(
+        np.concatenate([bag.X for bag in bags]),
+        np.concatenate(labels),
+        name_row=partial(name, [len(bag.X) for bag in bags]),
+        name_label=partial(name, [len(y) for y in labels]),
+        stacklevel=stacklevel + 1,
+    )
+
+
+def fit_bags(
+    bags: Bags,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+    bag_names: Sequence[Hashable] | None = None,
+    links: MismatchPrior | None = None,
+) -> Fit:
+    """Fit bags and gather what is to be said.
+
+    Remarks and tables call the columns by their `names`, or by number; `sources` are what the
+    columns were made from, where that is another thing. `bag_names` are in the order of the first
+    rows of the bags.
+    """
+    # Masses are whole numbers, whose sums are exact in any order.
+    scales = _measure_scales(bags, options)
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=scales,
+        n=int(bags.rows.totals.sum()),
+        n_bags=bags.n_homes,
+        n_anchors=bags.n_anchors,
+        n_labels=int(bags.labels.totals.sum()),
+        pairing=bags.pairing,
+        constants=_find_constants(bags),
+        has_positive_labels=bool(bags.labels.low.min() > 0),
+        label_spread=_measure_label_spread(bags),
+        **_describe_columns(bags, scales, options.fit_intercept),
+    )
+    # Tables of matches are made of few rows only: hashing many would be for nothing.
+    has_links = options.mislinked is not None
+    mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
+    if bag_names is not None:
+        bag_names = [bag_names[place] for place in bags.home_places.tolist()]
+    kept = bags if facts.n <= _KEPT_ROWS and bags.is_plain else None
+    data = [bags]
+    del bags  # the solver lets go of what it no longer needs
+    with watch_compiling(report):
+        solution, method = solve_bags(data.pop(), options, rng, names, report, links)
+    has_tables = "match_probabilities" in solution.stats
+    mark = mark if has_tables else None
+    return _gather(solution, facts, method, options, mark, bag_names, kept)
+
+
+def fit_table(
+    X: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[Hashable] | np.ndarray | None,
+    options: FitOptions,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+    anchors: Any = None,
+    links: Links | None = None,
+) -> Fit:
+    """Fit one label for each row, in blocks where there are many and no link is known."""
+    prior = None
+    if links is not None:
+        from unshuffle.data.links import read_links  # imports SciPy, and is seldom needed
+
+        prior, options, anchors = read_links(links, groups, len(y), options, anchors)
+    settings = find_block_settings(options, len(y))
+    if settings is None or anchors is not None or options.mislinked is not None:
+        bags = make_bags(X, y, groups, anchors)
+        in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
+        return fit_bags(bags, options, rng, names, report, sources, in_order, prior)
+    codes, n_bags = number_bags(groups, len(y))
+    bag_names = None
+    if groups is not None:
+        rows = np.unique(codes, return_index=True)[1]
+        bag_names = tuple(groups[row] for row in rows.tolist())
+    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
+    source = ArraySource(X, y, codes, n_bags, n_jobs, bag_names=bag_names)
+    return fit_source(source, options, settings, rng, names, report, sources)
+
+
+def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
+    return groups.tolist() if isinstance(groups, np.ndarray) else groups
+
+
+def fit_source(
+    source: Source,
+    options: FitOptions,
+    settings: Strategy,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+    sources: Sequence[str] | None = None,
+) -> Fit:
+    """Fit data in blocks: see `methods.find_block_settings`."""
+    with watch_compiling(report):
+        solution, first = solve_source(source, options, settings, rng, names, report)
+    scales = first.spreads(first.mean)
+    if not options.fit_intercept:
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(first.column_ends[is_flat]).max(axis=1, initial=0.0)
+    low, high = first.column_ends.T
+    centre = first.mean if options.fit_intercept else np.zeros(len(scales))
+    gram = np.einsum("r,rjk->jk", first.sizes / first.n, first.moments(centre, scales)[1])
+    facts = _describe(
+        names,
+        sources,
+        options,
+        scales=scales,
+        n=first.n,
+        n_bags=len(first.sizes),
+        n_labels=first.n,
+        pairing=Permutation(),
+        constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+        collinear=find_collinear(gram),
+        two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
+        has_positive_labels=bool(first.label_ends.min() > 0),
+        label_spread=first.label_spread(first.label_mean),
+    )
+    bag_names = source.bag_names
+    if bag_names is not None:
+        bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
+    method = str(solution.stats["method"])
+    return _gather(solution, facts, method, options, bag_names=bag_names)
+
+
+def _describe(
+    names: Sequence[str] | None,
+    sources: Sequence[str] | None,
+    options: FitOptions,
+    *,
+    scales: np.ndarray,
+    **facts: Any,
+) -> Facts:
+    """Gather what is known of the data before any method is."""
+    shown = [f"x{j}" for j in range(len(scales))] if names is None else names
+    return Facts(
+        method="",
+        names=(*map(str, shown), *(("intercept",) if options.fit_intercept else ())),
+        scales=scales,
+        noise=None,
+        sources=None if sources is None else tuple(map(str, sources)),
+        are_offsets_declared=as_bag_offsets(options.bag_offsets).share is not None,
+        **facts,
+    )
+
+
+def note_logs(found: Fit, has_logs: bool) -> Fit:
+    """Return a fit that knows whether its labels are logarithms."""
+    return replace(found, facts=replace(found.facts, has_logs=has_logs))
+
+
+def _gather(
+    solution: Solution,
+    facts: Facts,
+    method: str,
+    options: FitOptions,
+    mark: str | None = None,
+    bag_names: Sequence[Hashable] | None = None,
+    data: Bags | None = None,
+) -> Fit:
+    """Add what a solver found to what is known of the data.
+
+    Names of bags, in canonical order, stay where the effects of the bags do.
+    """
+    given, unsure = as_noise(options.noise), solution.uncertainty
+    noise = given.sd if given is not None else None if unsure is None else unsure.noise
+    told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
+    keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
+    if bag_names is not None and model is not None and model.bag_effects is not None:
+        keys = tuple(map(bag_key, bag_names))
+    return name_draws(Fit(solution, told, options, mark), keys, data)
+
+
+def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
+    """Return the spreads of the columns: the verdict measures weights in units of w_j sd(x_j).
+
+    Taken from the canonical rows, since a sum depends on its order in the last bit.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
+        scales = column_spreads(bags)
+    if not options.fit_intercept:
+        # A constant column serves as the intercept: its weight must not go unjudged.
+        is_flat = scales == 0
+        scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
+    return scales
+
+
+def _measure_label_spread(bags: Bags) -> float:
+    """Return the sd of all labels, bins as points."""
+    labels = bags.labels.points
+    shares = labels.masses / labels.masses.sum()
+    # Halved before differences are taken, which could overflow.
+    halves = labels.values / 2
+    gaps = (halves - (shares * halves).sum()) * np.sqrt(shares)
+    return 2.0 * float(root_sum_square(gaps[:, None])[0])
+
+
+def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
+    """Return the columns that do not vary, each with its value."""
+    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
+    return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
+
+
+def _describe_columns(
+    bags: Bags, scales: np.ndarray, has_intercept: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the columns that depend on others, and those of two values."""
+    X, masses = bags.X, bags.rows.masses / bags.rows.masses.sum()
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # Halved before the difference is taken, which could overflow.
+        reach = high / 2 - low / 2
+        means = np.array([float((masses * (x / 2)).sum()) for x in X.T]) * 2
+        factors = np.where(scales > 0, 1.0 / scales, 0.0)
+        gram = np.zeros((bags.d, bags.d))
+        for at in range(0, len(X), _ROWS_AT_ONCE):
+            part = slice(at, at + _ROWS_AT_ONCE)
+            rows = X[part] - means if has_intercept else X[part]
+            rows = rows * factors * np.sqrt(masses[part])[:, None]
+            gram += rows.T @ rows
+    if not (np.isfinite(gram).all() and np.isfinite(reach).all()):
+        return {}  # the solver refuses such columns
+    return {
+        "collinear": find_collinear(gram),
+        "two_valued": find_two_valued(means, scales, low, high),
+    }

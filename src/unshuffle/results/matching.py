@@ -1,0 +1,254 @@
+"""Which label belongs to which row: the most likely order, and how sure each match is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from math import fsum
+
+import numpy as np
+
+from unshuffle import kernels
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.data.anchors import find_beside
+from unshuffle.data.bags import Bags
+from unshuffle.data.products import multiply, predict_rows
+from unshuffle.errors import InputError
+from unshuffle.formatting import show_number, show_probability
+
+# Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
+# on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
+# data, where a single match matters and draws are cheap, get more of them.
+_MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
+_N_BURNT, _N_KEPT = 20, 40
+# A row remembers at most this many different labels, which covers any match worth reporting.
+_WINDOW = 512
+# Equal data must give equal probabilities, so the sampler has a seed of its own.
+_SEED = 0
+# Rows that are printed; the arrays hold all of them.
+_SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """`order[i]` is the index in `y` of the label matched to row i; `probability[i]` of it.
+
+    Equal labels of a bag are one label: the probability is that row i has a label of this value,
+    `n_equal[i]` of which stand in its bag. `labels` are the values matched, and `verdict` says in
+    sentences how sure they are. `probability` is None for methods without a posterior: one that
+    ignores how uncertain the weights are would be wrong.
+    """
+
+    order: np.ndarray
+    probability: np.ndarray | None
+    labels: np.ndarray
+    n_equal: np.ndarray
+    verdict: tuple[str, ...]
+
+    def __str__(self) -> str:
+        n, given = len(self.order), self.probability
+        cells = [("row", "label", "probability")] + [
+            (
+                str(i),
+                show_number(float(self.labels[i])),
+                show_probability(None if given is None else float(given[i])),
+            )
+            for i in range(min(n, _SHOWN_ROWS))
+        ]
+        widths = [max(len(line[j]) for line in cells) for j in range(3)]
+        lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
+        more = [f"… and {n - _SHOWN_ROWS} more rows"] if n > _SHOWN_ROWS else []
+        return "\n".join([*self.verdict, "", *lines, *more])
+
+
+def fingerprint(bags: Bags, has_links: bool = False) -> str:
+    """Return a digest of rows, labels and bags in their canonical order, and of links if any."""
+    parts = [bags.X, bags.rows.masses, bags.y, bags.labels.masses, bags.offsets]
+    if has_links and bags.is_plain:  # others have no label beside a row, and are refused
+        parts.append(find_beside(bags.rows.order, bags.labels.order))
+    digest = sha256()
+    for part in parts:
+        digest.update(f"{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def match_labels(
+    bags: Bags,
+    w: np.ndarray,
+    intercept: float,
+    posterior: Posterior | None,
+    *,
+    tables: Sequence[np.ndarray] | None = None,
+    method: str = "",
+) -> Match:
+    """Match ranks of predictions to ranks of labels, the most likely order given the weights.
+
+    With a posterior, each match gets its probability, averaged over draws of weights and noise
+    and, for each, over permutations drawn from the exact model; `tables`, one for each bag (rows ×
+    labels), stand for these where they are known already. The result refers to rows and labels as
+    the user gave them.
+    """
+    if not bags.is_plain:
+        raise InputError(
+            "match needs one label for each row, of the same individuals: separate samples, bins "
+            "and missing labels leave nothing to match"
+        )
+    order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
+    labels, probability, guess = np.empty(bags.n), np.empty(bags.n), np.empty(bags.n)
+    z = predict_rows(bags.X, w) + intercept
+    table_of = _choose_tables(bags, posterior, tables)
+    for r, (start, stop) in enumerate(pairwise(bags.offsets)):
+        by_rank = np.argsort(z[start:stop], kind="stable")
+        rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
+        kind, counts = find_kinds(y)
+        order[rows], labels[rows] = bags.labels.order[start:stop], y
+        n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
+        if table_of is not None:
+            table, first = table_of(r, slice(start, stop), kind, by_rank)
+            probability[rows] = look_up(table[by_rank], kind - first[by_rank])
+    if posterior is None:
+        return Match(order, None, labels, n_equal, _describe_ranks(n_equal, method))
+    verdict = describe_matches(probability, guess, n_equal, tables is not None, posterior.is_thin)
+    return Match(order, probability, labels, n_equal, verdict)
+
+
+def look_up(table: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Return one entry of each row of a table, 0 outside of it."""
+    is_seen = (place >= 0) & (place < table.shape[1])
+    seen = table[np.arange(len(table)), np.where(is_seen, place, 0)]
+    # A sum of shares passes one by rounding.
+    return np.where(is_seen, np.minimum(seen, 1.0), 0.0)
+
+
+def _choose_tables(
+    bags: Bags, posterior: Posterior | None, tables: Sequence[np.ndarray] | None
+) -> Callable[[int, slice, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    """Return what makes the probabilities of a bag: of its number, place, kinds and matching."""
+    if posterior is None:
+        return None
+    if tables is not None:
+        return lambda r, place, kind, by_rank: (
+            add_equal(tables[r], kind),
+            np.zeros(len(kind), np.int64),
+        )
+    rng = np.random.default_rng(_SEED)
+    pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
+    draws, sigma = posterior.draws[pick], posterior.sigma[pick]
+    return lambda r, place, kind, by_rank: _match_bag(
+        bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
+    )
+
+
+def choose_n_draws(n: int) -> int:
+    """Return how many draws of weights and noise are averaged over."""
+    return int(np.clip(_DRAWN_ROWS // n, _MIN_DRAWS, _MAX_DRAWS))
+
+
+def swap_reach(scaled: np.ndarray) -> float:
+    """Return the natural length of a swap: labels within one sigma of a prediction, on average."""
+    return max(1.0, len(scaled) / max(float(np.ptp(scaled)), 1.0))
+
+
+def find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of each sorted label among the different ones, and how often each stands.
+
+    >>> kind, counts = find_kinds(np.array([1.0, 2.0, 2.0]))
+    >>> kind.tolist(), counts.tolist()
+    ([0, 1, 1], [1, 2])
+    """
+    kind = np.concatenate([[0], np.cumsum(y[1:] != y[:-1])]).astype(np.int64)
+    return kind, np.bincount(kind)
+
+
+def add_equal(table: np.ndarray, kind: np.ndarray) -> np.ndarray:
+    """Add the probabilities (rows × labels) of equal labels.
+
+    >>> add_equal(np.array([[0.5, 0.25, 0.25]]), np.array([0, 1, 1])).tolist()
+    [[0.5, 0.5]]
+    """
+    starts = np.flatnonzero(np.diff(kind, prepend=-1))
+    return np.asarray(np.add.reduceat(table, starts, axis=1))
+
+
+def _describe_ranks(n_equal: np.ndarray, method: str) -> tuple[str, ...]:
+    """Say why there are no probabilities."""
+    named = f"method '{method}'" if method else "this method"
+    return (
+        f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use method "
+        "'likelihood' to learn how sure each match is.",
+        *_describe_equal(n_equal, "."),
+    )
+
+
+def describe_matches(
+    probability: np.ndarray, guess: np.ndarray, n_equal: np.ndarray, is_exact: bool, is_thin: bool
+) -> tuple[str, ...]:
+    """Say how many matches are right, what rests on what, and what was taken as one label."""
+    n_likely, n_sure = (int((probability >= level).sum()) for level in (0.5, 0.95))
+    sentences = [
+        f"About {_percent(probability)} of these matches are right, where guessing "
+        f"inside bags gives {_percent(guess)}: {n_likely} of {len(guess)} rows have "
+        f"a probability of at least 0.5, and {n_sure} of at least 0.95.",
+        *_describe_equal(n_equal, ", and their probabilities are added."),
+    ]
+    if is_thin:
+        sentences.append("The posterior was hard to sample, so that probabilities are rough.")
+    if is_exact:
+        sentences.append("Probabilities are those of the matchings that the sampler walked over.")
+    return tuple(sentences)
+
+
+def _describe_equal(n_equal: np.ndarray, end: str) -> list[str]:
+    """Say how many labels share their value, where any do."""
+    n_alike = int((n_equal > 1).sum())
+    start = f"{n_alike} of {len(n_equal)} labels stand more than once in their bag"
+    return [f"{start}; equal labels are one label{end}"] if n_alike else []
+
+
+def _percent(shares: np.ndarray) -> str:
+    # An exact sum: the words must not hang on the order of the rows.
+    mean = fsum(shares.tolist()) / len(shares)
+    return "less than 1 %" if mean < 0.005 else f"{100 * mean:.0f} %"
+
+
+def _match_bag(
+    X: np.ndarray,
+    y: np.ndarray,
+    kind: np.ndarray,
+    by_rank: np.ndarray,
+    draws: np.ndarray,
+    sigma: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the match probabilities of one bag (rows × candidates) and each row's first candidate.
+
+    `y` is sorted; candidates are a window of different labels (`kind` numbers them) around the one
+    that is matched (`by_rank` are the rows in the labels' order): draws may order rows otherwise,
+    but the match must be among the candidates.
+    """
+    n, d = X.shape
+    if n == 1:
+        return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
+    z = multiply(draws[:, :d], X.T)
+    if draws.shape[1] > d:
+        z = z + draws[:, d:]
+    rank = np.argsort(by_rank, kind="stable")
+    width = min(int(kind[-1]) + 1, _WINDOW)
+    first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
+    counts, totals = np.zeros((n, width)), np.zeros(n)
+    # Noise below the resolution of the labels would divide by zero and decide nothing.
+    size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0
+    floor = max(1e-12 * size, np.finfo(float).smallest_subnormal)
+    for predictions, sd in zip(z, np.maximum(sigma, floor), strict=True):
+        order = np.argsort(predictions, kind="stable")
+        # In units of the noise, whose square could overflow.
+        scaled = predictions / sd
+        uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
+        kernels.swap_counts(
+            scaled, y / sd, kind, order, first, 1.0, swap_reach(scaled), uniforms, _N_BURNT,
+            counts, totals,
+        )  # fmt: skip
+    return counts / np.maximum(totals, 1e-300)[:, None], first

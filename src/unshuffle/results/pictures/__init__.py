@@ -1,0 +1,1 @@
+"""Pictures of fits, drawn with matplotlib."""

@@ -1,0 +1,356 @@
+"""Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
+
+Nothing is computed here that is not already in the model; only curves of many points are thinned.
+Pictures that need the data are in `bag_plots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.errors import InputError, shorten
+from unshuffle.results.determined import UNDETERMINED
+from unshuffle.results.pictures.drawing import (
+    BLUE,
+    GREEN,
+    GRID,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    curve,
+    draw_interval,
+    name_label,
+    space_pane_ticks,
+    space_ticks,
+)
+from unshuffle.results.pictures.drawing import name_rows as _name_rows
+from unshuffle.results.pictures.drawing import plain as _plain
+from unshuffle.results.pictures.drawing import prepare as _prepare
+from unshuffle.results.pictures.drawing import row_height as _row_height
+from unshuffle.results.result import Fit, as_fit
+
+# Draws in a pane, and in all panes of a picture: more look the same and make the file large.
+_SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+_ASIDE = 1.045
+
+
+def plot_coefficients(
+    model: Any,
+    *,
+    level: float = 0.95,
+    standardised: bool = False,
+    label: str | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the weights of a fitted model with their intervals, one line each.
+
+    `standardised` multiplies each weight by the sd of its column, so that weights of columns in
+    different units can be compared; all are then in units of the `label`. A hollow mark is a weight
+    of which not even the sign is known.
+
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(200, 2, bags=4, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_coefficients(model).get_xlabel()
+    'weight'
+    """
+    found = as_fit(model)
+    rows = found.summary(level).rows[: len(found.coef)]
+    ax = _prepare(ax, (6.4, _row_height(len(rows))))
+    scales = found.facts.scales if standardised else np.ones(len(rows))
+    estimates = np.array([row.estimate for row in rows]) * scales
+    for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
+        if row.low is not None and row.high is not None:
+            draw_interval(ax, (row.low * scale, row.high * scale), place)
+    is_open = np.array([row.known == UNDETERMINED for row in rows])
+    for chosen, filling in ((~is_open, BLUE), (is_open, "none")):
+        if chosen.any():
+            places = np.flatnonzero(chosen)
+            ax.plot(estimates[chosen], places, "o", color=BLUE, mfc=filling, ms=5.5)
+    ax.axvline(0.0, color=GRID, lw=1, zorder=0)
+    _name_rows(ax, [row.name for row in rows])
+    ax.set_xlabel(
+        f"weight × sd of its column, in units of {name_label(label)}" if standardised else "weight"
+    )
+    return ax
+
+
+def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax: Any = None) -> Any:
+    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar)."""
+    found = as_fit(model)
+    posterior = _need_posterior(found)
+    if not posterior.has_noise or np.ptp(posterior.sigma) == 0.0:
+        raise InputError("the noise is given, or not seen in the labels: there is nothing to draw")
+    ax = _prepare(ax, (6.4, 3.2))
+    low, high = posterior.quantiles(posterior.sigma, (0.002, 0.998))
+    tails = (0.5 - level / 2, 0.5 + level / 2)
+    heights, _, _ = ax.hist(
+        posterior.sigma, bins=40, range=(low, high), weights=posterior.shares, color=BLUE,
+        alpha=0.45, histtype="stepfilled",
+    )  # fmt: skip
+    ends = posterior.quantiles(posterior.sigma, tails)
+    draw_interval(ax, (float(ends[0]), float(ends[1])), -0.06 * float(np.max(heights)))
+    ax.axvline(posterior.noise, color=ORANGE, lw=1.4, ls="--")
+    space_ticks(ax)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel(f"sd of the noise, in units of {name_label(label)}")
+    return ax
+
+
+def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> Any:
+    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed."""
+    law = as_fit(model).effects
+    if law is None or len(law.sizes) < 2:
+        raise InputError(
+            "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "
+            "method='likelihood', and bag_offsets='auto' or 'estimate'"
+        )
+    ax = _prepare(ax, (6.4, 3.2))
+    places = np.arange(len(law.sizes))
+    bars = ax.bar(places, 100 * np.array(law.shares), 0.7, color=BLUE, alpha=0.6)
+    ax.bar_label(bars, [_percent(share) for share in law.shares], fontsize=9, padding=2)
+    names = ["none" if size == 0.0 else f"{size:.2g}" for size in law.sizes]
+    ax.set_xticks(places, names)
+    ax.set_ylim(0, 110)
+    ax.set_yticks([0, 50, 100])
+    ax.set_xlabel(f"sd of the offsets between bags, in units of {name_label(label)}")
+    ax.set_ylabel("probability, %")
+    return ax
+
+
+def _percent(share: float) -> str:
+    """Return a share as a short text above its bar."""
+    return "<1" if 0.0 < share < 0.01 else f"{100 * share:.0f}"
+
+
+def plot_starts(model: Any, *, ax: Any = None) -> Any:
+    """Draw the final value of every start, best first: how sure the minimum is."""
+    found = as_fit(model)
+    values = np.sort(np.asarray(found.start_values, dtype=float))
+    if len(values) == 0:
+        raise InputError(f"method '{found.method}' makes no starts, so there is nothing to draw")
+    ax = _prepare(ax, (6.4, 3.2))
+    ax.plot(np.arange(1, len(values) + 1), values, "o", color=BLUE, ms=4, alpha=0.8)
+    ax.axhline(values[0], color=ORANGE, lw=1.2, ls="--", label="best value")
+    if values[0] > 0 and values[-1] > 20 * values[0]:
+        ax.set_yscale("log")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("start, best first")
+    ax.set_ylabel("final value")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_candidates(model: Any, *, ax: Any = None) -> Any:
+    """Draw the weights of the best candidates side by side, each row divided by its largest."""
+    found = as_fit(model)
+    d = len(found.coef)
+    candidates = found.competing
+    ax = _prepare(ax, (6.4, _row_height(d) + 0.5))
+    weights = np.array([c.weights[:d] for c in candidates])
+    largest = np.abs(weights).max(axis=0)
+    scaled = weights / np.where(largest > 0, largest, 1.0)
+    for place, row in enumerate(scaled):
+        share = candidates[place].share
+        size = f"value {candidates[place].value:.3g}" if share is None else f"share {share:.0%}"
+        text = f"{place + 1}. {size}"
+        style = {"color": PALETTE[place], "marker": MARKERS[place], "ms": 9 - 1.2 * place}
+        ax.plot(row, np.arange(d), ls="none", label=text, alpha=0.85, **style)
+    ax.axvline(0.0, color=GRID, lw=1, zorder=0)
+    _name_rows(ax, _feature_names(found))
+    ax.set_xlim(-1.1, 1.1)
+    ax.set_xlabel("weight, over the largest of its row")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any = None) -> Any:
+    """Draw the posterior of every pair of weights, and of each weight on the diagonal.
+
+    Without `features` (positions) those determined least are shown, and none of which the data say
+    nothing. `ax` becomes the frame of the grid; the estimate is marked by lines.
+    """
+    found = as_fit(model)
+    posterior = _need_posterior(found)
+    chosen = list(found.doubtful if features is None else features)
+    if not chosen:
+        raise InputError("the data say nothing about the weights, so there is nothing to draw")
+    n_shown = len(chosen)
+    ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
+    ax.axis("off")
+    names = [_plain(shorten(_feature_names(found)[j], 18)) for j in chosen]
+    n_pairs = n_shown * (n_shown - 1) // 2
+    draws = _equal_draws(posterior, min(_SHOWN_DRAWS, _DRAWS_IN_ALL // max(n_pairs, 1)))
+    limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
+    for i, row in enumerate(chosen):
+        for j, column in enumerate(chosen[: i + 1]):
+            place = (j / n_shown + 0.01, 1 - (i + 1) / n_shown + 0.01, 0.93 / n_shown)
+            pane = ax.inset_axes((*place, 0.93 / n_shown))
+            pane.spines[["top", "right"]].set_visible(False)
+            pane.axvline(found.coef[column], color=ORANGE, lw=1, ls="--", zorder=3)
+            if i == j:
+                pane.hist(draws[:, column], bins=24, range=limits[j], color=BLUE, alpha=0.5,
+                          histtype="stepfilled")  # fmt: skip
+            else:
+                pane.plot(draws[:, column], draws[:, row], ".", color=BLUE, ms=3, alpha=0.5, mew=0)
+                pane.axhline(found.coef[row], color=ORANGE, lw=1, ls="--", zorder=3)
+                pane.set_ylim(limits[i])
+            pane.set_xlim(limits[j])
+            _name_pane(pane, names, i, j)
+    return ax
+
+
+def _name_pane(pane: Any, names: Sequence[str], i: int, j: int) -> None:
+    """Write names and few ticks at the outer panes of a grid, and nothing between them."""
+    space_pane_ticks(pane)
+    pane.tick_params(labelsize=8.5)
+    if i == len(names) - 1:
+        pane.set_xlabel(names[j], fontsize=10)
+    else:
+        pane.tick_params(labelbottom=False)
+    if j == 0 and i > 0:
+        pane.set_ylabel(names[i], fontsize=10)
+    else:
+        pane.tick_params(labelleft=False, left=i != j)
+
+
+def _limits(values: np.ndarray, estimate: float) -> tuple[float, float]:
+    """Return ends that hold nearly all draws and the estimate, with some room."""
+    low, high = np.quantile(values, (0.003, 0.997))
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    room = 0.06 * (high - low) or abs(high) or 1.0
+    return low - room, high + room
+
+
+def _need_posterior(found: Fit) -> Posterior:
+    if found.posterior is None:
+        raise InputError(
+            f"method '{found.method}' has no posterior to draw: use method='likelihood'"
+        )
+    return found.posterior
+
+
+def _equal_draws(posterior: Any, most: int) -> np.ndarray:
+    """Return some hundred draws of equal weight, at even steps of the cumulated weights."""
+    total = np.cumsum(posterior.draw_weights)
+    n_shown = min(len(total), most)
+    steps = (np.arange(n_shown) + 0.5) / n_shown * total[-1]
+    chosen: np.ndarray = posterior.draws[np.searchsorted(total, steps)]
+    return chosen
+
+
+def plot_matches(match: Any, *, ax: Any = None) -> Any:
+    """Draw how sure the matches are: the probabilities of all rows, largest first."""
+    if match.probability is None:
+        raise InputError("these matches have no probabilities: use method='likelihood'")
+    ax = _prepare(ax, (6.4, 3.2))
+    share, values = curve(match.probability)
+    ax.fill_between(share, values[::-1], color=BLUE, alpha=0.35, linewidth=0)
+    ax.plot(share, values[::-1], color=BLUE, lw=1.5)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("share of the rows, surest first")
+    ax.set_ylabel("probability of the match")
+    return ax
+
+
+def plot_error_by_bags(
+    n_bags: Sequence[int], errors: Mapping[str, Sequence[float]], *, ax: Any = None
+) -> Any:
+    """Draw the error of each method against the number of bags, both on log scales.
+
+    >>> ax = plot_error_by_bags([1, 2, 4], {"ls": [0.5, 0.2, 0.1]})
+    >>> ax.get_xscale()
+    'log'
+    """
+    ax = _prepare(ax, (6.4, 4.0))
+    for place, (name, values) in enumerate(errors.items()):
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        ax.plot(n_bags, values, marker=marker, color=colour, lw=1.5, label=_plain(shorten(name)))
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xticks(list(n_bags), [str(n) for n in n_bags])
+    ax.minorticks_off()
+    ax.set_xlabel("number of bags")
+    ax.set_ylabel("error of the weights")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_plan(plan: Any, *, ax: Any = None) -> Any:
+    """Draw the error to be expected of random and designed bags against the number of runs."""
+    ax = _prepare(ax, (6.4, 4.0))
+    kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
+    for place, (kind, has_offsets) in enumerate(kinds):
+        found = sorted(
+            (
+                each
+                for each in plan.expectations
+                if (each.kind, each.has_offsets) == (kind, has_offsets)
+            ),
+            key=lambda each: each.n_runs,
+        )
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        # Beside each other, so that no bar hides another.
+        aside = _ASIDE ** (place - (len(kinds) - 1) / 2)
+        ax.errorbar(
+            [each.n_runs * aside for each in found], [each.error for each in found],
+            yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
+            ls="--" if has_offsets else "-", capsize=3,
+            label=f"{kind} bags" + (", offsets between runs" if has_offsets else ""),
+        )  # fmt: skip
+    ticks = sorted({each.n_runs for each in plan.expectations})
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [str(each) for each in ticks])
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("number of runs")
+    ax.set_ylabel("expected error of the weights")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
+    """Draw the share of rows matched to their own label in each release, beside guessing."""
+    found = audit.exposures
+    ax = _prepare(ax, (6.4, _row_height(len(found))))
+    places = np.arange(len(found))
+    ax.barh(places, [100 * each.right for each in found], 0.6, color=BLUE, label="outsider")
+    for values, colour, marker, text in (
+        ([each.guess for each in found], ORANGE, "|", "guessing"),
+        ([each.known for each in found], GREEN, "D", "knowing the weights"),
+    ):
+        style = {"color": colour, "marker": marker, "ms": 14 if marker == "|" else 6, "mew": 2}
+        ax.plot(100 * np.array(values), places, ls="none", label=text, **style)
+    _name_rows(ax, [each.release.name for each in found])
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("rows matched to their own label, %")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
+    """Draw how often matches are right against the probability that was claimed for them."""
+    bins = audit.planned.calibration
+    if not bins:
+        raise InputError("these matches have no probabilities: use method='likelihood'")
+    ax = _prepare(ax, (4.6, 3.6))
+    ax.plot([0, 1], [0, 1], color=GRID, lw=1, zorder=0)
+    ax.plot([b.claimed for b in bins], [b.right for b in bins], "o-", color=BLUE, ms=6, lw=1.5)
+    for b in bins:
+        ax.annotate(f"{b.n_rows}", (b.claimed, b.right), (5, -9), textcoords="offset points",
+                    fontsize=8)  # fmt: skip
+    ax.set_xlim(0, 1.02)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("probability claimed (beside the marks: rows)")
+    ax.set_ylabel("share that is right")
+    return ax
+
+
+def _feature_names(found: Fit) -> list[str]:
+    return list(found.facts.names[: len(found.coef)])

@@ -1,0 +1,280 @@
+"""The pictures of a report, drawn as SVG that takes the colours of its page."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from unshuffle.errors import import_extra, shorten
+from unshuffle.formatting import list_names
+from unshuffle.results.matching import Match
+from unshuffle.results.pictures import bag_plots, drawing, plots
+from unshuffle.results.pictures.bag_views import BagView
+from unshuffle.results.result import Fit
+
+_PURPOSE = "writing a report"
+_INK = "#101112"
+_COLOURS = {
+    _INK: "currentColor",
+    drawing.GRID: "var(--grid)",
+    drawing.BLUE: "var(--blue)",
+    drawing.ORANGE: "var(--orange)",
+    drawing.GREEN: "var(--green)",
+    drawing.PURPLE: "var(--purple)",
+    drawing.SKY: "var(--sky)",
+    drawing.AMBER: "var(--amber)",
+    drawing.BROWN: "var(--brown)",
+    drawing.GREY: "var(--grey)",
+}
+_STYLE = {
+    # Text stays text: it can be searched, read aloud, and takes little room.
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+# Of an inch, so that the usual drawing of seven inches fills the page.
+_PIXELS = 120
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG, with what it shows in words."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+def draw_pictures(
+    found: Fit,
+    views: list[BagView],
+    level: float,
+    label: str | None,
+    match: Match | None = None,
+    X: Any = None,
+) -> list[Picture]:
+    """Draw what this model and these data allow to be drawn: the answer first, then the search."""
+    pictures = [_draw_weights(found, level, label)]
+    if views:
+        pictures += _draw_data(found, views, label)
+    if match is not None:
+        pictures.append(_draw_matches(found, match, X, label))
+    if found.posterior is not None and found.doubtful:
+        pictures.append(_draw_posterior(found))
+    pictures += _draw_noise(found, views, level, label)
+    if len(found.competing) > 1:
+        d = len(found.coef)
+        pictures.append(
+            draw_picture(
+                "The best candidates",
+                partial(plots.plot_candidates, found),
+                (8.0, drawing.row_height(d) + 0.5),
+                "Weights of the best candidates, each row divided by its largest. Where the marks "
+                "lie apart, the answers differ.",
+            )
+        )
+    if len(found.start_values):
+        pictures.append(_draw_starts(found))
+    return pictures
+
+
+def _draw_weights(found: Fit, level: float, label: str | None) -> Picture:
+    d = len(found.coef)
+    has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
+    return draw_picture(
+        "The weights",
+        partial(plots.plot_coefficients, found, level=level, standardised=True, label=label),
+        (7.0, drawing.row_height(d)),
+        ("Estimate (dot) of the weight" if d == 1 else f"Estimates (dots) of {d} weights")
+        + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
+        + ", times the sd of the column so that weights can be compared; the line marks zero. "
+        + ("A hollow dot has no known sign. " if has_intervals else "")
+        + "The intercept is in the table.",
+    )
+
+
+def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Picture]:
+    """Draw labels beside what is predicted for them, bag by bag and in all."""
+    n_bags = len(views)
+    law = "the law that the model predicts (line)" if found.noise else "the predictions (outline)"
+    which = (
+        f"The {bag_plots.SHOWN_PANELS} largest of {n_bags} bags"
+        if n_bags > bag_plots.SHOWN_PANELS
+        else "Every bag"
+        if n_bags > 1
+        else "The bag"
+    )
+    pictures = [
+        draw_picture(
+            "What is compared",
+            partial(bag_plots.draw_bags, found, views, label=label)
+            if n_bags > 1
+            else partial(bag_plots.draw_sorted, found, views, label=label),
+            bag_plots.panel_size(n_bags) if n_bags > 1 else (7.0, 4.2),
+            f"{which}: its labels (filled) and {law}. A good fit lays one over the other."
+            if n_bags > 1
+            else "Sorted labels (marks) and sorted predictions (line). A good fit lays the line "
+            "through the marks.",
+        )
+    ]
+    if n_bags > 1:
+        pictures.append(
+            draw_picture(
+                "Means of the bags",
+                partial(bag_plots.draw_bag_means, found, views, label=label),
+                (5.6, 4.6),
+                f"Mean label against mean prediction of {n_bags} bags, with 95 % bars: up and down "
+                "the noise of the mean, along the uncertainty of the weights. If the model is "
+                "right, the bars reach the line.",
+            )
+        )
+    if found.noise is not None:
+        pictures.append(
+            draw_picture(
+                "Places of the labels",
+                partial(bag_plots.draw_places, found, views),
+                (7.0, 3.6),
+                "Where the labels stand in the law predicted for their bags. If the model is right "
+                "every place is as likely, and 95 of 100 bars end in the band; high ends mean "
+                "labels further out than predicted, a slope a shift, a hump less noise.",
+            )
+        )
+    return pictures
+
+
+def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Picture:
+    return draw_picture(
+        "Predictions and matched labels",
+        partial(bag_plots.plot_predictions, found, match, X, label=label),
+        (6.0, 4.8),
+        "Each row's prediction and the label that most probably is its own, by how probable that "
+        "is. Labels are matched by rank, so that closeness to the line alone says little.",
+    )
+
+
+def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Picture]:
+    """Draw the posterior of the noise, and of offsets where they are worth it."""
+    pictures = []
+    posterior, law = found.posterior, found.effects
+    if (
+        posterior is not None
+        and posterior.has_noise
+        and posterior.sigma.min() < (posterior.sigma.max())
+    ):
+        pictures.append(
+            draw_picture(
+                "The noise",
+                partial(plots.plot_noise, found, level=level, label=label),
+                (6.0, 3.0),
+                f"Posterior of the noise's standard deviation, with its mean (line) and its "
+                f"{100 * level:g} % interval (bar).",
+            )
+        )
+    if law is not None and len(law.sizes) > 1:
+        pictures.append(
+            draw_picture(
+                "Spread of the offsets",
+                partial(plots.plot_offset_sd, found, label=label),
+                (6.0, 3.0),
+                "Posterior of how much the labels of a bag share beyond their rows: none, or "
+                "offsets of one of these standard deviations, each with its probability in percent."
+                if law.sizes[0] == 0.0
+                else "Posterior of the standard deviation of the offsets that were declared, over "
+                "the sizes weighed, each with its probability in percent.",
+            )
+        )
+    if views and law is not None and law.has_offsets:
+        pictures.append(
+            draw_picture(
+                "Offsets of the bags",
+                partial(bag_plots.draw_offsets, found, views, label=label),
+                (7.0, 3.4),
+                f"What the labels of each bag share beyond their rows, with 95 % intervals, if "
+                f"bags are offset at all; the probability of that is {law.offset_probability:.0%}.",
+            )
+        )
+    return pictures
+
+
+def _draw_starts(found: Fit) -> Picture:
+    n_starts = len(found.start_values)
+    return draw_picture(
+        "How sure the minimum is",
+        partial(plots.plot_starts, found),
+        (7.0, 3.2),
+        f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
+        "found the same minimum.",
+    )
+
+
+def _draw_posterior(found: Fit) -> Picture:
+    """Draw the pairs of the coefficients that are determined least."""
+    chosen, d = found.doubtful, len(found.coef)
+    names = [shorten(found.facts.names[j]) for j in chosen]
+    which = (
+        "all coefficients"
+        if len(chosen) == d
+        else f"the coefficients determined least ({list_names(names, d)})"
+    )
+    n_shown = len(chosen)
+    if n_shown == 1:
+        return draw_picture(
+            "What is known of a coefficient",
+            partial(plots.plot_posterior, found, features=chosen),
+            (5.5, 2.8),
+            f"Posterior of the coefficient of {names[0]}; the dashed line is the estimate. "
+            "Separate modes are separate answers.",
+        )
+    return draw_picture(
+        "Which coefficients hang together",
+        partial(plots.plot_posterior, found, features=chosen),
+        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
+        f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
+        "estimate. A slanted cloud means that one coefficient can make up for another; separate "
+        "clouds are separate answers.",
+    )
+
+
+def draw_picture(
+    title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str
+) -> Picture:
+    """Draw on a figure of its own, without touching the user's figures or settings."""
+    matplotlib = import_extra("matplotlib", "report", _PURPOSE)
+    figures = import_extra("matplotlib.figure", "report", _PURPOSE)
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
+        # Glyphs missing here are the browser's business: text stays text.
+        warnings.simplefilter("ignore")
+        figure = figures.Figure(figsize=size, layout="constrained")
+        plot(ax=figure.add_subplot())
+        svg = drawing.render_figure(figure, "svg", transparent=True).decode("utf-8")
+    return Picture(title, _embed(svg, title, size[0]), caption)
+
+
+def _embed(svg: str, title: str, inches: float) -> str:
+    """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
+    svg = svg[svg.index("<svg") :]
+    prefix = re.sub(r"\W+", "-", title.lower())
+    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
+    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
+    # Its style sheet would reach the whole page, and repeats what the page says once.
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    for drawn, named in _COLOURS.items():
+        svg = re.sub(re.escape(drawn), named, svg, flags=re.IGNORECASE)
+    # A hundredth of a point is finer than any screen, and halves the file; text is left alone.
+    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
+    # Small drawings stay small: letters are of the same size in all of them.
+    width = f"max-width: {inches * _PIXELS:.0f}px"
+    head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg.replace("<svg", head, 1)

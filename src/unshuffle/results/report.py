@@ -1,0 +1,290 @@
+"""A report of a fit: one HTML file that needs neither network nor scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unshuffle import __version__
+from unshuffle.data.bags import Bags, make_bags
+from unshuffle.errors import import_extra, shorten
+from unshuffle.formatting import show_number
+from unshuffle.io.writing import check_page, write_whole
+from unshuffle.options import ESTIMATE
+from unshuffle.registry import METHODS
+from unshuffle.results.limits import LIMITS
+from unshuffle.results.matching import Match
+from unshuffle.results.pictures.bag_views import BagView, view_bags, view_table
+from unshuffle.results.pictures.report_pictures import Picture, draw_picture, draw_pictures
+from unshuffle.results.result import Fit, as_fit
+from unshuffle.results.summary import Summary, SummaryRow
+
+__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "today", "write_report"]
+
+_PURPOSE = "writing a report"
+_LONGEST_NAME = 120
+# Rows that are matched for a picture: that takes a second, as the fit of so many does.
+_MATCHED_ROWS = 1000
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    bags: Bags | None = None,
+    bag_names: Sequence[object] | None = None,
+    level: float = 0.95,
+    label: str | None = None,
+    base_levels: Mapping[str, str] | None = None,
+    source: str | None = None,
+    notes: Sequence[str] = (),
+    provenance: Mapping[str, Any] | None = None,
+    written: date | None = None,
+    words: Callable[[str], str] = str,
+) -> Path:
+    """Write a report of a fitted model to an HTML file, whole or not at all.
+
+    With the data the report also shows what each bag predicts beside its labels, and how many rows
+    and bags there were; `bags` stands for X, y and groups where rows and labels have numbers of
+    their own, and `bag_names` names them in the order of the data. `label` is the label's name for
+    the title and the axes (without it, that of `y`), `base_levels` maps categories to the level
+    that has no weight of its own. `source` names the data, `notes` are sentences on how they were
+    read, `provenance` says what repeats the fit, and `written` is the date shown: today in UTC, or
+    that of SOURCE_DATE_EPOCH. `words` puts each sentence into the words of whoever asked: the
+    command line has options where Python has parameters.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(200, 2, bags=4, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> folder = tempfile.mkdtemp()
+    >>> write_report(model, folder + "/fit.html", data.X, data.y, data.groups).name
+    'fit.html'
+    """
+    target = check_report(path)
+    found = as_fit(model)
+    data = _describe_data(X, y, groups, source, notes)
+    if bags is not None:
+        data["facts"] += _describe_bags(bags)
+    if label is None and getattr(y, "name", None) is not None:
+        label = str(y.name)
+    data["source"] = None if source is None else shorten(source, 200)
+    data["label"], data["written"] = label, (written or today()).isoformat()
+    seed = getattr(model, "random_state", None)
+    origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
+    views = _view(found, X, y, groups, bags, bag_names)
+    match = _match(found, X, y, groups)
+    pictures = draw_pictures(found, views, level, label, match, X)
+    write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}, words))
+    return Path(path)
+
+
+def today() -> date:
+    """Return the date of today, or that of SOURCE_DATE_EPOCH, which makes files repeatable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
+    return moment.date()
+
+
+def _view(
+    found: Fit,
+    X: Any,
+    y: Any,
+    groups: Any,
+    bags: Bags | None,
+    bag_names: Sequence[object] | None,
+) -> list[BagView]:
+    """Return the bags for the pictures; none where the data were not handed over."""
+    if X is not None and y is not None:
+        return view_table(found, X, y, groups)
+    return [] if bags is None else view_bags(found, bags, bag_names)
+
+
+def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
+    """Match rows and labels for a picture, where they are few and belong together."""
+    if X is None or y is None or len(y) > _MATCHED_ROWS or found.facts.n_anchors:
+        return None
+    names = None if groups is None else list(groups)
+    return found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
+
+
+def check_report(path: str | os.PathLike[str]) -> Path:
+    """Refuse a report that cannot be written or drawn, before any work is done for it."""
+    target = check_page(path)
+    import_extra("matplotlib", "report", _PURPOSE)
+    import_extra("jinja2", "report", _PURPOSE)
+    return target
+
+
+def _render(
+    found: Fit,
+    level: float,
+    data: Mapping[str, Any],
+    origin: Mapping[str, Any],
+    pictures: Sequence[Picture],
+    base_levels: Mapping[str, str],
+    words: Callable[[str], str],
+) -> str:
+    summary = found.summary(level)
+    return fill_template(
+        "report.html",
+        summary=summary,
+        verdict=[words(each) for each in (summary.reason, *summary.explanation[1:]) if each],
+        headline=summary.headline,
+        has_intervals=summary.has_intervals,
+        percent=f"{100 * level:g}",
+        rows=summary.rows,
+        table=_list_weights(summary, base_levels),
+        candidates=found.competing,
+        n_candidates=len(found.candidates),
+        limits=LIMITS,
+        has_evidence=any(c.evidence is not None for c in found.candidates),
+        # A verdict has said already how far the answer goes.
+        advice=words(found.status.value) if summary.verdict is None else "",
+        remarks=[words(remark) for remark in found.remarks],
+        method=_describe_method(found),
+        sizes=_describe_sizes(summary),
+        effects=summary.describe_effects(),
+        data=data,
+        origin=origin,
+        pictures=pictures,
+    )
+
+
+def _list_weights(
+    summary: Summary, base_levels: Mapping[str, str]
+) -> list[tuple[str, SummaryRow | None]]:
+    """Return the table's rows; a base level, which has no weight, stands above its category."""
+    table: list[tuple[str, SummaryRow | None]] = []
+    left = dict(base_levels)
+    # The longest first: one name may begin another.
+    bases = sorted(base_levels, key=len, reverse=True)
+    for row in summary.rows:
+        base = next((each for each in bases if row.name.startswith(f"{each}=")), None)
+        if base in left:
+            table.append((f"{base}={left.pop(base)}", None))
+        table.append((row.name, row))
+    return table
+
+
+def _describe_sizes(summary: Summary) -> str:
+    """Say how many rows, labels and bags there are, in a few words."""
+    labels = "" if summary.n_labels == summary.n else f", {summary.n_labels} labels"
+    bags = "one bag" if summary.n_bags == 1 else f"{summary.n_bags} bags"
+    rows = "1 row" if summary.n == 1 else f"{summary.n} rows"
+    return f"{rows}{labels} in {bags}, {summary.d} feature{'' if summary.d == 1 else 's'}"
+
+
+def fill_template(name: str, **content: Any) -> str:
+    """Return a page of the package's templates, with the style that all of them share."""
+    jinja2 = import_extra("jinja2", "report", _PURPOSE)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("unshuffle", "templates"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["number"] = show_number
+    environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
+    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
+    style = (resources.files("unshuffle") / "templates" / "page.css").read_text(encoding="utf-8")
+    page: str = environment.get_template(name).render(style=style, **content)
+    return page
+
+
+def _describe_method(found: Fit) -> list[tuple[str, str]]:
+    name = str(found.method)
+    asked = found.options.method
+    asked = asked if isinstance(asked, str) else type(asked).__name__
+    lines = [("Method", name + (f" (chosen by '{asked}')" if asked != name else ""))]
+    if name in METHODS:
+        lines.append(("What it does", METHODS[name].summary))
+    lines.append(("Intercept", "fitted" if found.options.fit_intercept else "none"))
+    if found.options.l1 or found.options.l2:
+        lines.append(("Penalties", f"l1 = {found.options.l1:g}, l2 = {found.options.l2:g}"))
+    noise = "estimated from the data" if found.options.noise is None else "given"
+    if found.noise is None:
+        noise = "not part of this method" if found.posterior is None else "not seen in the labels"
+    lines.append(("Noise", noise))
+    return lines + _describe_proofs(found)
+
+
+def _describe_proofs(found: Fit) -> list[tuple[str, str]]:
+    """Say what of the links was known, and what was proved."""
+    summary, lines = found.summary(), []
+    if summary.n_anchors:
+        lines.append(("Known pairs", f"{summary.n_anchors} of {summary.n} rows"))
+    if summary.mislinked is not None:
+        how = "estimated" if found.options.mislinked == ESTIMATE else "given"
+        lines.append(("Wrong links", f"{summary.mislinked:.1%} of the labels, {how}"))
+    if summary.certificate is not None:
+        lines.append(("Certificate", summary.certificate.describe(found.value)))
+    return lines
+
+
+def _describe_data(
+    X: Any, y: Any, groups: Any, source: str | None, notes: Sequence[str]
+) -> dict[str, Any]:
+    facts: list[tuple[str, str]] = []
+    if source is not None:
+        facts.append(("Source", shorten(source, 200)))
+    if X is not None:
+        n, d = np.shape(X)
+        facts += [("Rows", f"{n}"), ("Features", f"{d}"), ("Bags", _count_bags(groups))]
+    if y is not None:
+        labels = np.asarray(y, dtype=float)
+        facts.append(("Labels", f"from {labels.min():.4g} to {labels.max():.4g}"))
+    return {"facts": facts, "notes": [shorten(note, 2000) for note in notes]}
+
+
+def _describe_bags(bags: Bags) -> list[tuple[str, str]]:
+    """Say how many rows, labels and bags there are, and how they belong together."""
+    n, m = bags.rows.totals, bags.labels.totals
+    return [
+        ("Rows", f"{n.sum():.0f}"),
+        ("Labels", f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")),
+        ("Features", f"{bags.d}"),
+        (
+            "Bags",
+            f"{bags.n_bags}, of {n.min():.0f} to {n.max():.0f} rows and {m.min():.0f} to "
+            f"{m.max():.0f} labels",
+        ),
+        ("Pairing", bags.pairing.sentence),
+    ]
+
+
+def _count_bags(groups: Any) -> str:
+    if groups is None:
+        return "one"
+    sizes = list(_bag_sizes(groups).values())
+    smallest, largest = min(sizes), max(sizes)
+    span = f"{smallest} rows each" if smallest == largest else f"{smallest} to {largest} rows"
+    return f"one, of {sizes[0]} rows" if len(sizes) == 1 else f"{len(sizes)}, of {span}"
+
+
+def _bag_sizes(groups: Any) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for name in list(groups):
+        sizes[name] = sizes.get(name, 0) + 1
+    return sizes
+
+
+def _default_provenance(seed: Any, X: Any, y: Any) -> dict[str, Any]:
+    shown = seed if isinstance(seed, int) else "not fixed"
+    origin = {"version": __version__, "seed": shown, "data_sha256": None, "command": None}
+    if X is not None and y is not None:
+        content = np.ascontiguousarray(X, dtype=float).tobytes()
+        content += np.ascontiguousarray(y, dtype=float).tobytes()
+        origin["data_sha256"] = sha256(content).hexdigest()
+    return origin

@@ -1,0 +1,300 @@
+"""The result of a fit, from which estimator, command line, report and JSON all speak."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
+from unshuffle.core.uncertainty import Posterior
+from unshuffle.data.bags import Bags
+from unshuffle.data.pairing import Pairing
+from unshuffle.data.products import predict_rows
+from unshuffle.errors import InputError, ModelMisfitWarning
+from unshuffle.options import FitOptions
+from unshuffle.results.determined import doubtful_weights, judge_known
+from unshuffle.results.matching import Match, fingerprint, match_labels
+from unshuffle.results.prediction import find_bags, predict_ends, predict_in_bags, predict_sds
+from unshuffle.results.summary import Summary, summarise
+from unshuffle.results.verdict import (
+    IDENTIFIED,
+    Facts,
+    check_level,
+    competing_answers,
+    describe_misfit,
+    grade,
+    judge,
+    make_intervals,
+    model_fits,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A solution with everything that is to be said of it.
+
+    Examples
+    --------
+    >>> from unshuffle import Bag, fit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(size=(60, 1))
+    >>> found = fit([Bag(X, rng.permutation(2 * X[:, 0] + 1))], method="ls", rng=1)
+    >>> found.coef.round(3).tolist(), round(found.intercept, 3), found.method
+    ([2.0], 1.0, 'ls')
+    """
+
+    solution: Solution
+    facts: Facts
+    options: FitOptions
+    # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
+    fingerprint: str | None = None
+
+    @property
+    def method(self) -> str:
+        """The method used, where another one chose it."""
+        return self.facts.method
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The estimated weights, the intercept last."""
+        return self.solution.weights
+
+    @property
+    def coef(self) -> np.ndarray:
+        """The estimated weights of the features."""
+        return self.weights[: len(self.facts.scales)]
+
+    @property
+    def intercept(self) -> float:
+        """The estimated intercept, 0.0 without one."""
+        return float(self.weights[-1]) if self.options.fit_intercept else 0.0
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Competing answers, best first."""
+        return self.solution.candidates
+
+    @property
+    def status(self) -> Status:
+        """How the solver ended; its value is a sentence of advice."""
+        return self.solution.status
+
+    @property
+    def stats(self) -> Any:
+        """What the solver counted."""
+        return self.solution.stats
+
+    @property
+    def value(self) -> float:
+        """The value of the best candidate."""
+        return self.solution.value
+
+    @property
+    def start_values(self) -> np.ndarray:
+        """The final value of every start, best first."""
+        return self.solution.start_values
+
+    @property
+    def noise(self) -> float | None:
+        """Sd of the noise, given or estimated; None where the method has none."""
+        return self.facts.noise
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """Weighted draws of weights and noise, where the method has them."""
+        unsure = self.solution.uncertainty
+        return unsure if isinstance(unsure, Posterior) else None
+
+    @property
+    def effects(self) -> BagEffects | None:
+        """What is known of offsets between bags; None for one bag, or where the method has none."""
+        return self.solution.effects
+
+    @property
+    def pairing(self) -> Pairing:
+        """How rows and labels belong together; its sentence says what follows from it."""
+        return self.facts.pairing
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels; it may differ from that of rows."""
+        return self.facts.n if self.facts.n_labels is None else self.facts.n_labels
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was handled but should be known, each one sentence."""
+        return tuple(self.stats.get("remarks", ()))
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the search ended as it should; that the model fits is another thing."""
+        return not self.status.is_doubtful
+
+    @property
+    def verdict(self) -> str | None:
+        """One of "identified", "partly identified", "not identified"; None without intervals."""
+        return grade(self.solution, self.facts)
+
+    @property
+    def identified(self) -> bool | None:
+        """Whether the verdict is "identified"; None without intervals."""
+        verdict = self.verdict
+        return None if verdict is None else verdict == IDENTIFIED
+
+    @property
+    def model_fits(self) -> bool | None:
+        """Whether the labels look as the model predicts; None where that was not checked."""
+        return model_fits(self.solution)
+
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """In what the labels do not look as the model predicts."""
+        return self.solution.misfits or ()
+
+    @property
+    def determined(self) -> tuple[str | None, ...]:
+        """What is determined of each coefficient, the intercept last; None without intervals.
+
+        "sign and magnitude", "sign", "negligible" or "no".
+        """
+        return judge(self.solution, self.facts)
+
+    @property
+    def known(self) -> tuple[str | None, ...]:
+        """`determined` in the words of version 0.1.0: "sign and size", "sign", "no"."""
+        return judge_known(self.solution)
+
+    @property
+    def competing(self) -> tuple[Candidate, ...]:
+        """The candidates worth a reader's time, best first."""
+        return competing_answers(self.solution)
+
+    @property
+    def doubtful(self) -> list[int]:
+        """Positions of the features that pictures show as determined least."""
+        return doubtful_weights(self.solution, self.facts.scales)
+
+    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
+        """Return one row (low, high) per feature, and one for the intercept where asked."""
+        ends = make_intervals(self.solution, self.method, level)
+        return ends if intercept else ends[: len(self.facts.scales)]
+
+    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
+
+        With `detail` its text tells rules, bag effects and priors too.
+        """
+        return summarise(self.solution, self.facts, check_level(level), detail)
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_card()
+
+    def predict(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return X w + b for each row, and the posterior mean in bags that the fit knows."""
+        bags = self._find_bags(groups, len(X))
+        z = predict_rows(X, self.coef) + self.intercept
+        return z if bags is None else predict_in_bags(self.solution, self.facts, X, bags, z)
+
+    def predict_sd(
+        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the posterior predictive sd of a label at each row: noise and bag included."""
+        return predict_sds(self.solution, self.facts, X, self._find_bags(groups, len(X)))
+
+    def predict_interval(
+        self,
+        X: np.ndarray,
+        level: float = 0.95,
+        new_label: bool = False,
+        groups: Sequence[Hashable] | np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return (low, high) for each row: of the prediction, or of a new label there.
+
+        Rows belong to the bags of the fit that `groups` names, otherwise to new bags.
+        """
+        bags = self._find_bags(groups, len(X))
+        return predict_ends(self.solution, self.facts, X, check_level(level), new_label, bags)
+
+    def is_known_bag(self, groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
+        """Return whether each name is that of a bag whose effect the fit knows."""
+        found = self._find_bags(groups, len(groups))
+        return np.zeros(len(groups), dtype=bool) if found is None else found >= 0
+
+    def _find_bags(
+        self, groups: Sequence[Hashable] | np.ndarray | None, n: int
+    ) -> np.ndarray | None:
+        return find_bags(self.solution, groups, n)
+
+    def match(self, bags: Bags) -> Match:
+        """Return which label most probably belongs to which row, and how sure that is."""
+        posterior, tables = self.posterior, None
+        has_links = self.options.mislinked is not None
+        if self.fingerprint is not None and fingerprint(bags, has_links) == self.fingerprint:
+            tables = self.stats.get("match_probabilities")
+        if posterior is not None and posterior.is_thin:
+            tables = None  # runs that disagree are no exact answer; the wider draws are kept
+        wrong, unsure = self.stats.get("mislinked"), self.solution.uncertainty
+        if wrong is not None and unsure is not None and self.method != "likelihood":
+            from unshuffle.results.linked_matching import match_links  # heavy, seldom needed
+
+            return match_links(bags, self.coef, self.intercept, unsure, wrong, tables=tables)
+        return match_labels(
+            bags, self.coef, self.intercept, posterior, tables=tables, method=self.method
+        )
+
+
+def name_draws(
+    found: Fit, bag_names: tuple[str, ...] | None = None, data: Bags | None = None
+) -> Fit:
+    """Return a fit whose posterior knows the names of its columns and bags, and the data."""
+    posterior = found.posterior
+    if posterior is None:
+        return found
+    has_intercept, names = bool(found.options.fit_intercept), found.facts.names
+    named = replace(
+        posterior, names=names, has_intercept=has_intercept, bag_names=bag_names, data=data
+    )
+    return replace(found, solution=replace(found.solution, uncertainty=named))
+
+
+def as_fit(fitted: Any) -> Fit:
+    """Return the result behind a fitted estimator, or the result itself."""
+    if isinstance(fitted, Fit):
+        return fitted
+    if hasattr(fitted, "get_params"):  # of scikit-learn, which is slow to import
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(fitted)
+    found = getattr(fitted, "result_", None)
+    if not isinstance(found, Fit):
+        raise InputError(
+            f"this needs a fitted ShuffledLinearRegression, got {type(fitted).__name__}: of a "
+            "pipeline give its last step, with X as the steps before it return it"
+        )
+    return found
+
+
+def warn_once(found: Fit, stacklevel: int) -> None:
+    """Say at most one thing about convergence, one about the model and one about the data."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+
+    misfit = None
+    if found.misfits:
+        from unshuffle.inference.diagnostics import WARNED_MISFITS  # of fits that have them
+
+        if set(found.misfits) & set(WARNED_MISFITS):
+            misfit = describe_misfit(found.solution, found.facts)
+    said = [
+        (None if found.is_converged else found.status.value, ConvergenceWarning),
+        (misfit, ModelMisfitWarning),
+        (" ".join(found.remarks), UserWarning),
+    ]
+    for text, category in said:
+        if text:
+            warnings.warn(text, category, stacklevel=stacklevel + 1)

@@ -1,0 +1,431 @@
+"""What a fit says in tables: verdict, estimates with intervals, competing answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unshuffle.core.solution import BagEffects, Certificate, Solution
+from unshuffle.data.pairing import Pairing
+from unshuffle.errors import InputError
+from unshuffle.formatting import count, show_number
+from unshuffle.results.cards import make_card
+from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, judge_known
+from unshuffle.results.verdict import (
+    IDENTIFIED,
+    NOT_IDENTIFIED,
+    Facts,
+    competing_answers,
+    explain,
+    grade,
+    judge,
+    list_inseparable,
+    make_headline,
+    model_fits,
+)
+
+# Version of the JSON; raised when a key gets another meaning. 1 was that of version 0.1.0.
+SCHEMA_VERSION = 2
+COLUMNS = ("estimate", "sd", "low", "high", "determined")
+ESTIMAND = (
+    "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
+    "bags, and the share of a contextual effect that a regression over all rows would see."
+)
+# Bag effects that are less probable than this have no digits.
+_UNLIKELY = 0.05
+_RIVALS = "Competing answers, best first:"
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One coefficient: name, estimate, sd, interval, and what is determined of it.
+
+    All but name and estimate are None without intervals. `standardised` is the estimate times the
+    sd of its column: in units of the label, and fit to be compared with that of other columns. The
+    intercept has none. `known` has the words of version 0.1.0.
+    """
+
+    name: str
+    estimate: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    determined: str | None = None
+    known: str | None = None
+    standardised: float | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything a fit says, as text, HTML, a frame, a dictionary or LaTeX.
+
+    `verdict` is "identified", "partly identified", "not identified", or None without intervals;
+    `explanation` says it in sentences. With `detail` the text tells rules, effects and priors too.
+    """
+
+    verdict: str | None
+    explanation: tuple[str, ...]
+    rows: tuple[SummaryRow, ...]
+    level: float
+    noise: float | None
+    method: str
+    model_fits: bool | None
+    misfits: tuple[str, ...]
+    inseparable: tuple[tuple[str, str], ...]
+    is_converged: bool
+    status: str
+    n: int
+    n_labels: int
+    d: int
+    n_bags: int
+    pairing: Pairing
+    # None where there are none: one bag, another method, or switched off.
+    effects: BagEffects | None
+    candidates: tuple[dict[str, Any], ...]
+    n_competing: int
+    priors: tuple[str, ...]
+    remarks: tuple[str, ...]
+    certificate: Certificate | None = None
+    are_offsets_declared: bool = False
+    is_noise_given: bool = False
+    # Pairs that were known, and the share of links that are wrong, given or found.
+    n_anchors: int = 0
+    mislinked: float | None = None
+    # The verdict in a few words, and whether it is good, doubtful or unknown.
+    headline: tuple[str, str] = ("Not judged", "unknown")
+    # Whether the posterior was sampled well, where there is one.
+    is_explored: bool = True
+    detail: bool = False
+
+    @property
+    def identified(self) -> bool | None:
+        """Whether the verdict is "identified"; None without one."""
+        return None if self.verdict is None else self.verdict == IDENTIFIED
+
+    @property
+    def reason(self) -> str:
+        """The reason of the verdict, without the verdict."""
+        reason = self.explanation[0].partition(": ")[2]
+        return f"{reason[:1].upper()}{reason[1:]}"
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any coefficient has an interval."""
+        return any(row.low is not None for row in self.rows)
+
+    @property
+    def determined_rule(self) -> str | None:
+        """The rule behind `determined`; None where nothing is judged by it."""
+        return self._make_rule(DETERMINED_RULE)
+
+    @property
+    def known_rule(self) -> str | None:
+        """The rule of version 0.1.0 behind `known`; None where nothing is judged by it."""
+        return self._make_rule(KNOWN_RULE)
+
+    def _make_rule(self, rule: str) -> str | None:
+        if all(row.determined is None for row in self.rows):
+            return None
+        return rule if self.is_explored else f"{rule} {UNEXPLORED_RULE}"
+
+    @property
+    def table(self) -> list[tuple[str, ...]]:
+        """The head and one line for each coefficient; estimates alone where that is all."""
+        lines: list[tuple[str, ...]] = [("coefficient", *COLUMNS)]
+        for row in self.rows:
+            numbers = (show_number(each) for each in (row.estimate, row.sd, row.low, row.high))
+            lines.append((row.name, *numbers, row.determined or "–"))
+        width = 2 if self.determined_rule is None else len(lines[0])
+        return [line[:width] for line in lines]
+
+    @property
+    def facts(self) -> str:
+        """Sizes, method, noise and offsets in one line."""
+        bags = "one bag" if self.n_bags == 1 else count(self.n_bags, "bag")
+        parts = [
+            f"noise sd {show_number(self.noise)}" + " (given)" * self.is_noise_given,
+            f"method {self.method}",
+            count(self.n, "row"),
+            *([] if self.n_labels == self.n else [count(self.n_labels, "label")]),
+            count(self.d, "feature"),
+            bags,
+            *([count(self.n_anchors, "pair") + " known"] if self.n_anchors else []),
+            *([] if self.mislinked is None else [f"{self.mislinked:.0%} of links wrong"]),
+            f"{100 * self.level:g} % intervals" if self.has_intervals else "no intervals",
+        ]
+        effects = self.effects
+        if effects is not None and effects.has_offsets:
+            declared = " (declared)" if self.are_offsets_declared else ""
+            parts.append(f"offsets between bags sd {show_number(effects.offset_sd)}{declared}")
+        if effects is not None and effects.has_contexts:
+            parts.append("contextual effects")
+        return " · ".join(parts if self.noise is not None else parts[1:])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said below the facts: reasons, proofs, remarks, and details if asked."""
+        found = list(self.explanation[1:])
+        if not self.pairing.is_usual:
+            found.append(self.pairing.sentence)
+        if self.certificate is not None:
+            found.append(self.certificate.describe(self.candidates[0]["value"]))
+        return (*found, *self.remarks, *(self.details if self.detail else ()))
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Rules, estimand, bag effects and priors, in sentences."""
+        rule = [] if self.determined_rule is None else [self.determined_rule]
+        if self.effects is not None:
+            rule.append(ESTIMAND)
+        return (*rule, *self.describe_effects(), *self.priors)
+
+    def describe_effects(self) -> tuple[str, ...]:
+        """Say how probable random and contextual bag effects are, and how large they are."""
+        effects, found = self.effects, []
+        if effects is not None and effects.offset_probability > 0.0:
+            size = f"sd {show_number(effects.offset_sd)}"
+            told = _tell_probability(effects.offset_probability, f", {size}")
+            told = f"declared, {size}" if self.are_offsets_declared else f"probability {told}"
+            found.append(f"Random bag effects (offsets): {told}.")
+        if effects is not None and effects.context_probability > 0.0:
+            columns = zip(self.rows, effects.contexts, effects.context_sds, strict=False)
+            sizes = [
+                f"{row.name} {show_number(mean)} (sd {show_number(sd)})"
+                for row, mean, sd in columns
+            ]
+            told = _tell_probability(effects.context_probability, f": {', '.join(sizes)}")
+            rests = " There are too few bags to tell them from their prior."
+            found.append(
+                f"Contextual effects of the bags' mean rows: probability {told}."
+                + rests * effects.rests_on_prior
+            )
+        return tuple(found)
+
+    @property
+    def shows_candidates(self) -> bool:
+        """Whether competing answers are part of what is to be said."""
+        has_shares = self.candidates[0]["share"] is not None
+        return self.n_competing > 1 and (
+            not has_shares or self.verdict == NOT_IDENTIFIED or self.detail
+        )
+
+    def _rivals(self) -> list[tuple[str, ...]]:
+        """Return competing answers, coefficients down and answers across; none where one does.
+
+        The first line holds their numbers, the second their shares of the posterior.
+        """
+        if not self.shows_candidates or self.candidates[0]["share"] is None:
+            return []
+        shown = self.candidates[: self.n_competing]
+        return [
+            ("", *(str(place) for place in range(1, len(shown) + 1))),
+            ("share", *(f"{c['share']:.0%}" for c in shown)),
+            *(
+                (row.name, *(show_number(c["weights"][j]) for c in shown))
+                for j, row in enumerate(self.rows)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        rivals = self._rivals()
+        more = ["", _RIVALS, *_align(rivals)] if rivals else []
+        parts = [self.explanation[0], "", *_align(self.table), "", self.facts, *self.notes]
+        return "\n".join([*parts, *more])
+
+    def _repr_html_(self) -> str:
+        return self.to_card()
+
+    def to_card(self, title: str = "") -> str:
+        """Return HTML for a notebook, below a title such as the model's parameters."""
+        tables: list[tuple[str, list[tuple[str, ...]]]] = [("", self.table)]
+        if self._rivals():
+            tables.append((_RIVALS, self._rivals()))
+        facts = [self.facts, *self.notes]
+        reason = [self.reason] if self.reason else []
+        return make_card(self.headline, reason, tables, facts, title)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists (None, never NaN, where there is no value).
+
+        This is the JSON of the command line too, described by ``schema/fit.schema.json``. The
+        intercept stands apart from the coefficients: a feature may have its name.
+        """
+        keys = ("estimate", "sd", "low", "high", "determined", "known")
+        entries = [{key: getattr(row, key) for key in keys} for row in self.rows]
+        names = [row.name for row in self.rows[: self.d]]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "verdict": self.verdict,
+            "explanation": list(self.explanation),
+            "coefficients": dict(zip(names, entries[: self.d], strict=True)),
+            "intercept": entries[self.d] if len(entries) > self.d else None,
+            "standardised": {row.name: row.standardised for row in self.rows[: self.d]},
+            "level": self.level,
+            "determined_rule": self.determined_rule,
+            "known_rule": self.known_rule,
+            "inseparable": [list(pair) for pair in self.inseparable],
+            "noise": self.noise,
+            "method": self.method,
+            "n": self.n,
+            "labels": self.n_labels,
+            "d": self.d,
+            "bags": self.n_bags,
+            "anchors": self.n_anchors,
+            "mislinked": self.mislinked,
+            "pairing": self.pairing.name,
+            "bag_offsets": None
+            if self.effects is None
+            else {
+                "probability": self.effects.offset_probability,
+                "sd": self.effects.offset_sd,
+                "declared": self.are_offsets_declared,
+            },
+            "contextual_effects": None
+            if self.effects is None
+            else _list_contexts(self.effects, names),
+            "identified": self.identified,
+            "model_fits": self.model_fits,
+            "misfits": list(self.misfits),
+            "converged": self.is_converged,
+            "status": self.status,
+            "candidates": [dict(c) for c in self.candidates],
+            "certificate": _as_proof(self.certificate),
+            "priors": list(self.priors),
+            "remarks": list(self.remarks),
+        }
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas frame."""
+        try:
+            import pandas
+        except ImportError as exc:
+            raise InputError("to_frame needs the library pandas: pip install pandas") from exc
+        columns = [*COLUMNS, "known"]
+        rows = [[getattr(row, column) for column in columns] for row in self.rows]
+        return pandas.DataFrame(rows, index=[row.name for row in self.rows], columns=columns)
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular."""
+        (_, *head), *rows = self.table
+        n_numbers = min(len(head), 4)
+        lines = [rf"\begin{{tabular}}{{l{'r' * n_numbers}{'l' * (len(head) - n_numbers)}}}"]
+        lines += [r"\hline", " & ".join(["", *head]) + r" \\", r"\hline"]
+        lines += [" & ".join([_latex(name), *cells]) + r" \\" for name, *cells in rows]
+        return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+
+
+def summarise(solution: Solution, facts: Facts, level: float, detail: bool = False) -> Summary:
+    """Put everything a fit says into one object; intervals are None where there are none."""
+    verdict = grade(solution, facts)
+    candidates = tuple(
+        {
+            "weights": [float(w) for w in c.weights],
+            "value": c.value,
+            "starts": c.n_starts,
+            "evidence": c.evidence,
+            # A sum of shares passes one by rounding.
+            "share": None if c.share is None else min(c.share, 1.0),
+            "noise": c.noise,
+        }
+        for c in solution.candidates
+    )
+    return Summary(
+        verdict=verdict,
+        explanation=explain(solution, verdict, facts),
+        rows=_make_rows(solution, facts, level),
+        level=level,
+        noise=facts.noise,
+        method=facts.method,
+        model_fits=model_fits(solution),
+        misfits=solution.misfits or (),
+        inseparable=list_inseparable(solution, facts),
+        is_converged=not solution.status.is_doubtful,
+        status=solution.status.value,
+        n=facts.n,
+        n_labels=facts.n if facts.n_labels is None else facts.n_labels,
+        d=len(facts.scales),
+        n_bags=facts.n_bags,
+        pairing=facts.pairing,
+        effects=_find_effects(solution, facts),
+        candidates=candidates,
+        n_competing=len(competing_answers(solution)),
+        priors=tuple(solution.stats.get("priors", ())),
+        remarks=tuple(solution.stats.get("remarks", ())),
+        certificate=solution.certificate,
+        are_offsets_declared=facts.are_offsets_declared,
+        is_noise_given=facts.is_noise_given,
+        n_anchors=facts.n_anchors,
+        mislinked=solution.stats.get("mislinked"),
+        headline=make_headline(solution, verdict),
+        is_explored=not getattr(solution.uncertainty, "is_thin", False),
+        detail=detail,
+    )
+
+
+def _align(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return lines of cells as text, the first column to the left."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return [
+        line[0].ljust(widths[0])
+        + "".join(
+            "  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)
+        )
+        for line in lines
+    ]
+
+
+def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
+    """Return what is proven as plain numbers, None where nothing is."""
+    if proof is None:
+        return None
+    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
+    return {"certified": proof.is_complete, **found}
+
+
+def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryRow, ...]:
+    """Return the table's rows, without an interval where there is none or it has no ends."""
+    unsure, names = solution.uncertainty, facts.names
+    scales = [*facts.scales.tolist(), *[None] * (len(names) - len(facts.scales))]
+    spreads = np.full((len(names), 3), np.inf)
+    if unsure is not None and unsure.has_interval:
+        spreads = np.column_stack([unsure.sd, unsure.interval(level)])
+    estimates, judged, known = solution.weights, judge(solution, facts), judge_known(solution)
+    found = []
+    for j, (name, scale) in enumerate(zip(names, scales, strict=True)):
+        w, (sd, low, high) = float(estimates[j]), spreads[j].tolist()
+        row = SummaryRow(name, w, None, None, None, judged[j], known[j])
+        if np.isfinite(spreads[j]).all():
+            row = replace(row, sd=sd, low=low, high=high)
+        found.append(row if scale is None else replace(row, standardised=w * scale))
+    return tuple(found)
+
+
+def _find_effects(solution: Solution, facts: Facts) -> BagEffects | None:
+    """Return the bag effects, None where they were switched off."""
+    effects = solution.effects
+    is_off = facts.are_offsets_declared and effects is not None and not effects.offset_probability
+    return None if is_off else effects
+
+
+def _tell_probability(probability: float, size: str) -> str:
+    """Write a probability, and the size of what is not unlikely."""
+    return f"{probability:.0%}{size}" if probability >= _UNLIKELY else f"below {_UNLIKELY:.0%}"
+
+
+def _list_contexts(effects: BagEffects, names: Sequence[str]) -> dict[str, Any]:
+    """Return contextual effects as plain numbers."""
+    pairs = zip(names, effects.contexts, effects.context_sds, strict=False)
+    return {
+        "probability": effects.context_probability,
+        "rests_on_prior": effects.rests_on_prior,
+        "coefficients": {name: {"estimate": mean, "sd": sd} for name, mean, sd in pairs},
+    }
+
+
+def _latex(text: str) -> str:
+    """Escape what LaTeX would take for a command."""
+    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(signs.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)

@@ -1,0 +1,177 @@
+"""What scikit-learn's users hand over: checked in its way, with errors that name the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import date, time, timedelta
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from unshuffle.errors import InputError, quote
+from unshuffle.objectives.checks import check_values
+
+
+def check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Validate X and y in scikit-learn's way, with errors that name column, row and way out.
+
+    `reset` says whether the model learns its columns here, or X must have those it learnt.
+    """
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
+        raise InputError(
+            f"y should be a 1d array, got shape {tuple(shape)}: fit one label column at a time"
+        )
+    # The length of a sparse matrix is another thing; scikit-learn refuses it in its own words.
+    if hasattr(X, "__len__") and hasattr(y, "__len__") and not issparse(X) and len(X) != len(y):
+        raise InputError(
+            f"X has {len(X)} rows but y has {len(y)} labels, inconsistent numbers of samples: "
+            "give one label for each row, bag by bag"
+        )
+    _refuse_duplicates(X)
+    # Before the conversion, which would take dates for numbers of nanoseconds.
+    dates = _find_dates(X, y)
+    if dates is not None:
+        raise InputError(dates)
+    try:
+        X, y = validate_data(
+            model,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            y_numeric=True,
+            ensure_all_finite=False,
+        )
+    except (TypeError, ValueError) as exc:
+        offender = _find_text(X) or _find_gap(y)
+        if offender is None:
+            raise
+        raise InputError(offender) from exc
+    y = np.asarray(y, dtype=np.float64)
+    check_values(X, y, getattr(model, "feature_names_in_", None))
+    return X, y
+
+
+def _refuse_duplicates(X: Any) -> None:
+    """Refuse a frame of which two columns have one name: a weight could then mean either."""
+    first: dict[Any, int] = {}
+    columns = getattr(X, "columns", None)
+    for place, name in enumerate([] if columns is None else list(columns), start=1):
+        if name in first:
+            raise InputError(
+                f"columns {first[name]} and {place} of X are both called {quote(name)}: rename one "
+                "of them, or leave it out"
+            )
+        first[name] = place
+
+
+def _find_gap(y: Any) -> str | None:
+    """Return a sentence on the first label that is no finite number, if there is one."""
+    if y is None:
+        return None
+    for row, value in enumerate(np.ravel(np.asarray(y, dtype=object)).tolist()):
+        if isinstance(value, complex):  # scikit-learn refuses these in its own words
+            return None
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return (
+                f"y holds {quote(value)} in row {row}, which is no number: turn labels into "
+                "numbers first, or drop them together with one row of their bag"
+            )
+        if not np.isfinite(number):
+            return (
+                f"y holds {'NaN' if np.isnan(number) else 'infinity (inf)'} in row {row}: drop the "
+                "label together with one row of its bag, or fill it in"
+            )
+    return None
+
+
+def _list_columns(X: Any) -> list[tuple[str, list[Any]]]:
+    """Return the columns of a frame or of an array of objects, each with its name in quotes."""
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        return [(quote(name), frame[name].to_list()) for name in frame.columns]
+    array = np.asarray(X, dtype=object)
+    if array.ndim != 2:
+        return []
+    return [(str(j), array[:, j].tolist()) for j in range(array.shape[1])]
+
+
+def _find_text(X: Any) -> str | None:
+    """Return a sentence on the first entry that is no number, if there is one."""
+    for name, values in _list_columns(X):
+        for row, value in enumerate(values):
+            if isinstance(value, str | bytes):
+                return (
+                    f"X holds the text {quote(value)} in column {name}, row {row}: turn categories "
+                    "into numbers first, for instance with sklearn's OneHotEncoder(drop='first')"
+                )
+            if isinstance(value, date | time | timedelta):
+                return _describe_dates(f"column {name} of X")
+    return None
+
+
+def _find_dates(X: Any, y: Any) -> str | None:
+    """Return a sentence on the first column whose type is dates or times, if there is one."""
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        for name, dtype in frame.schema.items():
+            if dtype.is_temporal():
+                return _describe_dates(f"column {quote(name)} of X")
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        return _describe_dates("X")
+    labels = nw.from_native(y, pass_through=True, allow_series=True, eager_only=True)
+    if isinstance(labels, nw.Series):
+        return _describe_dates("y") if labels.dtype.is_temporal() else None
+    return _describe_dates("y") if isinstance(y, np.ndarray) and y.dtype.kind in "mM" else None
+
+
+def _describe_dates(what: str) -> str:
+    return f"{what} holds dates or times: turn them into numbers first, for instance days"
+
+
+def _is_missing(name: Any) -> bool:
+    """Return whether a name is None, NaN, NaT or pandas' NA (which compares as unknown)."""
+    try:
+        return name is None or bool(name != name)
+    except TypeError:
+        return True
+
+
+def check_groups(groups: Any, n: int) -> Any:
+    """Refuse groups of another length, and groups that are missing."""
+    if groups is None:
+        return None
+    if isinstance(groups, str | bytes):
+        name = quote(groups, 30)
+        raise InputError(
+            f"groups={name} is a name, and groups are the bag of every row: give the column itself "
+            f"(groups=frame[{name}]), and leave it out of X"
+        )
+    frame = nw.from_native(groups, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame) or (isinstance(groups, np.ndarray) and groups.ndim != 1):
+        raise InputError(f"groups must be one column of names, got shape {np.shape(groups)}")
+    items = frame.to_list() if isinstance(frame, nw.Series) else groups
+    if not isinstance(items, Collection):
+        raise InputError(f"groups={quote(groups)} is not understood: give the bag of every row")
+    if len(items) != n:
+        raise InputError(
+            f"groups has {len(items)} entries but there are {n} rows: give the bag of every row"
+        )
+    is_complete = isinstance(items, np.ndarray) and items.dtype.kind in "iubUS"
+    for row, name in enumerate(() if is_complete else items):
+        try:
+            hash(name)
+        except TypeError as exc:
+            raise InputError(
+                f"groups holds {quote(name)} in row {row}, which is no name: give numbers or texts"
+            ) from exc
+        if _is_missing(name):
+            raise InputError(f"groups holds {name} in row {row}: give every row a bag, or drop it")
+    return items
