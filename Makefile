@@ -55,7 +55,7 @@ inference: $(STAMP) ## coverage of intervals, verdicts and match probabilities, 
 	$(BIN)/python benchmarks/inference.py run
 
 fuzz: $(STAMP) ## 10 000 odd fits and 10 000 odd text files (FUZZ_FITS=…, FUZZ_FILES=…): right, or one clear line
-	$(BIN)/python -m pytest -q -n logical --hypothesis-show-statistics tests/fuzz_fits.py tests/fuzz_files.py
+	$(BIN)/python -m pytest -q -n logical --hypothesis-show-statistics tests/fuzz/fuzz_fits.py tests/fuzz/fuzz_files.py
 
 dist: ## wheel and sdist, the quick tests on the installed wheel, on every Python that is here
 	packaging/check_dist.sh newest
@@ -76,7 +76,7 @@ docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnin
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 expected: $(STAMP) ## what golden files, pages and README show, written anew as the code prints it now
-	UNSHUFFLE_GOLDEN=write $(BIN)/python -m pytest -q tests/test_cli_golden.py
+	UNSHUFFLE_GOLDEN=write $(BIN)/python -m pytest -q tests/cli/test_cli_golden.py
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/site_figures.py

@@ -3,7 +3,7 @@
 A page is a session in an empty folder: its ``python`` blocks share one namespace, its ``bash``
 blocks hold commands (``unshuffle …``, ``head -5 FILE``), and a ``text`` block that follows at once
 shows what was printed on stdout. Words must agree exactly and numbers as far as their digits are
-meant (``tests/printed.py``). Where times are printed, or shares of answers that
+meant (``tests/helpers/printed.py``). Where times are printed, or shares of answers that
 compete, the line ``<!-- numbers not compared -->`` stands before the output; where it depends on
 the machine, ``<!-- not compared -->``. Blocks of other kinds are not run.
 
@@ -27,7 +27,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 from sklearn import config_context  # noqa: E402
 

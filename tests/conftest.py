@@ -3,6 +3,8 @@
 Also what `make quick` runs, and how workers share the compiling.
 """
 
+from pathlib import Path
+
 import pytest
 
 from command_line import write_data
@@ -79,7 +81,7 @@ QUICK = (
     "test_datasets.py",
     "test_audit.py::test_wrong_input_is_said_in_one_line",
     "test_design.py::test_exchanges_equal_those_judged_by_the_whole_determinant",
-    "test_designs.py",
+    "test_design_matrix.py",
     "test_docs.py::test_the_page_of_commands_is_up_to_date",
     "test_equivariance.py::test_weights_follow_powers_of_two_bit_for_bit[ls]",
     "test_estimator.py::test_poor_score_is_the_only_special_tag",
@@ -92,7 +94,7 @@ QUICK = (
     "test_imports.py::test_imports_go_downward_only",
     "test_imports.py::test_importing_loads_nothing_heavy",
     "test_imports.py::test_every_public_name",
-    "test_inference.py::test_means_with",
+    "test_what_a_fit_says.py::test_means_with",
     "test_kernels.py",
     "test_likelihood.py::test_small_bags_equal_the_sum_over_every_permutation",
     "test_methods.py::test_weights_are_near_the_truth_on_easy_data",
@@ -106,18 +108,24 @@ QUICK = (
     "test_report.py::test_the_verdict_comes_before_everything_else",
     "test_reproduce_command.py::test_names_come_once_in_the_order_of_the_paper",
     "test_schema.py::test_the_schema",
-    "test_tempering.py::test_swaps_equal_those_judged_by_the_whole_density",
+    "test_replica_exchange.py::test_swaps_equal_those_judged_by_the_whole_density",
     "test_text_files.py",
     "test_threads.py::test_mapping_keeps_the_order_of_items",
     "test_verdict.py::test_verdict_and_table_never_contradict_each_other",
 )
 
 
+def _short_id(item):
+    """Return a test's id without its folder."""
+    path, _, name = item.nodeid.partition("::")
+    return f"{Path(path).name}::{name}"
+
+
 def pytest_collection_modifyitems(config, items):
     """Mark what is quick; an entry that no test answers to any more is an error, not a gap."""
     answered = set()
     for item in items:
-        entries = [entry for entry in QUICK if item.nodeid.startswith(f"tests/{entry}")]
+        entries = [entry for entry in QUICK if _short_id(item).startswith(entry)]
         if entries:
             item.add_marker("quick")
             answered.update(entries)

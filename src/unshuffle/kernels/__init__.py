@@ -1,6 +1,6 @@
 """Every compiled function of the library, and nothing else.
 
-Each kernel has a plain, slow twin in ``tests/oracles.py``. All release the GIL, none draws
+Each kernel has a plain, slow twin in ``tests/helpers/oracles.py``. All release the GIL, none draws
 random numbers, and none allocates more than a few arrays of the length of its bag, so that
 memory stays O(n) and threads neither wait for nor disturb one another.
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from test_pairing_kernels import add_joker, couple, draw_bag, draw_kernel
+from couplings import add_joker, couple, draw_bag, draw_kernel
 from unshuffle.kernels.transport import densities, pairings
 from unshuffle.objectives.noise import StudentNoise
 

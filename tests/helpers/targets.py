@@ -7,10 +7,13 @@ import numpy as np
 from unshuffle import Likelihood
 from unshuffle.core.strategy import Effort
 from unshuffle.data.bags import make_bags
-from unshuffle.data.scaling import standardise
+from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.sources import ArraySource, number_bags
+from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.inference.likelihood import _fit_least_squares, draw_sample
 from unshuffle.inference.modes import find_modes
 from unshuffle.inference.proposals import normalise
+from unshuffle.model.block_building import pose_blocks
 from unshuffle.model.building import pose
 
 # The law of the sampler and of enumeration: straight, with the sampler's bound on the weights.
@@ -53,3 +56,11 @@ def sample_plainly(data, has_intercept=True, noise=None, rng=0):
     sample = draw_sample(target, find_modes(target, fitted, rng), rng)
     shares = normalise(sample.log_weights)[0]
     return sample.slopes, shares, sample.log_evidence - log_constant(target)
+
+
+def pose_rows(X, y, groups, power, offset_share):
+    """Return the target of rows in blocks at a power."""
+    first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
+    scaling = standardise_pass(first, True)
+    target = pose_blocks(first, scaling, None, Likelihood())[0]
+    return replace(target, power=power).with_effects(offset_share, None, 0.0), scaling

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unshuffle import make_shuffled
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(__file__).parents[2] / "src"
 FIT = ["fit", "data.csv", "--label", "y", "--bag", "bag"]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import unshuffle
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "packaging").exists(), reason="an installed package has no packaging folder"
 )

@@ -5,8 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from outcomes import outcome
 from registry_examples import CHOOSERS, cube_root, fit_quietly, make_method_data
-from test_order_blindness import outcome
 from unshuffle import make_shuffled
 from unshuffle.data.products import multiply, predict_rows, solve_rows
 from unshuffle.methods import METHODS

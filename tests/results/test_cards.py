@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn import config_context
 
-from test_report import HOSTILE, Page, fit
+from page_reader import HOSTILE, Page, fit
 from unshuffle import ShuffledLinearRegression
 
 

@@ -10,10 +10,8 @@ import pytest
 
 from oracles import central_differences
 from tables import needs_files
+from targets import pose_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
-from unshuffle.data.blocks.first_pass import look_at
-from unshuffle.data.blocks.sources import ArraySource, number_bags
-from unshuffle.data.scaling import standardise_pass
 from unshuffle.inference.block_modes import (
     _ON_THE_WAY,
     Lessons,
@@ -32,7 +30,6 @@ from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
 from unshuffle.inference.surrogate import Followed, _fit, bend_coordinates, learn, teach
 from unshuffle.io.reading import read_table
-from unshuffle.model.block_building import pose_blocks
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.settings import MOST_LABELS
 
@@ -45,14 +42,6 @@ def make_differing(n, rng, n_bags=10, d=3):
     w = np.array([0.7, -0.4, 0.2])[:d]
     linked = X @ w + 0.2 * rng.standard_normal(n)
     return X, shuffle_labels(linked, groups, rng), groups, w
-
-
-def pose_rows(X, y, groups, power, offset_share):
-    """Return the target of rows in blocks at a power."""
-    first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
-    scaling = standardise_pass(first, True)
-    target = pose_blocks(first, scaling, None, Likelihood())[0]
-    return replace(target, power=power).with_effects(offset_share, None, 0.0), scaling
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from printed import find_difference, find_json_difference
 from unshuffle import METHODS, design
 from unshuffle.cli.app import COMMANDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 if not DOCS.is_dir():  # the source distribution has none
     pytest.skip("there is no documentation here", allow_module_level=True)

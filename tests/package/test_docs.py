@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from printed import find_difference
 from unshuffle.results.limits import LINKS_LIMITS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("UNSHUFFLE_DATA"), reason="UNSHUFFLE_DATA names no folder of data files"

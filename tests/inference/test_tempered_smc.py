@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from test_block_posterior import pose_rows
+from targets import pose_rows
 from unshuffle import ShuffledLinearRegression, shuffle_labels
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far

@@ -3,22 +3,12 @@
 import numpy as np
 import pytest
 
+from moment_gaps import moment_gaps
 from registry_examples import all_weights, fit_quietly
 from unshuffle.core.solution import Status
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.objectives.losses import Moments
 from unshuffle.simulate import make_shuffled, shuffle_labels
-
-
-def moment_gaps(X, y, w, n_moments, noise_moments=(0.0, 0.0, 0.0)):
-    """Return E[(Xw + e)ᵏ] − mean yᵏ, written out for the first three k."""
-    z, (e1, e2, e3) = X @ w, noise_moments
-    fitted = [
-        np.mean(z) + e1,
-        np.mean(z**2) + 2 * np.mean(z) * e1 + e2,
-        np.mean(z**3) + 3 * np.mean(z**2) * e1 + 3 * np.mean(z) * e2 + e3,
-    ]
-    return np.array([fitted[k] - np.mean(y ** (k + 1)) for k in range(n_moments)])
 
 
 def test_one_weight_is_the_ratio_of_sums():

@@ -1,7 +1,7 @@
 """Odd text files: the table that they hold, or one clear line, and never another number.
 
     make fuzz                                            10 000 files, in 20 parts
-    python -m pytest tests/fuzz_files.py -k "part-3"     one part of them
+    python -m pytest tests/fuzz/fuzz_files.py -k "part-3"     one part of them
     FUZZ_SEED=1 FUZZ_FILES=2000 make fuzz                others, and fewer
 
 `odd_files.py` makes a file together with the truth. `test_odd_files.py` reads a few of them in

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from moment_gaps import moment_gaps
 from pairs import cover_pairs
 from registry_examples import fit_quietly
-from test_closed_forms import moment_gaps
 from unshuffle.core.solution import Status
 from unshuffle.simulate import make_shuffled
 from unshuffle.solvers.projection import Projection

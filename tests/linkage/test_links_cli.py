@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from command_line import assert_one_line
-from test_links import fit, make_links
+from linked_data import fit, make_links
 from unshuffle import Links
 from unshuffle.cli.app import run
 

@@ -1,12 +1,12 @@
 """Fits of whatever one may hand over: a result or one clear line, and never anything else.
 
     make fuzz                                           10 000 fits, in 20 parts
-    python -m pytest tests/fuzz_fits.py -k "part-3"     one part of them
+    python -m pytest tests/fuzz/fuzz_fits.py -k "part-3"     one part of them
     FUZZ_SEED=1 FUZZ_FITS=2000 make fuzz                others, and fewer
 
 Hypothesis chooses what the data are like (`fuzz_cases.py`) and shrinks what fails. A part has a
 seed of its own, so that it can be repeated, and parts that were run one by one add up to the
-whole. What was ever found is fixed, and stands as an example in `tests/test_extremes.py`.
+whole. What was ever found is fixed, and stands as an example in `tests/methods/test_extremes.py`.
 """
 
 from __future__ import annotations

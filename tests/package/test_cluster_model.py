@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[1] / "benchmarks" / "cluster_model.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "cluster_model.py"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from experiment_rows import compute, quick_tasks, without_time
 from unshuffle.experiments import load_experiment, runner
 from unshuffle.experiments.rows import read_rows
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(__file__).parents[2] / "src"
 SCRIPT = """
 import sys, time
 sys.path.insert(0, {tests!r})
@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
 def start_run(tmp_path, out, jobs):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[1] / "helpers")))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
     return subprocess.Popen([sys.executable, str(script), str(out), str(jobs)], env=env)
 

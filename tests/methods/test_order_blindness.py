@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from outcomes import outcome
 from registry_examples import LENGTHY, SOLVERS, cube_root, fit_quietly, make_law_data
 from unshuffle import Bag, fit
 from unshuffle.objectives.losses import Moments, OrderInvariant, SmallD
@@ -32,18 +33,6 @@ def shuffle_everything(data, rng):
     names = rng.permutation([f"bag {letter}" for letter in "zyxwvuts"])[data.groups]
     order = rng.permutation(len(y))
     return X[order], y[order], names[order]
-
-
-def outcome(model):
-    """Return every number of a fit as bytes."""
-    solution = model.solution_
-    # The spreads decide the verdict: a last bit of theirs could turn it.
-    numbers = [model.coef_, [model.intercept_], solution.start_values, model.result_.facts.scales]
-    numbers += [part for c in solution.candidates for part in (c.weights, [c.value, c.n_starts])]
-    if solution.uncertainty is not None and solution.uncertainty.has_interval:
-        numbers.append(model.conf_int().ravel())
-    words = (model.method_, model.noise_, model.identified_, str(model.summary()))
-    return np.concatenate(numbers).tobytes(), words, solution.status
 
 
 @pytest.mark.parametrize("case", CASES)
