@@ -1,7 +1,7 @@
 """Linear regression when you do not know which label belongs to which row."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -69,18 +69,139 @@ _NAMES = {
     "OutlierWarning": "errors",
 }
 
+if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compares the two)
+    from unshuffle import design as design
+    from unshuffle.auditing.findings import (
+        Audit as Audit,
+        audit as audit,
+    )
+    from unshuffle.auditing.page import (
+        write_audit as write_audit,
+    )
+    from unshuffle.comparison import (
+        compare_methods as compare_methods,
+    )
+    from unshuffle.core.solution import (
+        Solution as Solution,
+        Status as Status,
+    )
+    from unshuffle.data.bags import (
+        Bag as Bag,
+        make_bags as make_bags,
+    )
+    from unshuffle.data.labels import (
+        Histogram as Histogram,
+    )
+    from unshuffle.data.links import (
+        Links as Links,
+    )
+    from unshuffle.datasets import (
+        load_dataset as load_dataset,
+    )
+    from unshuffle.errors import (
+        InputError as InputError,
+        ModelMisfitWarning as ModelMisfitWarning,
+        OutlierWarning as OutlierWarning,
+    )
+    from unshuffle.estimator import (
+        ShuffledLinearRegression as ShuffledLinearRegression,
+    )
+    from unshuffle.inference.likelihood import (
+        Likelihood as Likelihood,
+    )
+    from unshuffle.inference.sampler import (
+        Sampler as Sampler,
+    )
+    from unshuffle.loading import (
+        load as load,
+    )
+    from unshuffle.methods import (
+        choose_method as choose_method,
+        choose_paper_method as choose_paper_method,
+    )
+    from unshuffle.objectives.losses import (
+        Absolute as Absolute,
+        KolmogorovSmirnov as KolmogorovSmirnov,
+        Moments as Moments,
+        OrderInvariant as OrderInvariant,
+        SmallD as SmallD,
+        Squared as Squared,
+    )
+    from unshuffle.objectives.noise import (
+        GaussianNoise as GaussianNoise,
+        GridNoise as GridNoise,
+        MomentNoise as MomentNoise,
+        StudentNoise as StudentNoise,
+        noise_from_calibration as noise_from_calibration,
+    )
+    from unshuffle.registry import (
+        METHODS as METHODS,
+    )
+    from unshuffle.results.fit import (
+        fit as fit,
+    )
+    from unshuffle.results.pictures.bag_plots import (
+        plot_bag_means as plot_bag_means,
+        plot_bags as plot_bags,
+        plot_offsets as plot_offsets,
+        plot_places as plot_places,
+        plot_predictions as plot_predictions,
+        plot_sorted as plot_sorted,
+    )
+    from unshuffle.results.pictures.plots import (
+        plot_calibration as plot_calibration,
+        plot_candidates as plot_candidates,
+        plot_coefficients as plot_coefficients,
+        plot_error_by_bags as plot_error_by_bags,
+        plot_exposure as plot_exposure,
+        plot_matches as plot_matches,
+        plot_noise as plot_noise,
+        plot_offset_sd as plot_offset_sd,
+        plot_plan as plot_plan,
+        plot_posterior as plot_posterior,
+        plot_starts as plot_starts,
+    )
+    from unshuffle.results.report import (
+        write_report as write_report,
+    )
+    from unshuffle.results.result import (
+        Fit as Fit,
+    )
+    from unshuffle.scoring import (
+        make_shuffled_scorer as make_shuffled_scorer,
+        sorted_error as sorted_error,
+    )
+    from unshuffle.simulate import (
+        make_shuffled as make_shuffled,
+        shuffle_labels as shuffle_labels,
+    )
+    from unshuffle.solvers.certified import (
+        Certified as Certified,
+    )
+    from unshuffle.solvers.exact import (
+        Exact as Exact,
+    )
+    from unshuffle.solvers.means import (
+        Means as Means,
+    )
+    from unshuffle.solvers.projection import (
+        Projection as Projection,
+    )
+
 # Packages of names of their own, reached as `unshuffle.design` without being imported.
 _PACKAGES = ("design",)
 
 __all__ = ["__version__", *sorted(_NAMES)]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"unshuffle.{name}")
-    if name not in _NAMES:
-        raise AttributeError(f"module 'unshuffle' has no attribute '{name}'")
-    return getattr(import_module(f"unshuffle.{_NAMES[name]}"), name)
+if not TYPE_CHECKING:  # to them, an unknown name is an error
+
+    def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return import_module(f"unshuffle.{name}")
+        if name not in _NAMES:
+            raise AttributeError(f"module 'unshuffle' has no attribute '{name}'")
+        return getattr(import_module(f"unshuffle.{_NAMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import os
+from collections.abc import Hashable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.data.bags import make_bags
@@ -30,6 +30,10 @@ from unshuffle.validation import check_data, check_groups
 
 if TYPE_CHECKING:
     from unshuffle.data.links import Links
+    from unshuffle.options import MethodLike, NoiseLike, Seed
+    from unshuffle.sklearn_types import BaseEstimator, RegressorMixin
+else:
+    from sklearn.base import BaseEstimator, RegressorMixin
 
 
 class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
@@ -132,6 +136,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     [0.8, -1.3]
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     # Asked for by default under metadata routing: without groups the labels' bags are lost, and
     # without anchors the pairs that are known.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
@@ -144,18 +151,18 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: Any = "auto",
-        noise: Any = None,
+        method: MethodLike = "auto",
+        noise: NoiseLike = None,
         l1: float = 0.0,
         l2: float = 0.0,
         fit_intercept: bool = True,
         n_starts: int | None = None,
         tol: float = 1e-6,
-        bag_offsets: Any = "auto",
-        mislinked: Any = None,
-        device: Any = None,
+        bag_offsets: str | bool | float = "auto",
+        mislinked: str | float | None = None,
+        device: str | None = None,
         model_holds: bool = False,
-        random_state: Any = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -178,7 +185,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self,
         X: Any,
         y: Any,
-        groups: Sequence[Hashable] | None = None,
+        groups: Iterable[Hashable] | None = None,
         *,
         anchors: Any = None,
         links: Links | None = None,
@@ -292,11 +299,24 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             return str(super()._html_repr())
         return self.result_.summary().to_card(" ".join(repr(self).split()))
 
+    @overload
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[False] = False,
+        groups: Iterable[Hashable] | None = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[True], groups: Iterable[Hashable] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
     def predict(
         self,
         X: Any,
         return_std: bool = False,
-        groups: Sequence[Hashable] | None = None,
+        groups: Iterable[Hashable] | None = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return X w + b for each row, and with `return_std` also the sd of a label there.
 
@@ -322,9 +342,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             z = map_rows(X, lambda part: np.asarray(self.predict(part)))
             return (z, map_rows(X, self._predict_sd)) if return_std else z
         X = validate_data(self, X, reset=False, dtype=float)
-        groups = check_groups(groups, len(X))
-        z = self.result_.predict(X, groups)
-        return (z, self.result_.predict_sd(X, groups)) if return_std else z
+        bags = check_groups(groups, len(X))
+        z = self.result_.predict(X, bags)
+        return (z, self.result_.predict_sd(X, bags)) if return_std else z
 
     def _predict_sd(self, X: Any) -> np.ndarray:
         return self.predict(X, return_std=True)[1]
@@ -334,7 +354,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X: Any,
         level: float = 0.95,
         new_label: bool = False,
-        groups: Sequence[Hashable] | None = None,
+        groups: Iterable[Hashable] | None = None,
     ) -> np.ndarray:
         """Return one row (low, high) for each row of X.
 
@@ -365,7 +385,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=float)
         return self.result_.predict_interval(X, level, new_label, check_groups(groups, len(X)))
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the fitted model in a JSON file, which `unshuffle.load` reads.
 
         It holds numbers and names, the draws of the posterior included, and no code; no row or
@@ -379,7 +399,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self,
         X: Any,
         y: Any,
-        groups: Sequence[Hashable] | None = None,
+        groups: Iterable[Hashable] | None = None,
         sample_weight: None = None,
     ) -> float:
         """Return 1 − Σ(ŷ↑ − y↑)²/Σ(y − ȳ)², labels and predictions sorted inside each group.
@@ -430,7 +450,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         return self.result_.summary(level, detail)
 
     def match(
-        self, X: Any, y: Any, groups: Sequence[Hashable] | None = None, *, anchors: Any = None
+        self, X: Any, y: Any, groups: Iterable[Hashable] | None = None, *, anchors: Any = None
     ) -> Match:
         """Return for each row the index in `y` of the label of its rank, and its probability.
 

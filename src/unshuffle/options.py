@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from unshuffle.errors import InputError, shorten
+
+if TYPE_CHECKING:
+    from unshuffle.core.strategy import Strategy
+    from unshuffle.objectives.losses import Loss
+    from unshuffle.objectives.noise import Noise
+
+    MethodLike: TypeAlias = "str | Strategy | Loss"
+    NoiseLike: TypeAlias = "float | Sequence[float] | np.ndarray | Noise | None"
+    Seed: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | None"
 
 # In place of the share of wrong links, where it is to be found.
 ESTIMATE = "estimate"
@@ -78,6 +88,23 @@ class FitOptions:
     mislinked: Any = None
     device: Any = None
     model_holds: bool = False
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments that functions hand on to `FitOptions`."""
+
+    method: MethodLike
+    noise: NoiseLike
+    l1: float
+    l2: float
+    fit_intercept: bool
+    n_starts: int | None
+    tol: float
+    n_jobs: int | None
+    bag_offsets: str | bool | float
+    mislinked: str | float | None
+    device: str | None
+    model_holds: bool
 
 
 def check_options(options: FitOptions) -> None:

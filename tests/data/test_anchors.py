@@ -10,8 +10,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
-from scipy.stats import t as student_t
+from scipy.stats import multivariate_normal, t as student_t
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_validate
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from unshuffle.data.bag import number_names
 from unshuffle.data.bags import Bag, join_bags, make_bags

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score

@@ -5,8 +5,7 @@ Everything runs over the registries: a new loss or noise inherits the whole tabl
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import oracles
 from pairs import cover_pairs

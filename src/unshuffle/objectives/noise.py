@@ -324,7 +324,7 @@ class GridNoise(Noise):
         return GridNoise(self.places / scale, self.density * scale)
 
 
-def noise_from_calibration(labels: Sequence[float]) -> Noise:
+def noise_from_calibration(labels: Sequence[float] | np.ndarray) -> Noise:
     """Measure the noise from labels of identical inputs: whatever they differ by is noise.
 
     The differences from the mean are widened by √(n/(n − 1)), so that the variance is unbiased.

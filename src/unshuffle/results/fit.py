@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from unshuffle.data.scaling import column_spreads
 from unshuffle.methods import find_block_settings, solve_bags
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
-from unshuffle.options import FitOptions, as_bag_offsets, make_rng
+from unshuffle.options import FitOptions, Options, as_bag_offsets, make_rng
 from unshuffle.progress import Report, make_report, say_nothing, watch_compiling
 from unshuffle.results.matching import fingerprint
 from unshuffle.results.remedies import find_collinear, find_two_valued
@@ -50,7 +50,7 @@ def fit(
     same_individuals: bool | None = None,
     rng: np.random.Generator | int | None = None,
     verbose: int = 0,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Fit:
     """Fit separate bags; the other options are those of `ShuffledLinearRegression`.
 

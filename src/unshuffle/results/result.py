@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ class Fit:
         return self.solution.status
 
     @property
-    def stats(self) -> Any:
+    def stats(self) -> Mapping[str, Any]:
         """What the solver counted."""
         return self.solution.stats
 

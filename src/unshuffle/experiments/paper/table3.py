@@ -13,8 +13,13 @@ from unshuffle.datasets import load_dataset
 from unshuffle.errors import InputError, shorten
 from unshuffle.estimator import ShuffledLinearRegression
 from unshuffle.experiments.drawing import STYLES, Cell, Drawing, Sheet
-from unshuffle.experiments.motifs import EFFECTS, Motifs, choose_motifs, make_microarray
-from unshuffle.experiments.motifs import read_sequences as read_sequence_file
+from unshuffle.experiments.motifs import (
+    EFFECTS,
+    Motifs,
+    choose_motifs,
+    make_microarray,
+    read_sequences as read_sequence_file,
+)
 from unshuffle.experiments.rows import Row, Settings, Table
 from unshuffle.experiments.runner import Experiment, Scope
 from unshuffle.experiments.simulations import fit_seconds, make_row, random_bags, relative_error

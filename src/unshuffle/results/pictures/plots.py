@@ -24,13 +24,13 @@ from unshuffle.results.pictures.drawing import (
     curve,
     draw_interval,
     name_label,
+    name_rows as _name_rows,
+    plain as _plain,
+    prepare as _prepare,
+    row_height as _row_height,
     space_pane_ticks,
     space_ticks,
 )
-from unshuffle.results.pictures.drawing import name_rows as _name_rows
-from unshuffle.results.pictures.drawing import plain as _plain
-from unshuffle.results.pictures.drawing import prepare as _prepare
-from unshuffle.results.pictures.drawing import row_height as _row_height
 from unshuffle.results.result import Fit, as_fit
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
