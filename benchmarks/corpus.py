@@ -14,6 +14,8 @@ Parts:
   bags      random bags (1, 4, 10) and natural bags: error, coverage, interval score, verdicts
   features  six bags, clean tables: anchors (15 % of pairs), separate samples (every second row;
             the labels of the others), histograms (15 cells), half of the labels missing
+  means     20 and 40 random bags and natural bags of which only the mean label is known; the label
+            "wls" stands for weighted least squares on the means (method "means")
   pairs     four and ten bags: predictive intervals (fitted on 70 % of the rows, labels of the
             others) and the probabilities of matches, by deciles
 """
@@ -50,6 +52,7 @@ FIELDS = (
     "verdict", "signs", "wrong_signs", "misfits", "low_probability", "low_right", "power", "draws",
     "seconds", "commit",
 )  # fmt: skip
+MEANS = ("20", "40", "natural")
 FEATURES = ("anchors", "separate samples", "histograms", "half missing")
 N_FEATURE_BAGS, N_CELLS, ANCHORED = 6, 15, 0.15
 TRAINED = 0.7
@@ -90,6 +93,21 @@ def fit_bags(made, label: str, truth: np.ndarray, seed: int) -> dict:
     if method == "ls":
         return dict(error=relative_error(model.coef_, truth))
     return describe_fit(model.result_, truth)
+
+
+def fit_means(made, label: str, truth: np.ndarray, seed: int) -> list[dict]:
+    """Fit bags by their mean labels; nothing where they are too few for weighted least squares."""
+    own = [made.groups == r for r in np.unique(made.groups)]
+    bags = [Bag(made.X[rows], mean=made.linked[rows].mean()) for rows in own]
+    if len(bags) <= made.X.shape[1] + 1:
+        return []
+    try:
+        squares = unshuffle.fit(bags, method="means")
+    except unshuffle.InputError:
+        return []
+    if label == "wls":
+        return [describe_fit(squares, truth)]
+    return [describe_fit(unshuffle.fit(bags, rng=seed), truth)]
 
 
 def fit_feature(made, case: str, seed: int):
@@ -151,7 +169,7 @@ def run_one(job: tuple) -> list[dict]:
     label, part, corpus, name, case, seed = job
     if label == "head":
         use_fold(name)
-    bags = {"bags": case, "features": str(N_FEATURE_BAGS), "pairs": case}[part]
+    bags = str(N_FEATURE_BAGS) if part == "features" else case
     made, truth = split(corpus, name, bags, seed), load_tables(corpus)[name].truth
     base = dict(label=label, seed=seed, corpus=corpus, table=name, part=part, case=case,
                 n=len(made.y), d=len(truth))  # fmt: skip
@@ -160,6 +178,8 @@ def run_one(job: tuple) -> list[dict]:
         warnings.simplefilter("ignore")
         if part == "pairs":
             rows = describe_pairs(made, seed)
+        elif part == "means":
+            rows = fit_means(made, label, truth, seed)
         elif part == "bags":
             rows = [fit_bags(made, label, truth, seed)]
         else:
@@ -175,7 +195,9 @@ def plan_jobs(label: str, parts: list[str], seed: int, largest: int) -> list[tup
     for corpus in CORPORA:
         for name, table in load_tables(corpus).items():
             for part in parts:
-                cases = {"bags": BAGS, "features": FEATURES, "pairs": ("4", "10")}[part]
+                cases = {"bags": BAGS, "features": FEATURES, "means": MEANS, "pairs": ("4", "10")}[
+                    part
+                ]
                 if part == "features" and corpus != "clean":
                     continue
                 for case in cases:
@@ -242,7 +264,7 @@ def table_of_fits(rows: list[dict], part: str) -> list[str]:
         "|---" * 15 + "|",
     ]
     for corpus in CORPORA:
-        for case in BAGS if part == "bags" else FEATURES:
+        for case in {"bags": BAGS, "means": MEANS}.get(part, FEATURES):
             for label in dict.fromkeys(row["label"] for row in rows):
                 own = [row for row in rows if (row["part"], row["corpus"], row["case"],
                        row["label"]) == (part, corpus, case, label)]  # fmt: skip
@@ -327,6 +349,8 @@ def table(rows: list[dict]) -> str:
                    *table_of_misfits(rows), ""]  # fmt: skip
     if any(row["part"] == "features" for row in rows):
         blocks += ["## Features, six bags", *table_of_fits(rows, "features"), ""]
+    if any(row["part"] == "means" for row in rows):
+        blocks += ["## Bags of which only the mean is known", *table_of_fits(rows, "means"), ""]
     if any(row["part"] == "predictive" for row in rows):
         blocks += ["## Predictions and matches", *table_of_pairs(rows), ""]
     return "\n".join(blocks) + "\n"

@@ -140,7 +140,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
                 "its row"
             )
     same_individuals = _choose_pairing(options)
-    from unshuffle.io import describe_label, is_histogram, make_design_from_two
+    from unshuffle.io import describe_label, is_histogram, is_mean_table, make_design_from_two
 
     rows, bag = _read(options["rows"], options)
     labels, label_bag = _read(options["labels"], options)
@@ -148,6 +148,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     weight = options["weight"] if options["weight"] in labels.columns else None
     label = describe_label(labels, options["label"], bag, weight)
     has_raw_logs = options["log10"] and not (options["label"] is None and is_histogram(labels))
+    has_raw_logs &= not is_mean_table(labels, options["label"])
     if has_raw_logs:
         labels = _mask_unlogged(labels, [label], options)
     design = make_design_from_two(

@@ -47,6 +47,8 @@ class Strategy(ABC):
     needs_rows: ClassVar[bool] = True
     # Why each row must have one label of its own; None where any pairing, masses and bins will do.
     why_plain: ClassVar[str | None] = None
+    # Whether it takes bags of which only the mean label is known.
+    takes_known_means: ClassVar[bool] = False
     # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
     has_passes: ClassVar[bool] = False
     # Beyond so many rows a comparison leaves it out unless it is named (None: never).
@@ -86,6 +88,11 @@ class Strategy(ABC):
 
     def check(self, bags: Bags, options: FitOptions) -> None:
         """Refuse data the method cannot take, or too small, and options that it does not have."""
+        if bags.known_means is not None and not self.takes_known_means:
+            raise InputError(
+                f"method '{self.name}' compares single labels, and of some bags only the mean is "
+                "known: use method 'likelihood' or 'means'"
+            )
         why = self.why_plain or self.loss.why_plain
         if why is not None and not bags.is_plain:
             raise InputError(

@@ -21,7 +21,8 @@ class Bag:
 
     `y` may be a `Histogram`. `row_counts` and `label_counts` are whole frequencies: a count of 2
     is the row, or the label, written twice. `anchors` says which pairs are known after all, as in
-    `ShuffledLinearRegression.fit`, counted inside the bag.
+    `ShuffledLinearRegression.fit`, counted inside the bag. In place of `y`, `mean` or `total` give
+    the mean or the sum of the labels of all rows (ecological regression; Goodman 1953).
 
     Examples
     --------
@@ -29,16 +30,27 @@ class Bag:
     2
     >>> Bag([[1.0], [2.0]], Histogram([0.0, 1.0, 4.0], [5, 2])).n_labels
     7
+    >>> Bag([[1.0], [2.0]], total=5.0).mean
+    2.5
     """
 
     X: np.ndarray
-    y: Any
+    y: Any = None
     row_counts: np.ndarray | None = None
     label_counts: np.ndarray | None = None
     anchors: Any = None
+    mean: float | None = None
+    total: float | None = None
 
     def __post_init__(self) -> None:
         X = as_numbers(self.X, "the X of a bag")
+        if self.y is None:
+            self._set_mean(X)
+            return
+        if self.mean is not None or self.total is not None:
+            raise InputError(
+                "a bag has labels y, and a mean or total as well: give y alone, which says more"
+            )
         y: Any = self.y if isinstance(self.y, Histogram) else as_numbers(self.y, "the y of a bag")
         if X.ndim != 2 or (isinstance(y, np.ndarray) and y.ndim != 1):
             raise InputError(
@@ -66,6 +78,34 @@ class Bag:
                 "label"
             )
 
+    def _set_mean(self, X: np.ndarray) -> None:
+        """Check a bag of which only the mean or the total of the labels is known."""
+        if (self.mean is None) == (self.total is None):
+            raise InputError("a bag needs its labels: give one of y, mean and total")
+        if X.ndim != 2 or 0 in X.shape:
+            raise InputError(
+                f"a bag needs a two-dimensional X with at least one row, got shape {X.shape}"
+            )
+        if self.label_counts is not None or self.anchors is not None:
+            raise InputError(
+                "a bag of which only the mean is known has no single labels: leave label_counts "
+                "and anchors out"
+            )
+        object.__setattr__(self, "X", X)
+        if self.row_counts is not None:
+            counts = _check_item_counts(self.row_counts, X, "row_counts")
+            object.__setattr__(self, "row_counts", counts)
+        which = "total" if self.mean is None else "mean"
+        value = as_numbers(getattr(self, which), f"the {which} of a bag")
+        if value.ndim or not np.isfinite(value):
+            raise InputError(f"the {which} of a bag must be one finite number, got {value}")
+        object.__setattr__(self, "mean", float(value) / (self.n if which == "total" else 1))
+
+    @property
+    def has_mean_alone(self) -> bool:
+        """Whether only the mean of the labels is known."""
+        return self.y is None
+
     @property
     def n(self) -> int:
         """Number of rows."""
@@ -76,6 +116,8 @@ class Bag:
         """Number of labels."""
         if isinstance(self.y, Histogram):
             return self.y.n
+        if self.y is None:
+            return self.n
         return len(self.y) if self.label_counts is None else int(self.label_counts.sum())
 
     @property

@@ -16,10 +16,11 @@ import numpy as np
 
 from unshuffle.data.anchors import NO_LABEL, count_homes, find_links, split_pairs
 from unshuffle.data.bag import Bag, number_names
+from unshuffle.data.known_means import KnownMeans
 from unshuffle.data.labels import Histogram, Labels, unit_masses
 from unshuffle.data.pairing import Pairing, Permutation, choose_pairing
 from unshuffle.data.rows import Rows
-from unshuffle.data.statistics import Statistics, make_statistics
+from unshuffle.data.statistics import Statistics, make_statistics, make_statistics_of_means
 from unshuffle.errors import InputError
 
 __all__ = ["Bag", "Bags", "join_bags", "make_bags"]
@@ -35,13 +36,15 @@ class Bags:
 
     A known pair (an anchor) stands as a bag of one row: that is the linked residual, to every
     method. `homes` then says of each bag as it stands here which of the bags as given it was part
-    of; None where no pair is known.
+    of; None where no pair is known. A bag of which only the mean label is known stands as one row,
+    its mean, with its number of individuals in `known_means`.
     """
 
     rows: Rows
     labels: Labels
     pairing: Pairing = field(default_factory=Permutation)
     homes: np.ndarray | None = None
+    known_means: KnownMeans | None = None
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -101,7 +104,13 @@ class Bags:
     @property
     def is_linked(self) -> bool:
         """Whether every bag holds one row and its label: by anchors, or as given."""
-        return self.is_plain and self.n_bags == self.n
+        return self.known_means is None and self.is_plain and self.n_bags == self.n
+
+    @property
+    def n_individuals(self) -> int:
+        """Number of rows as given, by mass."""
+        known = self.known_means
+        return int((self.rows.totals if known is None else known.counts).sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -128,6 +137,8 @@ class Bags:
     @cached_property
     def statistics(self) -> Statistics:
         """Numbers, means and second moments, of every bag and of all; made once."""
+        if self.known_means is not None:
+            return make_statistics_of_means(self.rows, self.labels, self.known_means)
         return make_statistics(self.rows, self.labels, self.pairing, self.is_plain)
 
     def bag_means(self) -> tuple[np.ndarray, np.ndarray]:
@@ -140,6 +151,7 @@ class Bags:
 
     def mapped(self, X: np.ndarray, shift: float, scale: float) -> Bags:
         """Return the same bags with other columns, and labels (y − shift)/scale."""
+        # The scatter of `known_means` follows in `standardise`, which knows the factors.
         return replace(self.with_columns(X), labels=self.labels.mapped(shift, scale))
 
     def thin(self, n_rows: int, rng: np.random.Generator) -> Bags:
@@ -267,6 +279,8 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
     n = np.array([bag.n for bag in bags], dtype=float)
     m = np.array([bag.n_labels for bag in bags], dtype=float)
     pairing = choose_pairing(n, m, same_individuals)
+    if any(bag.has_mean_alone for bag in bags):
+        return _join_with_means(bags, pairing)
     if any(bag.anchors is not None for bag in bags):
         return _join_anchored(bags, pairing)
     write_rows, write_labels = n.sum() <= _WRITTEN_OUT, m.sum() <= _WRITTEN_OUT
@@ -282,6 +296,47 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
         _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
         _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
         pairing,
+    )
+
+
+def _join_with_means(bags: list[Bag], pairing: Pairing) -> Bags:
+    """Join bags of which some or all are known by their mean label."""
+    others = [bag for bag in bags if not bag.has_mean_alone]
+    if pairing != Permutation() or not all(bag.is_plain and bag.anchors is None for bag in others):
+        raise InputError(
+            "bags of which only the mean is known go with bags of one label for each row: leave "
+            "same_individuals=False, bins, counts, missing labels and anchors out"
+        )
+    rows, labels, scatters = [], [], []
+    for bag in bags:
+        X, masses, place = _order_items(bag.X, bag.row_counts, False)
+        if bag.has_mean_alone:
+            centre = (X * masses[:, None]).sum(axis=0) / masses.sum()
+            rest = (X - centre) * np.sqrt(masses)[:, None]
+            rows.append((centre[None] + 0.0, np.ones(1), place[:1] * 0))
+            y = np.array([bag.mean]) + 0.0
+            labels.append((y, y, np.ones(1), np.zeros(1, dtype=int)))
+            scatters.append(rest.T @ rest)
+        else:
+            rows.append((X, masses, place))
+            labels.append(_order_labels(bag, True))
+            scatters.append(np.zeros((X.shape[1], X.shape[1])))
+
+    def content(r: int) -> tuple[Any, ...]:
+        parts = (labels[r][0], rows[r][0], scatters[r])
+        size = len(rows[r][0]), bags[r].has_mean_alone, bags[r].n
+        return *size, *(part.tobytes() for part in parts)
+
+    places = sorted(range(len(bags)), key=content)
+    known = KnownMeans(
+        np.array([bags[r].n for r in places], dtype=float),
+        np.array([bags[r].has_mean_alone for r in places]),
+        np.sum([scatters[r] for r in places], axis=0),
+    )
+    return Bags(
+        _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
+        _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
+        known_means=known,
     )
 
 
@@ -324,6 +379,8 @@ def _stack_labels(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> La
 
 
 def _n_items(bag: Bag) -> int:
+    if bag.has_mean_alone:
+        return 1
     return len(bag.y.counts) if isinstance(bag.y, Histogram) else len(bag.y)
 
 

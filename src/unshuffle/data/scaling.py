@@ -88,11 +88,15 @@ def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[B
     points = replace(bags, labels=bags.labels.points)
     y, point_stats = points.y, points.statistics if points.labels is not bags.labels else stats
     centre = stats.mean if has_intercept else np.zeros(bags.d)
+    known = bags.known_means
     scale = np.array([_spread(X[:, j] - centre[j], stats.row_weights) for j in range(bags.d)])
+    if known is not None:
+        scale = np.hypot(scale, np.sqrt(known.column_variances()))
     # A spread of rounding errors around a large constant is none.
     scale[scale <= 1e-14 * np.abs(centre)] = 0.0
     label_centre = stats.label_mean if centre_labels else 0.0
-    label_scale = _spread(y - label_centre, point_stats.label_weights)
+    weights = point_stats.label_weights if known is None else known.label_masses(bags.sizes)
+    label_scale = _spread(y - label_centre, weights)
     if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
         label_scale = abs(label_centre) or 1.0
     columns = np.empty((bags.n, bags.d + has_intercept), order="F")
@@ -101,11 +105,19 @@ def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[B
     if has_intercept:
         columns[:, -1] = 1.0
     scaling = Scaling(centre, scale, label_centre, label_scale, has_intercept)
-    return bags.mapped(columns, label_centre, label_scale), scaling
+    standard = bags.mapped(columns, label_centre, label_scale)
+    if known is not None:
+        factors = np.divide(1.0, scale, out=np.zeros(bags.d), where=scale > 0)
+        standard = replace(standard, known_means=known.scaled(factors, int(has_intercept)))
+    return standard, scaling
 
 
 def column_spreads(bags: Bags) -> np.ndarray:
     """Return the sd of every column, also where its square would overflow or underflow."""
+    if bags.known_means is not None:
+        weights, inside = bags.statistics.row_weights, bags.known_means.column_variances()
+        spreads = [_spread(column - _mean(column, weights), weights) for column in bags.X.T]
+        return np.asarray(np.hypot(spreads, np.sqrt(inside)))
     weights = bags.rows.masses / bags.rows.masses.sum() if bags.rows.has_masses else None
     return np.array([_spread(column - _mean(column, weights), weights) for column in bags.X.T])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.data.known_means import KnownMeans
 from unshuffle.data.labels import Labels
 from unshuffle.data.pairing import Pairing
 from unshuffle.data.products import dot
@@ -85,4 +86,26 @@ def make_statistics(rows: Rows, labels: Labels, pairing: Pairing, is_plain: bool
         gram=kernels.gram(np.ascontiguousarray((X * np.sqrt(row_weights)[:, None]).T)),
         row_weights=row_weights,
         label_weights=label_weights,
+    )
+
+
+def make_statistics_of_means(rows: Rows, labels: Labels, known: KnownMeans) -> Statistics:
+    """Take the statistics of bags of which some are known by their mean: each counts n times."""
+    X, y, n = rows.X, labels.values, known.counts
+    sizes = np.diff(rows.offsets)
+    weights = np.repeat(n / sizes, sizes) / n.sum()
+    root = np.sqrt(weights)
+    gram = kernels.gram(np.ascontiguousarray((X * root[:, None]).T)) + known.scatter / n.sum()
+    starts = rows.offsets[:-1]
+    return Statistics(
+        n=n,
+        m=n,
+        weights=n,
+        row_means=np.add.reduceat(X, starts, axis=0) / sizes[:, None],
+        label_means=np.add.reduceat(y, starts) / sizes,
+        mean=(weights[:, None] * X).sum(axis=0),
+        label_mean=dot(weights, y),
+        gram=gram,
+        row_weights=weights,
+        label_weights=weights,
     )

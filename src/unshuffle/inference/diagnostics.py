@@ -55,6 +55,8 @@ class Diagnostics:
 def diagnose(target: Target, modes: list[Mode]) -> Diagnostics:
     """Return the diagnostics of the best mode by misfit, of equals the first."""
     thetas = [theta for _, theta in modes[:_N_MODES]]
+    if target.n_shuffled == 0.0 and target.is_mean is not None:
+        return _diagnose_means(target, thetas[0])
     misfits = [measure_misfit(target, theta) for theta in thetas]
     best = thetas[int(np.argmin(misfits))]
     sds, shares = target.offset_shares(best)
@@ -66,6 +68,12 @@ def diagnose(target: Target, modes: list[Mode]) -> Diagnostics:
         offset_probability=float((shares * (sds > 0.0)).sum()),
         offset_sd=float((shares * sds).sum()),
     )
+
+
+def _diagnose_means(target: Target, theta: np.ndarray) -> Diagnostics:
+    """Return the diagnostics of bags known by their means: no label in a bag departs from it."""
+    noise = exp(2.0 * target.split(theta)[1])
+    return Diagnostics(0.0, 0.0, noise, 0.0, offset_probability=0.0, offset_sd=0.0)
 
 
 def measure_spread(target: Target) -> float:

@@ -44,7 +44,7 @@ from unshuffle.model.bag_means import Effects
 from unshuffle.model.block_target import BlockTarget
 from unshuffle.model.building import pose
 from unshuffle.model.posterior import Target
-from unshuffle.model.settings import CALIBRATED, FULL, MOST_LABELS, Settings
+from unshuffle.model.settings import CALIBRATED, FLAT, FULL, MOST_LABELS, Settings
 from unshuffle.model.special_cases import Columns, nothing_to_learn
 from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.penalties import no_penalty
@@ -94,6 +94,9 @@ class Likelihood(Settings, Strategy):
     ----------
     weight_scale : float, default=2.5
         Sd of the factor that bounds a weight, in units of sd(y)/sd(x_j).
+    prior : "share" or "flat", default="share"
+        "flat" drops all of the above: the density is constant in the weights and in log σ. Of use
+        with bags known by their means alone, where it gives weighted least squares.
     share_low, share_high : float, default=0.5, 1.0
         The noise's share of the labels' variance is Beta(share_low, share_high).
     power : "calibrated", "full" or float, default="calibrated"
@@ -113,6 +116,7 @@ class Likelihood(Settings, Strategy):
     has_posterior: ClassVar[bool] = True
     takes_offsets: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
+    takes_known_means: ClassVar[bool] = True
     has_passes: ClassVar[bool] = True
 
     @property
@@ -147,7 +151,12 @@ def search(
         found = solve_linked(bags)
         if found is not None:
             return found
-    if options.power == FULL:
+    if _is_weighted_regression(problem, options):
+        found = solve_linked(bags)
+        if found is not None:
+            return replace(found, stats=dict(found.stats, method="likelihood"))
+    if options.power == FULL or bags.known_means is not None:
+        # The mean of a curved function needs the squares of all rows.
         options = replace(options, curve_scale=0.0)
     posed = pose(bags, has_intercept, noise, options, effort.n_jobs)
     if posed is None:
@@ -155,7 +164,7 @@ def search(
     target, columns, bags = posed
     target = declare_effects(target, problem.offsets)
     fitted = _fit_least_squares(bags, columns, rng, effort)
-    if not problem.offsets.is_declared:
+    if not problem.offsets.is_declared and bags.known_means is None:
         exact = solve_exactly(bags, columns, noise, fitted, effort)
         if exact is not None:
             return exact
@@ -163,6 +172,18 @@ def search(
     modes = find_modes(target, fitted[:_N_FITTED], rng)
     effort.report("looking for modes", 1.0)
     return target, columns, modes
+
+
+def _is_weighted_regression(problem: Problem, options: Settings) -> bool:
+    """Whether the posterior is that of weighted least squares: means alone, flat, no effects."""
+    known = problem.bags.known_means
+    return (
+        known is not None
+        and known.has_means_alone
+        and options.prior == FLAT
+        and problem.noise is None
+        and problem.offsets.share == 0.0
+    )
 
 
 def declare_effects(target: AnyTarget, known: BagOffsets) -> AnyTarget:
@@ -188,7 +209,7 @@ def choose_power(target: Target, found: Diagnostics) -> float:
         return full
     if options.power != CALIBRATED:
         return min(float(options.power), MOST_LABELS / n)
-    n_bags = target.n_effective
+    n_bags = max(target.n_effective - target.n_known_means, 1)
     n_rows = n if n_bags >= FEW_BAGS else min(n, _MOST_OF_FEW)
     count = calibrated_count(load_calibration(), found, n_rows, n_bags)
     return min(full, count / n)

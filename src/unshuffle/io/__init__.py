@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unshuffle.io.frame import table_from_frame
     from unshuffle.io.histograms import is_histogram
     from unshuffle.io.joining import join_design, name_bags, write_out
+    from unshuffle.io.mean_labels import is_mean_table
     from unshuffle.io.new_rows import code_new_rows
     from unshuffle.io.reading import read_table, read_tables
     from unshuffle.io.samples import Samples, choose_samples
@@ -31,6 +32,7 @@ _NAMES = {
     "code_new_rows": "new_rows",
     "describe_label": "two_tables",
     "is_histogram": "histograms",
+    "is_mean_table": "mean_labels",
     "join_design": "joining",
     "make_design": "design_matrix",
     "make_design_from_two": "two_tables",
@@ -51,6 +53,7 @@ __all__ = [
     "code_new_rows",
     "describe_label",
     "is_histogram",
+    "is_mean_table",
     "join_design",
     "make_design",
     "make_design_from_two",

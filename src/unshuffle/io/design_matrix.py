@@ -35,7 +35,8 @@ class Apart:
     """What labels that do not stand beside the rows have besides their values.
 
     ``groups`` is the bag of each label, ``counts`` how often it stands there, and ``high`` the
-    upper ends of bins, whose lower ends are the values. ``same_individuals`` is that of
+    upper ends of bins, whose lower ends are the values. ``is_mean`` marks values that are the mean
+    label of their bag, or its total where ``are_totals``. ``same_individuals`` is that of
     `unshuffle.fit`.
     """
 
@@ -43,6 +44,8 @@ class Apart:
     counts: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
     same_individuals: bool | None = None
+    is_mean: NDArray[np.bool_] | None = None
+    are_totals: bool = False
 
 
 @dataclass(frozen=True)

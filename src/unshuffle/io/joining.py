@@ -32,6 +32,11 @@ def join_design(design: Design) -> Bags:
         row_counts = None if design.counts is None else design.counts[rows]
         label_counts = None if side.counts is None else side.counts[labels]
         y: Any = design.y[labels]
+        if side.is_mean is not None and side.is_mean[labels[0]]:
+            value = float(y[0])
+            mean, total = (None, value) if side.are_totals else (value, None)
+            bags.append(Bag(design.X[rows], row_counts=row_counts, mean=mean, total=total))
+            continue
         if side.high is not None:
             assert label_counts is not None
             y = Histogram(*make_edges(y, side.high[labels], label_counts))
@@ -51,6 +56,11 @@ def write_out(design: Design, purpose: str) -> Design:
     Labels that lie apart are dealt to the rows of their bag; where they cannot be, say why.
     """
     apart = design.apart
+    if apart is not None and apart.is_mean is not None:
+        raise InputError(
+            f"{purpose} needs one label for each row, and of some bags only the mean is known; use "
+            "'unshuffle fit'"
+        )
     if apart is not None:
         pairing = join_design(design).pairing
         if not pairing.has_individuals:

@@ -23,6 +23,7 @@ from unshuffle.io.design_matrix import (
 )
 from unshuffle.io.histograms import COUNT, HIGH, LOW, is_histogram, read_bins
 from unshuffle.io.joining import deal_labels, encode_bags
+from unshuffle.io.mean_labels import TOTAL, check_single, find_mean_column, is_mean_table
 from unshuffle.io.missing import Missing
 from unshuffle.io.remarks import remark_columns
 from unshuffle.io.table import Table
@@ -30,13 +31,18 @@ from unshuffle.io.table import Table
 
 @dataclass(frozen=True)
 class _Side:
-    """The labels as read: values or lower ends, upper ends of bins, and how often each is there."""
+    """The labels as read: values or lower ends, upper ends of bins, and how often each is there.
+
+    ``is_mean`` marks means of bags, or totals.
+    """
 
     y: NDArray[np.float64]
     high: NDArray[np.float64] | None
     counts: NDArray[np.float64] | None
     groups: NDArray[Any] | None
     notes: list[str]
+    is_mean: NDArray[np.bool_] | None = None
+    are_totals: bool = False
 
 
 def make_design_from_two(
@@ -57,8 +63,9 @@ def make_design_from_two(
 
     ``label`` may be left out when the label table has one column beside those of bag and weight,
     or is a histogram: columns low, high and count, fitted on the scale of ``log10`` where that is
-    asked for. ``weight`` is looked for in both tables. Every bag needs rows and labels, but their
-    numbers may differ; ``same_individuals`` is that of `unshuffle.fit`. The other parameters are
+    asked for. A column mean or total of the label table tells a bag in one line. ``weight`` is
+    looked for in both tables. Every bag needs rows and labels, but their numbers may differ;
+    ``same_individuals`` is that of `unshuffle.fit`. The other parameters are
     those of `make_design`.
     """
     row_bag = None if bag is None else rows.find(bag, "bag column")
@@ -79,12 +86,16 @@ def make_design_from_two(
     groups = None if row_bag is None else bag_keys(rows, row_bag, places)
     groups, other = _name_alike(groups, side.groups)
     pairing, choice = _pair(
-        (rows, labels), (groups, other), (counts, side.counts), (X, side.y), same_individuals
-    )
+        (rows, labels), (groups, other), (counts, side.counts), (X, side.y), same_individuals,
+        side.is_mean,
+    )  # fmt: skip
     notes = [*rows.notes, *labels.notes, *notes, *left_out, *side.notes, *more, choice]
     is_plain = counts is None and side.counts is None and side.high is None
     y = side.y
-    apart: Apart | None = Apart(other, side.counts, side.high, same_individuals)
+    apart: Apart | None = Apart(
+        other, side.counts, side.high, same_individuals, side.is_mean, side.are_totals
+    )
+    is_plain &= side.is_mean is None
     if is_plain and pairing.is_usual:
         y = y if groups is None or other is None else deal_labels(y, groups, other)
         counts = apart = None
@@ -126,6 +137,8 @@ def _read_labels(
         places, low, high, counts, notes = read_bins(labels, bag, missing, log10)
         groups = None if bag is None else bag_keys(labels, bag, places)
         return _Side(low, high, counts, groups, notes)
+    if is_mean_table(labels, label):
+        return _read_means(labels, label, bag, weight, missing, log10)
     name = choose_label(labels, label, bag, weight)
     check_numbers(labels, name)
     if weight is not None:
@@ -136,6 +149,64 @@ def _read_labels(
     groups = None if bag is None else bag_keys(labels, bag, places)
     notes += [*left_out, *remark_columns(labels, [], [name], places, True)]
     return _Side(labels.columns[name][places], None, repeats, groups, notes)
+
+
+def _read_means(
+    labels: Table,
+    label: str | None,
+    bag: str | None,
+    weight: str | None,
+    missing: Missing,
+    log10: bool,
+) -> _Side:
+    """Read means or totals of bags; with a label too, lines without one have a mean or total."""
+    column = find_mean_column(labels, label)
+    assert column is not None
+    if log10:
+        raise InputError(
+            f"{labels.source}: the {column} of logarithms does not follow from that of the labels; "
+            f"give the {column} of log10 labels, and leave --log10 out"
+        )
+    if weight is not None:
+        raise InputError(
+            f"{labels.source}: the number of labels behind a {column} is that of the rows of its "
+            f"bag; leave the weight column {quote(weight)} out"
+        )
+    check_numbers(labels, column)
+    values = labels.columns[column].astype(float)
+    is_mean = ~np.isnan(values)
+    places, notes = np.arange(labels.n_rows), list[str]()
+    if label is None:
+        needed = [column] + ([] if bag is None else [bag])
+        places, notes = complete_rows(labels, needed, missing)
+    else:
+        name = labels.find(label, "label column")
+        check_numbers(labels, name)
+        single = labels.columns[name].astype(float)
+        _check_one_value(labels, name, column, is_mean, ~np.isnan(single))
+        values = np.where(is_mean, values, single)
+    groups = None if bag is None else bag_keys(labels, bag, places)
+    notes.append(f"bags with a {column} are known by that alone")
+    return _Side(
+        values[places], None, None, groups, notes, is_mean[places], are_totals=column == TOTAL
+    )
+
+
+def _check_one_value(
+    labels: Table,
+    name: str,
+    column: str,
+    is_mean: NDArray[np.bool_],
+    is_label: NDArray[np.bool_],
+) -> None:
+    """Refuse lines with a label and a mean, and lines with neither."""
+    wrong = np.flatnonzero(is_mean == is_label)
+    if len(wrong):
+        row, found = wrong[0], "both" if is_mean[wrong[0]] else "neither"
+        raise InputError(
+            f"{labels.source}, row {row + 1}: {found} of {quote(name)} and {quote(column)}; give "
+            f"a label on a line of its own, or one line with the {column} of a bag"
+        )
 
 
 def choose_label(labels: Table, label: str | None, bag: str | None, weight: str | None) -> str:
@@ -153,6 +224,8 @@ def describe_label(labels: Table, label: str | None, bag: str | None, weight: st
     """Return the name of what is fitted: a column, or the ends of bins."""
     if label is None and is_histogram(labels):
         return f"{LOW} to {HIGH}"
+    if label is None and is_mean_table(labels, label):
+        return str(find_mean_column(labels, label))
     return choose_label(labels, label, bag, weight)
 
 
@@ -171,6 +244,7 @@ def _pair(
     counts: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None],
     items: tuple[NDArray[Any], NDArray[Any]],
     same_individuals: bool | None,
+    is_mean: NDArray[np.bool_] | None = None,
 ) -> tuple[Pairing, str]:
     """Return how rows and labels belong together and a sentence on it; refuse what cannot be."""
     sizes = [len(side) for side in items]
@@ -181,6 +255,10 @@ def _pair(
         np.bincount(code, mass, minlength=len(keys))
         for code, mass in zip(codes, masses, strict=True)
     )
+    if is_mean is not None:  # a mean stands for a label of every row
+        check_single(tables[1], codes[1], is_mean, keys)
+        by_mean = codes[1][is_mean]
+        m[by_mean] = n[by_mean]
 
     def tell(r: int) -> str:
         bag = f"bag {quote(keys[r], 30)} has " if groups[0] is not None else ""

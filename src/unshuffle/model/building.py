@@ -74,6 +74,7 @@ def make_target(
         third=third,
         has_level=has_intercept and not shapes.is_centred,
         homes=bags.homes,
+        is_mean=None if bags.known_means is None else bags.known_means.is_mean,
     )
 
 

@@ -55,6 +55,8 @@ class Coordinates:
     has_level: bool = False
     # The bag as given of each bag here, where known pairs stand as bags of one row.
     homes: np.ndarray | None = None
+    # Which bags are known by their mean label alone; None where there are none.
+    is_mean: np.ndarray | None = None
     power: float = 1.0
     n_jobs: int | None = None
     evaluations: Counter = field(default_factory=Counter)
@@ -81,8 +83,16 @@ class Coordinates:
 
     @property
     def n_shuffled(self) -> float:
-        """Number of labels, as the deviations count, that are no known pairs."""
-        return float(self.sizes[self.means.m > 1.0].sum())
+        """Number of labels, as the deviations count, that are no known pairs or means."""
+        is_shuffled = self.means.m > 1.0
+        if self.is_mean is not None:
+            is_shuffled &= ~self.is_mean
+        return float(self.sizes[is_shuffled].sum())
+
+    @property
+    def n_known_means(self) -> int:
+        """Number of bags of several labels of which only the mean is known."""
+        return 0 if self.is_mean is None else int((self.is_mean & (self.means.m > 1.0)).sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -195,7 +205,10 @@ class Coordinates:
             return labels.low, labels.high, labels.masses * shares, labels.offsets
         assert isinstance(shapes, PermutationShapes)
         y = shapes.labels + self.bag_labels[self.bag_of_row]
-        return y, y, np.ones(len(y)), self.offsets
+        counts = np.ones(len(y))
+        if self.is_mean is not None:
+            counts[self.is_mean[self.bag_of_row]] = 0.0
+        return y, y, counts, self.offsets
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> float:
         """Return the root mean square difference of two answers' predictions, in label spreads."""

@@ -12,7 +12,7 @@ import numpy as np
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.parameters import Coordinates
-from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN
+from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
 from unshuffle.model.within_bag import PairedShapes
 from unshuffle.threads import map_all
 
@@ -170,6 +170,8 @@ class Target(Coordinates):
         total variance, with the direction of w uniform.
         """
         o = self.options
+        if o.prior == FLAT:
+            return np.zeros(np.shape(square))
         total = signal + np.exp(2.0 * log_sigma)
         value = -0.5 * square / o.weight_scale**2
         value -= (o.share_low + o.share_high) * np.log(total)
@@ -179,6 +181,8 @@ class Target(Coordinates):
     def prior(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
         """Return the log prior and its derivatives in the weights and in log σ."""
         o = self.options
+        if o.prior == FLAT:
+            return 0.0, np.zeros(self.p), 0.0
         noise = exp(2.0 * log_sigma)
         pull = self.covariance @ w
         power = float(w @ pull)

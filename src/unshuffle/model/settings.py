@@ -18,6 +18,8 @@ MOST_LABELS = 1e8
 # In place of a power of the within-bag likelihood: as calibrated on real tables, or as the model
 # says.
 CALIBRATED, FULL = "calibrated", "full"
+# Priors: of the noise's share of the variance, or none (flat in coefficients and log sigma).
+SHARE, FLAT = "share", "flat"
 
 _POSITIVE = (
     "weight_scale", "share_low", "share_high", "target_draws", "least_draws", "proposal_dof",
@@ -50,6 +52,9 @@ class Settings:
     # and covers only 66 to 83 % at 5 dB.
     share_low: float = 0.5
     share_high: float = 1.0
+    # "share", or "flat" in coefficients and log sigma: bag means alone are then weighted least
+    # squares with t intervals.
+    prior: str = SHARE
     # Power of the within-bag likelihood: "calibrated" on real tables, "full" where the linear model
     # is declared to hold, or a number.
     power: str | float = CALIBRATED
@@ -88,6 +93,9 @@ class Settings:
             if not isinstance(value, Integral) or value < 1:
                 raise InputError(f"Likelihood needs a whole {name} of at least 1, got {value!r}")
         check_power(self.power, "power of Likelihood")
+        if self.prior not in (SHARE, FLAT):
+            shown = shorten(repr(self.prior))
+            raise InputError(f"prior of Likelihood must be '{SHARE}' or '{FLAT}', got {shown}")
         if not 0 < self.approximate_power <= 1:
             raise InputError(
                 "Likelihood needs an approximate_power above 0 and at most 1, got "
@@ -104,8 +112,11 @@ class Settings:
     ) -> tuple[str, ...]:
         """Say in sentences what was assumed; `log_sigma` is the known noise in standard units."""
         scale = "" if self.weight_scale == 1 else f"{self.weight_scale:g} "
+        flat = "Prior: flat in the coefficients, the intercept and the logarithm of the noise sd."
         sentences = [
-            f"Prior: the noise's share of the variance Beta({self.share_low:g}, "
+            flat
+            if self.prior == FLAT
+            else f"Prior: the noise's share of the variance Beta({self.share_low:g}, "
             f"{self.share_high:g}), every direction of the predictions as likely, weights bounded "
             f"by N(0, ({scale}sd(y)/sd(x))²), intercept flat."
         ]

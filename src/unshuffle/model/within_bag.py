@@ -191,8 +191,8 @@ class PairedShapes(Shapes):
 def make_shapes(bags: Bags, noise: Noise | None) -> Shapes:
     """Return what the shapes of bags in standard units say."""
     has_shape = noise is not None and noise.has_shape and noise.sd > exp(LOG_SIGMA_MIN)
-    if bags.is_plain and bags.n > _SHAPED_ROWS:
-        has_shape = False
+    if bags.known_means is not None or (bags.is_plain and bags.n > _SHAPED_ROWS):
+        has_shape = False  # the mean of many labels is nearly Gaussian
     offsets = np.ascontiguousarray(bags.offsets, dtype=np.int64)
     if bags.is_plain and not has_shape:
         means = bags.statistics.label_means

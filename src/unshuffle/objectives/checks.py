@@ -175,11 +175,16 @@ def make_remarks(
         has_prior=has_prior,
         is_flat=np.ptp(bags.y) == 0,
         # Who gave anchors knows of them.
-        n_single=int((bags.sizes == 1).sum()) - bags.n_anchors
-        if bags.pairing == Permutation()
-        else 0,
+        n_single=_count_single(bags) - bags.n_anchors if bags.pairing == Permutation() else 0,
         n_bags=bags.n_bags,
     )
+
+
+def _count_single(bags: Bags) -> int:
+    """Return the number of bags of one row, known by its label."""
+    if bags.known_means is None:
+        return int((bags.sizes == 1).sum())
+    return int((bags.known_means.counts == 1.0).sum())
 
 
 def describe_data(

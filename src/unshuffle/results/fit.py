@@ -72,12 +72,13 @@ def fit(
     joined = join_bags(bags, same_individuals)
     for r, bag in enumerate(bags):
         # The edges and counts of a histogram were checked when it was made.
-        y = np.empty(0) if isinstance(bag.y, Histogram) else bag.y
+        y = np.empty(0) if bag.y is None or isinstance(bag.y, Histogram) else bag.y
         check_values(bag.X, y, place=f"bag {r}, ")
     _warn_of_outliers(bags, stacklevel=2)
     report, asked = make_report(verbose), FitOptions(**options)
     has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
     is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
+    is_table &= joined.known_means is None
     if is_table and find_block_settings(asked, joined.n) is not None:
         # One label for each row, and many: in blocks, as a table.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
@@ -91,8 +92,8 @@ def fit(
 
 
 def _warn_of_outliers(bags: Sequence[Bag], stacklevel: int) -> None:
-    """Warn of outliers in bags; those of histograms are in bins."""
-    labels = [np.empty(0) if isinstance(bag.y, Histogram) else np.asarray(bag.y) for bag in bags]
+    """Warn of outliers in bags; those of histograms are in bins, those of means out of sight."""
+    labels = [bag.y if isinstance(bag.y, np.ndarray) else np.empty(0) for bag in bags]
 
     def name(sizes: Sequence[int], row: int) -> str:
         ends = np.cumsum(sizes)
@@ -131,10 +132,11 @@ def fit_bags(
         sources,
         options,
         scales=scales,
-        n=int(bags.rows.totals.sum()),
+        n=bags.n_individuals,
+        n_means=0 if bags.known_means is None else bags.known_means.n_bags,
         n_bags=bags.n_homes,
         n_anchors=bags.n_anchors,
-        n_labels=int(bags.labels.totals.sum()),
+        n_labels=_count_labels(bags),
         pairing=bags.pairing,
         constants=_find_constants(bags),
         has_positive_labels=bool(bags.labels.low.min() > 0),
@@ -146,7 +148,8 @@ def fit_bags(
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
-    kept = bags if facts.n <= _KEPT_ROWS and bags.is_plain else None
+    is_kept = facts.n <= _KEPT_ROWS and bags.is_plain and bags.known_means is None
+    kept = bags if is_kept else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
@@ -296,9 +299,19 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
     return scales
 
 
+def _count_labels(bags: Bags) -> int:
+    """Return the number of labels, those behind a known mean counted."""
+    if bags.known_means is not None:
+        return bags.n_individuals
+    return int(bags.labels.totals.sum())
+
+
 def _measure_label_spread(bags: Bags) -> float:
-    """Return the sd of all labels, bins as points."""
+    """Return the sd of all labels, bins as points; means of n labels vary by 1/√n of it."""
     labels = bags.labels.points
+    if bags.known_means is not None:
+        gaps = labels.values - bags.statistics.label_mean
+        return float(np.sqrt((bags.known_means.label_masses(bags.sizes) * gaps**2).sum()))
     shares = labels.masses / labels.masses.sum()
     # Halved before differences are taken, which could overflow.
     halves = labels.values / 2

@@ -30,6 +30,10 @@ from unshuffle.results.verdict import (
 # Version of the JSON; raised when a key gets another meaning. 1 was that of version 0.1.0.
 SCHEMA_VERSION = 2
 COLUMNS = ("estimate", "sd", "low", "high", "determined")
+MEANS_SENTENCE = (
+    "Where only the mean of a bag is known, it tells the sum of individual and contextual effects "
+    "(ecological regression); full bags or linked pairs tell them apart."
+)
 ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
@@ -93,6 +97,8 @@ class Summary:
     is_noise_given: bool = False
     # Pairs that were known, and the share of links that are wrong, given or found.
     n_anchors: int = 0
+    # Bags of which only the mean label is known.
+    n_means: int = 0
     mislinked: float | None = None
     # The verdict in a few words, and whether it is good, doubtful or unknown.
     headline: tuple[str, str] = ("Not judged", "unknown")
@@ -151,7 +157,7 @@ class Summary:
             count(self.n, "row"),
             *([] if self.n_labels == self.n else [count(self.n_labels, "label")]),
             count(self.d, "feature"),
-            bags,
+            bags + self._tell_means(),
             *([count(self.n_anchors, "pair") + " known"] if self.n_anchors else []),
             *([] if self.mislinked is None else [f"{self.mislinked:.0%} of links wrong"]),
             f"{100 * self.level:g} % intervals" if self.has_intervals else "no intervals",
@@ -164,12 +170,21 @@ class Summary:
             parts.append("contextual effects")
         return " · ".join(parts if self.noise is not None else parts[1:])
 
+    def _tell_means(self) -> str:
+        if self.n_means == 0:
+            return ""
+        if self.n_bags in (1, self.n_means):
+            return ", known by mean labels"
+        return f", {self.n_means} known by mean labels"
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What is to be said below the facts: reasons, proofs, remarks, and details if asked."""
         found = list(self.explanation[1:])
         if not self.pairing.is_usual:
             found.append(self.pairing.sentence)
+        if self.n_means:
+            found.append(MEANS_SENTENCE)
         if self.certificate is not None:
             found.append(self.certificate.describe(self.candidates[0]["value"]))
         return (*found, *self.remarks, *(self.details if self.detail else ()))
@@ -273,6 +288,7 @@ class Summary:
             "labels": self.n_labels,
             "d": self.d,
             "bags": self.n_bags,
+            **({"known_means": self.n_means} if self.n_means else {}),
             "anchors": self.n_anchors,
             "mislinked": self.mislinked,
             "pairing": self.pairing.name,
@@ -348,6 +364,7 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         n_labels=facts.n if facts.n_labels is None else facts.n_labels,
         d=len(facts.scales),
         n_bags=facts.n_bags,
+        n_means=facts.n_means,
         pairing=facts.pairing,
         effects=_find_effects(solution, facts),
         candidates=candidates,

@@ -76,6 +76,8 @@ class Facts:
     noise: float | None
     is_noise_given: bool = False
     n_labels: int | None = None
+    # Bags of which only the mean label is known.
+    n_means: int = 0
     # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
     constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
@@ -397,7 +399,9 @@ def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
         ways.append("method='means', whose intervals need no sampling")
     else:
         ways.append("more bags (also the same samples divided into more, different bags)")
-    if has_individuals and not facts.is_linked:
+    if facts.n_means:
+        ways.append("the single labels of some bags (in any order)")
+    elif has_individuals and not facts.is_linked:
         ways.append(f"{'more' if facts.n_anchors else 'a few'} linked pairs (anchors)")
     if not has_individuals:
         ways.append("larger samples of rows and of labels")

@@ -30,6 +30,7 @@ class Means(Strategy):
 
     takes_penalty: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = False
+    takes_known_means: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
