@@ -5,10 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
-from scipy.stats import t as student
+from hypothesis import given, settings, strategies as st
+from scipy.stats import multivariate_normal, t as student
 
 from command_line import assert_one_line
 from unshuffle import METHODS, Bag, InputError, Likelihood, fit
