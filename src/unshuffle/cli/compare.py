@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import Data, load_data
+from unshuffle.cli.data import InMemory, load_data
 from unshuffle.cli.fitting import choose_noise, choose_share
 from unshuffle.cli.options import (
     data_options,
@@ -80,7 +80,7 @@ def compare(**options: Any) -> None:
             console.print_result(LINKS_LIMITS)
 
 
-def _compare(data: Data, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
+def _compare(data: InMemory, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
     """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
     from unshuffle.comparison import compare_bags, compare_methods
     from unshuffle.io import join_design, write_out

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -19,27 +20,94 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unshuffle.data.links import Links
-    from unshuffle.io import Design, Table
-
+    from unshuffle.io import Coding, Design, Table
+    from unshuffle.options import FitOptions
+    from unshuffle.progress import Report
+    from unshuffle.results.fit import Fit
 
 # Columns beside features, label and bag.
 _ASIDE = ("link_probability", "safe", "id")
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """The data as understood: the design, where it came from, and the linked labels if named."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset(ABC):
+    """Data as understood: where they came from, and which columns are label, bag and features."""
 
-    design: Design
     source: str
     sha256: str
     label: str
+    # The column of bags; None where all rows are one, or every file is.
     bag: str | None
+    feature_names: Sequence[str]
+    coding: Sequence[Coding]
+    n_rows: int
+    n_bags: int
+    # Rows in the files; some may be left out.
     n_read: int
-    truth: np.ndarray | None = None
+    notes: Sequence[str]
+    base_levels: Mapping[str, str] = field(default_factory=dict)
+    has_logs: bool = False
     # What may have been forgotten, in a sentence.
     hint: str | None = None
-    has_logs: bool = False
+
+    @abstractmethod
+    def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        """Fit the rows where they are."""
+
+    @abstractmethod
+    def list_rows(self) -> dict[str, Any]:
+        """Return what a report draws of the rows, as `write_report` calls it."""
+
+    @abstractmethod
+    def list_offsets(self, found: Fit) -> dict[str, dict[str, float]] | None:
+        """Return the offset of each bag by its name, {} where offsets are improbable.
+
+        None where the rows are not in memory.
+        """
+
+    @property
+    def shown_label(self) -> str:
+        """The name of what is fitted: the label, or its logarithm."""
+        return f"log10 {self.label}" if self.has_logs else self.label
+
+    def describe_labels(self) -> str:
+        """Say how many labels there are, where they do not stand beside the rows."""
+        return ""
+
+    def describe(self) -> list[str]:
+        """Say in a few lines what was read and chosen."""
+        names, d = self.feature_names, len(self.feature_names)
+        shown = ", ".join(shorten(name, 30) for name in names[:12])
+        more = f" and {d - 12} more" if d > 12 else ""
+        bags = count(self.n_bags, "bag")
+        files = "one bag" if self.n_bags == 1 else f"{bags} (files)"
+        bag = files if self.bag is None else f"bag {quote(self.bag)} ({bags})"
+        return [
+            f"{self.source}: {count(self.n_rows, 'row')}, {self.describe_labels()}"
+            f"label {quote(self.label)}, {bag}, {count(d, 'feature')}: {shown}{more}",
+            *self.notes,
+            *([] if self.hint is None else [self.hint]),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON says of the data."""
+        return {
+            "source": self.source,
+            "label": self.label,
+            "bag": self.bag,
+            "rows_read": self.n_read,
+            "rows_dropped": self.n_read - self.n_rows,
+            "base_levels": dict(self.base_levels),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InMemory(Dataset):
+    """Data in memory: the design, and the linked labels if named."""
+
+    design: Design
+    truth: np.ndarray | None = None
     # The labels as they stand in the file, in the order of the design, where logarithms are fitted.
     given: np.ndarray | None = None
     # What is known of links, where labels stand beside their rows.
@@ -47,39 +115,78 @@ class Data:
     # The name of each row of the file, where a column holds them.
     ids: dict[int, Any] | None = None
 
-    @property
-    def shown_label(self) -> str:
-        """The name of what is fitted: the label, or its logarithm."""
-        return f"log10 {self.label}" if self.has_logs else self.label
-
-    @property
-    def n_bags(self) -> int:
-        """Number of bags."""
+    @classmethod
+    def of(cls, design: Design, **facts: Any) -> InMemory:
+        """Return the data of a design; ``facts`` are what the design does not tell."""
         import numpy as np
 
-        groups = self.design.groups
-        return 1 if groups is None else len(np.unique(groups.astype(str)))
+        groups = design.groups
+        return cls(
+            design=design,
+            feature_names=design.feature_names,
+            coding=design.coding,
+            n_rows=len(design.X),
+            n_bags=1 if groups is None else len(np.unique(groups.astype(str))),
+            notes=design.notes,
+            base_levels=design.base_levels,
+            **facts,
+        )
 
-    def describe(self) -> list[str]:
-        """Say in a few lines what was read and chosen."""
-        n, d = self.design.X.shape
-        m = len(self.design.y)
-        is_binned = self.design.apart is not None and self.design.apart.high is not None
-        labels = count(m, "bin") if is_binned else count(m, "label")
-        apart = "" if self.design.apart is None else f"{labels}, "
-        names = ", ".join(shorten(name, 30) for name in self.design.feature_names[:12])
-        more = f" and {d - 12} more" if d > 12 else ""
-        bags = count(self.n_bags, "bag")
-        bag = "one bag" if self.bag is None else f"bag {quote(self.bag)} ({bags})"
-        return [
-            f"{self.source}: {count(n, 'row')}, {apart}label {quote(self.label)}, {bag}, "
-            f"{count(d, 'feature')}: {names}{more}",
-            *self.design.notes,
-            *([] if self.hint is None else [self.hint]),
-        ]
+    @property
+    def is_plain(self) -> bool:
+        """Whether each row has one label beside it."""
+        return self.design.apart is None and self.design.counts is None
+
+    def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        from unshuffle.io import join_design, name_bags
+        from unshuffle.results.fit import fit_bags, fit_table
+
+        design = self.design
+        names, sources = design.feature_names, design.sources
+        if self.is_plain:
+            return fit_table(
+                design.X, design.y, design.groups, asked, rng, names, report,
+                sources=sources, anchors=design.anchors, links=self.links,
+            )  # fmt: skip
+        if self.links is not None:
+            raise click.UsageError(
+                "--link-probability, --audit and --safe need one label beside each row; leave "
+                "--weight and --separate out"
+            )
+        bags, bag_names = join_design(design), name_bags(design)
+        return fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+
+    def list_rows(self) -> dict[str, Any]:
+        from unshuffle.io import join_design, name_bags
+
+        design, names = self.design, name_bags(self.design)
+        if self.is_plain:
+            return {"X": design.X, "y": design.y, "groups": design.groups, "bag_names": names}
+        return {"bags": join_design(design), "bag_names": names}
+
+    def list_offsets(self, found: Fit) -> dict[str, dict[str, float]]:
+        from unshuffle.io import join_design, name_bags
+        from unshuffle.results.pictures.bag_views import estimate_offsets, view_bags
+
+        if found.effects is None or not found.effects.has_offsets:
+            return {}
+        names = name_bags(self.design)
+        # Known pairs would be bags of their own; the canonical order of rows fixes every digit.
+        bags = join_design(dataclasses.replace(self.design, anchors=None))
+        offsets = estimate_offsets(found, view_bags(found, bags, names))
+        return {
+            str(name): {"estimate": each.estimate, "low": each.low, "high": each.high}
+            for name, each in zip(names or [], offsets, strict=True)
+        }
+
+    def describe_labels(self) -> str:
+        apart = self.design.apart
+        if apart is None:
+            return ""
+        return f"{count(len(self.design.y), 'label' if apart.high is None else 'bin')}, "
 
 
-def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
+def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     """Read the files that the options name, and choose label, features and bags."""
     if options["rows"] or options["labels"]:
         return _load_two(options, truth)
@@ -121,14 +228,23 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> Data:
     name = table.find(label)
     used = [name, truth, options["weight"], *options["features"]]
     hint = _point_out_bag(table, bag, used)
-    return Data(
-        design, table.source, table.sha256, name, bag, table.n_rows, linked, hint,
-        options["log10"], given, _find_links(table, design, options),
-        _find_ids(table, design, options),
-    )  # fmt: skip
+    return InMemory.of(
+        design,
+        source=table.source,
+        sha256=table.sha256,
+        label=name,
+        bag=bag,
+        n_read=table.n_rows,
+        truth=linked,
+        hint=hint,
+        has_logs=options["log10"],
+        given=given,
+        links=_find_links(table, design, options),
+        ids=_find_ids(table, design, options),
+    )
 
 
-def _load_two(options: dict[str, Any], truth: str | None) -> Data:
+def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
     if options["data"] or not (options["rows"] and options["labels"]):
         raise click.UsageError("give one table, or --rows together with --labels")
     if truth is not None:
@@ -172,10 +288,17 @@ def _load_two(options: dict[str, Any], truth: str | None) -> Data:
     alone = [name for name in rows.names if name not in labels.columns]
     used = [*alone, weight, *options["features"]]
     hint = _point_out_bag(rows, bag, used)
-    return Data(
-        design, source, digest, label, bag, rows.n_rows, hint=hint, has_logs=options["log10"],
+    return InMemory.of(
+        design,
+        source=source,
+        sha256=digest,
+        label=label,
+        bag=bag,
+        n_read=rows.n_rows,
+        hint=hint,
+        has_logs=options["log10"],
         given=given,
-    )  # fmt: skip
+    )
 
 
 def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import Data
+from unshuffle.cli.data import Dataset, InMemory
 from unshuffle.cli.fit import make_object, print_fit
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import json_option, provenance, seed_option
@@ -69,7 +69,7 @@ def demo(**options: Any) -> None:
     origin = provenance(options["seed"], data.sha256)
     truth = [*WEIGHTS, INTERCEPT]
     if options["as_object"]:
-        result = make_object(summary, data, origin)
+        result = make_object(found, summary, data, origin)
         console.print_json({**result, "truth": [*truth, NOISE]})
     else:
         print_fit(found, summary, truth)
@@ -84,7 +84,7 @@ def _introduce() -> list[str]:
     ]
 
 
-def draw_pools(seed: int) -> Data:
+def draw_pools(seed: int) -> InMemory:
     """Simulate pools of cells: rows say which constructs are in a pool, labels what was seen."""
     import numpy as np
 
@@ -100,14 +100,21 @@ def draw_pools(seed: int) -> Data:
     linked = X @ WEIGHTS + INTERCEPT + NOISE * rng.standard_normal(len(X))
     y = shuffle_labels(linked, pools, rng)
     design = Design(X, y, pools, FEATURES, (), {}, np.arange(len(X)))
-    return Data(design, "simulated pools", _hash(X, y), "log10 fluorescence", "pool", len(X))
+    return InMemory.of(
+        design,
+        source="simulated pools",
+        sha256=_hash(X, y),
+        label="log10 fluorescence",
+        bag="pool",
+        n_read=len(X),
+    )
 
 
 def _hash(X: np.ndarray, y: np.ndarray) -> str:
     return sha256(X.tobytes() + y.tobytes()).hexdigest()
 
 
-def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> None:
+def _write_report(found: Fit, data: Dataset, path: str, origin: dict[str, Any]) -> None:
     """Write the report; without the libraries it needs, say which to install."""
     from unshuffle.results.report import check_report, write_report
 
@@ -117,13 +124,10 @@ def _write_report(found: Fit, data: Data, path: str, origin: dict[str, Any]) -> 
         console.print_messages([f"no report: {exc}"])
         return
     with console.show_progress("writing the report …"):
-        design = data.design
         write_report(
             found,
             path,
-            design.X,
-            design.y,
-            design.groups,
+            **data.list_rows(),
             label=data.label,
             source=data.source,
             notes=[*data.describe(), *_introduce()],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import Data, load_data
+from unshuffle.cli.data import Dataset
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
     check_dask,
@@ -23,13 +22,12 @@ from unshuffle.cli.options import (
     provenance,
     seed_option,
 )
-from unshuffle.cli.streaming import Stream, fit_stream, load_stream
+from unshuffle.cli.streaming import load_dataset
 from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
-from unshuffle.formatting import count, show_number
+from unshuffle.formatting import show_number
 
 if TYPE_CHECKING:
-    from unshuffle.io import Design
     from unshuffle.results.fit import Fit
     from unshuffle.results.summary import Summary
 
@@ -117,29 +115,20 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.io.writing import check_writable
 
         check_writable(options["save"])
-    stream = load_stream(options)
-    if stream is not None:
-        return _fit_stream(stream, options)
-    data = load_data(options)
-    few = f"{count(len(data.design.X), 'row')} are few: fitted here, without Dask"
-    said = [*data.describe(), *([few] if options["dask"] else [])]
-    console.print_messages(said, options["quiet"])
+    data = load_dataset(options)
+    console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
         found = fit_data(data, options, console.reporter(status, options["verbose"]))
         summary = found.summary(options["level"], detail=options["verbose"])
     origin = provenance(options["seed"], data.sha256)
     if options["as_object"]:
-        found_object = make_object(summary, data, origin)
-        if found_object["bag_offsets"] is not None:
-            found_object["bag_offsets"]["bags"] = _list_offsets(found, data.design)
-        console.print_json(found_object)
+        console.print_json(make_object(found, summary, data, origin))
     else:
         print_fit(found, summary)
     if options["report"]:
         _write_report(found, data, options, origin)
     if options["save"]:
-        design = data.design
-        save_fit(found, data.label, design.coding, options, origin, design.feature_names)
+        save_fit(found, data, options, origin)
     return _judge(found, options)
 
 
@@ -152,53 +141,19 @@ def _judge(found: Fit, options: dict[str, Any]) -> int:
     return DOUBTFUL if is_doubtful or is_misfit else OK
 
 
-def _fit_stream(stream: Stream, options: dict[str, Any]) -> int:
-    """Fit data that are read in blocks; a report shows the fit without the rows."""
-    from unshuffle.results.fit import note_logs
-
-    console.print_messages(stream.describe(), options["quiet"])
-    with console.show_progress("fitting", options["quiet"]) as status:
-        found = fit_stream(stream, options, console.reporter(status, options["verbose"]))
-        found = note_logs(found, options["log10"])
-        summary = found.summary(options["level"], detail=options["verbose"])
-    origin = provenance(options["seed"], stream.sha256)
-    if options["as_object"]:
-        console.print_json({**summary.to_dict(), "data": stream.to_dict(), "provenance": origin})
-    else:
-        print_fit(found, summary)
-    if options["report"]:
-        from unshuffle.results.report import write_report
-
-        notes = stream.describe()
-        path = write_report(
-            found, options["report"], level=options["level"], label=options["label"],
-            source=stream.files, notes=notes, provenance=origin, words=speak,
-        )  # fmt: skip
-        console.print_messages([f"report written to {path}"], options["quiet"])
-    if options["save"]:
-        from unshuffle.io import Coding
-
-        coding = [Coding(name) for name in stream.features]
-        save_fit(found, stream.label, coding, options, origin, stream.features)
-    return _judge(found, options)
-
-
-def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[str, Any]) -> None:
-    from unshuffle.io import join_design, name_bags
+def _write_report(
+    found: Fit, data: Dataset, options: dict[str, Any], origin: dict[str, Any]
+) -> None:
     from unshuffle.results.report import write_report
 
-    design = data.design
-    is_plain = design.apart is None and design.counts is None
     with console.show_progress("writing the report …", options["quiet"]):
         path = write_report(
             found,
             options["report"],
-            *((design.X, design.y, design.groups) if is_plain else ()),
-            bags=None if is_plain else join_design(design),
-            bag_names=name_bags(design),
+            **data.list_rows(),
             level=options["level"],
             label=data.shown_label,
-            base_levels=design.base_levels,
+            base_levels=data.base_levels,
             source=data.source,
             notes=data.describe(),
             provenance=origin,
@@ -207,38 +162,15 @@ def _write_report(found: Fit, data: Data, options: dict[str, Any], origin: dict[
     console.print_messages([f"report written to {path}"], options["quiet"])
 
 
-def _list_offsets(found: Fit, design: Design) -> dict[str, dict[str, float]]:
-    """Return the offset of each bag by its name, in the order of the file; none if improbable."""
-    from unshuffle.io import join_design, name_bags
-    from unshuffle.results.pictures.bag_views import estimate_offsets, view_bags
-
-    if found.effects is None or not found.effects.has_offsets:
-        return {}
-    names = name_bags(design)
-    # Known pairs would be bags of their own; the canonical order of rows fixes every digit.
-    bags = join_design(dataclasses.replace(design, anchors=None))
-    offsets = estimate_offsets(found, view_bags(found, bags, names))
-    return {
-        str(name): {"estimate": each.estimate, "low": each.low, "high": each.high}
-        for name, each in zip(names or [], offsets, strict=True)
-    }
-
-
-def make_object(summary: Summary, data: Data, origin: dict[str, Any]) -> dict[str, Any]:
+def make_object(
+    found: Fit, summary: Summary, data: Dataset, origin: dict[str, Any]
+) -> dict[str, Any]:
     """Return the fit as the JSON object of the public contract."""
-    return {
-        **summary.to_dict(),
-        "data": {
-            "source": data.source,
-            "label": data.label,
-            "bag": data.bag,
-            "rows_read": data.n_read,
-            "rows_dropped": data.n_read - len(data.design.rows),
-            "base_levels": dict(data.design.base_levels),
-            "notes": list(data.design.notes),
-        },
-        "provenance": origin,
-    }
+    told = summary.to_dict()
+    offsets = None if told["bag_offsets"] is None else data.list_offsets(found)
+    if offsets is not None:
+        told["bag_offsets"]["bags"] = offsets
+    return {**told, "data": data.to_dict(), "provenance": origin}
 
 
 def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) -> None:

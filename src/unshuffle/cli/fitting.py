@@ -8,45 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import Data, read_calibration
+from unshuffle.cli.data import Dataset, read_calibration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from unshuffle.io import Coding
     from unshuffle.options import FitOptions
     from unshuffle.progress import Report
     from unshuffle.results.fit import Fit
 
 
-def fit_data(data: Data, options: dict[str, Any], report: Report | None = None) -> Fit:
+def fit_data(data: Dataset, options: dict[str, Any], report: Report | None = None) -> Fit:
     """Fit the data as the options say; `report` is told how far the work is."""
-    from unshuffle.io import join_design, name_bags
     from unshuffle.options import make_rng
     from unshuffle.progress import say_nothing
-    from unshuffle.results.fit import fit_bags, fit_table, note_logs
+    from unshuffle.results.fit import note_logs
 
-    asked, report = make_options(options, len(data.design.y)), report or say_nothing
+    asked, report = make_options(options, data.n_rows), report or say_nothing
     report("fitting", 0.0)  # libraries are imported by now
-    # Not kept here: the solver lets go of what it no longer needs.
-    rng, design = make_rng(options["seed"]), data.design
-    names, sources = design.feature_names, design.sources
-    if design.apart is None and design.counts is None:
-        found = fit_table(
-            design.X, design.y, design.groups, asked, rng, names, report,
-            sources=sources, anchors=design.anchors, links=data.links,
-        )  # fmt: skip
-    elif data.links is not None:
-        raise click.UsageError(
-            "--link-probability, --audit and --safe need one label beside each row; leave --weight "
-            "and --separate out"
-        )
-    else:
-        found = fit_bags(
-            join_design(design), asked, rng, names, report,
-            sources=sources, bag_names=name_bags(design),
-        )  # fmt: skip
-    return note_logs(found, data.has_logs)
+    return note_logs(data.fit(asked, make_rng(options["seed"]), report), data.has_logs)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
@@ -77,31 +55,18 @@ def choose_share(options: dict[str, Any]) -> Any:
     return None if is_told else options.get("mislinked")
 
 
-def save_fit(
-    found: Fit,
-    label: str,
-    coding: Sequence[Coding],
-    options: dict[str, Any],
-    origin: dict[str, Any],
-    names: Sequence[str],
-) -> None:
+def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[str, Any]) -> None:
     """Keep a fit, with how its columns came from the file, where the options say."""
     from unshuffle.results.storage import store_model
 
     asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
     columns = {
-        "label": label,
+        "label": data.label,
         "log10": bool(options["log10"]),
-        "coding": [asdict(each) for each in coding],
+        "coding": [asdict(each) for each in data.coding],
     }
-    store_model(
-        options["save"],
-        found,
-        {**asked, "random_state": options["seed"]},
-        names,
-        columns,
-        origin,
-    )
+    params = {**asked, "random_state": options["seed"]}
+    store_model(options["save"], found, params, data.feature_names, columns, origin)
     console.print_messages([f"model written to {options['save']}"], options["quiet"])
 
 

@@ -1,23 +1,32 @@
-"""Data that are read in blocks: from options to a stream, and from a stream to a fit."""
+"""Data that are read in blocks, or into memory where they are few rows."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_features, point_out
+from unshuffle.cli.data import Dataset, InMemory, choose_features, load_data, point_out
 from unshuffle.cli.fitting import make_options
 from unshuffle.cli.options import choose_reading
-from unshuffle.errors import quote, shorten
+from unshuffle.errors import quote
 from unshuffle.formatting import count
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from unshuffle.data.blocks.sources import Source
+    from unshuffle.io import Design
+    from unshuffle.io.parquet_source import ParquetSource
+    from unshuffle.io.table_source import Laid
+    from unshuffle.options import FitOptions
     from unshuffle.progress import Report
     from unshuffle.results.fit import Fit
 
@@ -32,60 +41,70 @@ _IN_MEMORY = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Stream:
-    """Data that are read in blocks, and where they came from."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InBlocks(Dataset):
+    """Many rows that are read in blocks; a report shows the fit without the rows."""
 
-    source: Source
-    label: str
-    features: tuple[str, ...]
-    # The column of bags; None where every file is one.
-    bag: str | None
-    files: str
-    n_files: int
-    sha256: str
-    # Where blocks come from, and what else is to be said.
-    notes: tuple[str, ...]
-    n_read: int
-    # The address of Dask's scheduler, "local", or None where blocks are read here.
-    cluster: str | None = None
+    rows: Source
+    # Opens the rows for the workers of a cluster; None where blocks are read here.
+    spread: Callable[[], AbstractContextManager[Source]] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is said of the data in JSON."""
-        return {
-            "source": self.files,
-            "label": self.label,
-            "bag": self.bag,
-            "rows_read": self.n_read,
-            "rows_dropped": self.n_read - self.source.n,
-            "base_levels": {},
-            "notes": self.describe()[1:],
-        }
+    @classmethod
+    def of(cls, rows: Source, features: Sequence[str], paths: list[str], **facts: Any) -> InBlocks:
+        """Return the data of a source of blocks; ``facts`` are what the source does not tell."""
+        from unshuffle.io import Coding
 
-    def describe(self) -> list[str]:
-        """Say in a few lines what is read and chosen."""
-        source = self.source
-        bags = count(source.n_bags, "bag")
-        each = "one bag" if self.n_files == 1 else f"{bags} (files)"
-        bag = f"bag {quote(self.bag)} ({bags})" if self.bag is not None else each
-        names = ", ".join(shorten(name, 30) for name in self.features[:12])
-        more = f" and {source.d - 12} more" if source.d > 12 else ""
-        return [
-            f"{self.files}: {count(source.n, 'row')}, label {quote(self.label)}, {bag}, "
-            f"{count(source.d, 'feature')}: {names}{more}",
-            *self.notes,
-        ]
+        return cls(
+            rows=rows,
+            source=_name(paths),
+            feature_names=features,
+            coding=tuple(map(Coding, features)),
+            n_rows=rows.n,
+            n_bags=rows.n_bags,
+            **facts,
+        )
+
+    def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        from unshuffle.methods import find_block_settings
+        from unshuffle.results.fit import fit_source
+
+        settings = find_block_settings(asked, self.n_rows)
+        assert settings is not None  # or the rows would be in memory
+        if self.spread is None:
+            return fit_source(self.rows, asked, settings, rng, self.feature_names, report)
+        report("starting Dask", 0.0)
+        with self.spread() as rows:
+            return fit_source(rows, asked, settings, rng, self.feature_names, report)
+
+    def list_rows(self) -> dict[str, Any]:
+        return {}
+
+    def list_offsets(self, found: Fit) -> None:
+        return None
 
 
-def load_stream(options: dict[str, Any]) -> Stream | None:
-    """Return files as a stream where they are many rows for the likelihood, else None.
+def load_dataset(options: dict[str, Any]) -> Dataset:
+    """Read the files that the options name: in blocks where they are many rows, else into memory.
 
     What only tables in memory can (weights, categories, known links) keeps them there; where a
     cluster is asked for, that is refused.
     """
+    found = _load_blocks(options)
+    if found is not None:
+        return found
+    data = load_data(options)
+    if not options["dask"]:
+        return data
+    few = f"{count(data.n_rows, 'row')} are few: fitted here, without Dask"
+    return replace(data, notes=(*data.notes, few))
+
+
+def _load_blocks(options: dict[str, Any]) -> Dataset | None:
+    """Return files as data in blocks; None where they are better read as a table."""
     for name in _IN_MEMORY:
         if options[name]:
-            return _stay(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
+            _check_cluster(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
+            return None
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
     from unshuffle.io.paths import are_parquet, expand_paths
@@ -94,7 +113,9 @@ def load_stream(options: dict[str, Any]) -> Stream | None:
     if are_parquet(paths):
         return _open_parquet(paths, options)
     if options["dask"]:
-        _stay(options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet")
+        _check_cluster(
+            options, f"{quote(paths[0])} is no Parquet file", "write the data to Parquet"
+        )
     if not _are_large(paths):
         return None
     from unshuffle.methods import find_block_settings
@@ -111,7 +132,7 @@ def _are_large(paths: list[str]) -> bool:
         return False  # refused in other words
 
 
-def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
+def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     from unshuffle.io.parquet import describe_left_out
     from unshuffle.io.parquet_source import open_parquet
     from unshuffle.io.paths import describe_file_bags
@@ -126,14 +147,16 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
         if is_given:
             if not options["dask"]:
                 check_room(table.n, len(table.columns), _name(paths), option, way_out)
-            return _stay(options, f"{option} is given", way_out)
+            _check_cluster(options, f"{option} is given", way_out)
+            return None
     method = f"method '{options['method']}'"
     if find_block_settings(make_options(options), table.n) is None:
         if table.n <= BLOCKS_ABOVE:
             return None  # as few rows as these are one block
         if not options["dask"]:
             check_room(table.n, len(table.columns), _name(paths), method)
-        return _stay(options, "the method works in memory", "take --method auto and no penalty")
+        _check_cluster(options, "the method works in memory", "take --method auto and no penalty")
+        return None
     asked = options["bag"]
     bag = asked if asked and (len(paths) == 1 or table.names_bags(asked)) else None
     features = choose_features(options, list(table.columns), paths[0], bag)
@@ -144,7 +167,8 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
         if not options["dask"]:
             way_out = "leave it out by --features or --exclude"
             check_room(table.n, len(table.columns), _name(paths), f"{what}, which", way_out)
-        return _stay(options, what, "leave it out by --features")
+        _check_cluster(options, what, "leave it out by --features")
+        return None
     n_jobs = make_options(options, table.n).n_jobs
     with console.show_progress("reading …", options["quiet"]) as status:
         report = console.reporter(status)
@@ -155,18 +179,25 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Stream | None:
         f" by Dask ({cluster})" if cluster else ""
     )
     each = [] if asked is None or bag is not None else [describe_file_bags(asked, table.columns)]
-    return Stream(
-        source, source.label, source.features, bag, _name(paths), len(paths), digest,
-        (*each, *describe_left_out(table.left_out), note), source.n, cluster,
-    )  # fmt: skip
+    return InBlocks.of(
+        source,
+        source.features,
+        paths,
+        sha256=digest,
+        label=source.label,
+        bag=bag,
+        n_read=source.n,
+        notes=(*each, *describe_left_out(table.left_out), note),
+        spread=None if not cluster else partial(_spread, source, cluster, options["jobs"]),
+    )
 
 
-def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
+def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
-    from unshuffle.io.room import check_table_room
+    from unshuffle.io.room import check_room, check_table_room
     from unshuffle.io.table_source import Asked, lay_down
     from unshuffle.io.text.arrow_pieces import UnusualError
-    from unshuffle.methods import BLOCKS_ABOVE
+    from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     size = sum(Path(path).stat().st_size for path in paths)
     if options["exclude"]:  # which columns there are is known only once they are read
@@ -185,12 +216,37 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Stream | None:
         except UnusualError as exc:
             check_table_room(size, _name(paths), str(exc))
             return None
-    laid_size = laid.source.scratch.size / 2**20
-    note = f"read in pieces into a scratch file of {laid_size:.0f} MB"
-    hint = [] if laid.forgotten is None else [point_out(*laid.forgotten)]
-    return Stream(
-        laid.source, laid.label, laid.features, laid.bag, _name(paths), len(paths), laid.sha256,
-        (*laid.notes, note, *hint), laid.n_read,
+    size = laid.source.scratch.size
+    facts: dict[str, Any] = {
+        "sha256": laid.sha256,
+        "label": laid.label,
+        "bag": laid.bag,
+        "n_read": laid.n_read,
+        "has_logs": asked.log10,
+        "hint": None if laid.forgotten is None else point_out(*laid.forgotten),
+    }
+    notes = (*laid.notes, f"read in pieces into a scratch file of {size / 2**20:.0f} MB")
+    if find_block_settings(make_options(options), laid.source.n) is not None:
+        return InBlocks.of(laid.source, laid.features, paths, notes=notes, **facts)
+    source = laid.source
+    check_room(source.n, source.d + 1, _name(paths), f"method '{options['method']}'")
+    return InMemory.of(_gather(laid, notes), source=_name(paths), **facts)
+
+
+def _gather(laid: Laid, notes: Sequence[str]) -> Design:
+    """Return the rows of a scratch file as a design in memory."""
+    import numpy as np
+
+    from unshuffle.io import Coding, Design
+
+    source = laid.source
+    X, y, codes = source.gather()
+    names = source.bag_names
+    groups = codes if names is None else np.array(names, dtype=object)[codes]
+    rows, coding = np.arange(source.n), tuple(map(Coding, laid.features))
+    return Design(
+        X, y, None if source.n_bags == 1 else groups, laid.features, tuple(notes), {}, rows,
+        coding=coding,
     )  # fmt: skip
 
 
@@ -198,40 +254,20 @@ def _name(paths: list[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 
-def _stay(options: dict[str, Any], why: str, way_out: str) -> Stream | None:
-    """Leave data to what reads them into memory, unless a cluster is asked for."""
+def _check_cluster(options: dict[str, Any], why: str, way_out: str) -> None:
+    """Refuse a cluster for data that are read into memory."""
     if options["dask"]:
         raise click.UsageError(
             f"--dask is for many rows of numbers in Parquet files, but {why}: {way_out}, or leave "
             "out --dask"
         )
-    return None
 
 
-def fit_stream(stream: Stream, options: dict[str, Any], report: Report) -> Fit:
-    """Fit data that are read in blocks, as the options say; few of them in memory."""
-    from unshuffle.io.parquet_source import ParquetSource
-    from unshuffle.io.room import check_room
-    from unshuffle.io.scratch_source import ScratchSource
-    from unshuffle.methods import find_block_settings
-    from unshuffle.options import make_rng
-    from unshuffle.results.fit import fit_source, fit_table
-
-    source = stream.source
-    asked = make_options(options, source.n)
-    settings = find_block_settings(asked, source.n)
-    rng, names = make_rng(options["seed"]), stream.features
-    if settings is None:
-        assert isinstance(source, ScratchSource)  # few rows of Parquet are no stream
-        check_room(source.n, source.d + 1, stream.files, f"method '{options['method']}'")
-        X, y, codes = source.gather()
-        return fit_table(X, y, codes, asked, rng, names, report)
-    if stream.cluster is None:
-        return fit_source(source, asked, settings, rng, names, report)
+@contextmanager
+def _spread(source: ParquetSource, address: str, n_workers: int | None) -> Iterator[Source]:
+    """Let the workers of a cluster of Dask read the rows."""
     from unshuffle.io.dask.cluster import connect
     from unshuffle.io.dask.source import spread_parquet
 
-    report("starting Dask", 0.0)
-    assert isinstance(source, ParquetSource)  # or a cluster would be refused
-    with connect(stream.cluster, options["jobs"]):
-        return fit_source(spread_parquet(source), asked, settings, rng, names, report)
+    with connect(address, n_workers):
+        yield spread_parquet(source)
