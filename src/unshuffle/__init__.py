@@ -35,6 +35,8 @@ _NAMES = {
     "GridNoise": "objectives.noise",
     "noise_from_calibration": "objectives.noise",
     "Links": "data.links",
+    "pool": "results.pooling",
+    "Pooled": "results.pooling",
     "Solution": "core.solution",
     "Status": "core.solution",
     "make_shuffled": "simulate",
@@ -160,6 +162,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         plot_plan as plot_plan,
         plot_posterior as plot_posterior,
         plot_starts as plot_starts,
+    )
+    from unshuffle.results.pooling import (
+        Pooled as Pooled,
+        pool as pool,
     )
     from unshuffle.results.report import (
         write_report as write_report,

@@ -470,6 +470,67 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_range(bags, getattr(self, "feature_names_in_", None))
         return self.result_.match(bags)
 
+    def sample_pairings(
+        self,
+        m: int,
+        rng: Any = None,
+        *,
+        X: Any = None,
+        y: Any = None,
+        groups: Iterable[Hashable] | None = None,
+        anchors: Any = None,
+    ) -> np.ndarray:
+        """Draw m whole pairings from the posterior: which label belongs to which row.
+
+        Coefficients and noise are drawn from the posterior behind `conf_int`, and a pairing given
+        them by Gibbs sampling. ``y[pairing]`` completes the data: run any other analysis on each of
+        m completed tables, and combine the results with `unshuffle.pool` (Rubin's rules).
+
+        Parameters
+        ----------
+        m : int
+            Number of pairings; 10 to 20 are usual.
+        rng : None, int or Generator, default=None
+            Seed of the draws.
+        X, y, groups, anchors
+            The data fitted, as in `fit`. They are needed where the fit keeps none: above 10 000
+            rows of shuffled data, and after loading a model.
+
+        Returns
+        -------
+        ndarray of shape (m, n)
+            For each row the index in `y` of its label, −1 where a row has none.
+
+        Raises
+        ------
+        InputError
+            For methods without a posterior, and for labels of other individuals than the rows.
+
+        See Also
+        --------
+        match : The most likely pairing, with probabilities.
+        unshuffle.pool : Rubin's rules.
+
+        References
+        ----------
+        Rubin, D. B. (1987). *Multiple Imputation for Nonresponse in Surveys*. Wiley.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+        >>> pairings = model.sample_pairings(5, rng=0)
+        >>> pairings.shape, bool((data.groups[pairings] == data.groups).all())
+        ((5, 60), True)
+        """
+        check_is_fitted(self)
+        if X is None:
+            return self.result_.sample_pairings(m, rng)
+        X, y = check_data(self, X, y, reset=False)
+        bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
+        return self.result_.sample_pairings(m, rng, bags)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Without groups the data of scikit-learn's own checks are one bag, which no method can

@@ -109,3 +109,47 @@ def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(r
 def test_wrong_links_on_the_command_line_are_one_line(registers, capsys, args, words):
     code = run(["fit", *DATA, *args])
     assert_one_line(code, capsys.readouterr(), words)
+
+
+def test_match_writes_completed_tables(registers, capsys):
+    args = ["match", *DATA, "--mislinked", "0.3", "--id", "name", "--draws", "10", "--out", "d/e"]
+    assert run(args) == 0
+    assert capsys.readouterr().out == ""
+    tables = [pd.read_csv(f"d/e/completed-{k:02d}.csv") for k in range(1, 11)]
+    X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
+    model = fit(X, y, registers["village"].to_numpy(), mislinked=0.3)
+    for table, pairing in zip(tables, model.sample_pairings(10, 0), strict=True):
+        assert list(table.columns) == ["row", "id", "bag", "a", "b", "y", "label_row"]
+        assert (table["id"] == registers["name"]).all() and (table["row"] - 1 == table.index).all()
+        assert (table["label_row"] - 1 == pairing).all()
+        assert_allclose(table["y"], y[pairing])
+    assert run([*args, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 10
+
+
+def test_completed_tables_of_shuffled_labels(registers, capsys):
+    assert run(["match", *DATA, "--draws", "2", "--out", "c"]) == 0
+    tables = [pd.read_csv(f"c/completed-{k}.csv") for k in (1, 2)]
+    for table in tables:
+        assert sorted(table["y"]) == sorted(registers["y"])
+        beside = registers["village"].to_numpy()[table["label_row"] - 1]
+        assert (beside == registers["village"]).all()
+
+
+def test_draws_need_a_folder(registers, capsys):
+    assert run(["match", *DATA, "--draws", "2"]) == 2
+    assert "--out" in capsys.readouterr().err
+    code = run(["match", *DATA, "--draws", "2", "--out", "d.csv"])
+    assert_one_line(code, capsys.readouterr(), ["d.csv: is a file"])
+
+
+def test_rows_and_labels_of_two_files_are_completed(registers, capsys):
+    registers[["a", "b", "village"]].to_csv("rows.csv", index=False)
+    registers[["y", "village"]].iloc[::-1].to_csv("labels.csv", index=False)
+    args = ["--rows", "rows.csv", "--labels", "labels.csv", "--label", "y", "--bag", "village"]
+    assert run(["match", *args, "-q", "--draws", "2", "--out", "c"]) == 0
+    for k in (1, 2):
+        table = pd.read_csv(f"c/completed-{k}.csv")
+        assert list(table.columns) == ["row", "bag", "a", "b", "y"]
+        means = table.groupby("bag")["y"].mean()
+        assert_allclose(means, registers.groupby("village")["y"].mean())

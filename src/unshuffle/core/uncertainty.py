@@ -136,6 +136,13 @@ class ModelDraws:
         bent = self.curves * (z * z - self.signals) - multiply(rows, self.bends.T)
         return np.asarray(self.label_scale * bent)
 
+    def tilt(self, X: np.ndarray) -> np.ndarray | float:
+        """Return what contextual effects add to the pooled slopes, at rows of one bag, (n, m)."""
+        if not self.pooled_contexts.any():
+            return 0.0
+        rows = (X - self.centre) * self.factors
+        return self.label_scale * multiply(rows, self.pooled_contexts.T)
+
     def shift(self, X: np.ndarray, bags: np.ndarray) -> np.ndarray:
         """Return the mean in bags (by number) less the mean in a new bag at rows, (n, m)."""
         assert self.bag_effects is not None
@@ -427,6 +434,14 @@ class Posterior(Uncertainty):
                     z = np.where(own[:, None] >= 0, self._means_at(part, own), z)
                 ends.append(np.stack([self.quantiles(each, (tail, 1.0 - tail)) for each in z]))
         return np.concatenate(ends)
+
+    def trend(self, rows: np.ndarray) -> np.ndarray:
+        """Return the mean of a label at rows for every draw, up to the effects of bags, (n, m)."""
+        z = multiply(rows, self.draws.T)
+        if self.model is None:
+            return z
+        X = rows[:, : len(self.model.centre)]
+        return np.asarray(z + self.model.bend(X) - self.model.tilt(X))
 
     def _means_at(self, rows: np.ndarray, bags: np.ndarray | None) -> np.ndarray:
         """Return the mean of a label at rows for every draw, (n, m)."""

@@ -57,6 +57,26 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a folder that can be written to, made if it is missing."""
+    shown = shorten(path, 120)
+    try:
+        folder = Path(os.path.realpath(path))
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{shown}: is a file; give the name of a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        may_write = os.access(folder, os.W_OK)
+    except InputError:
+        raise
+    except (OSError, ValueError) as exc:
+        raise InputError(
+            f"{shown}: cannot be made ({shorten(exc, 100)}); give another name"
+        ) from exc
+    if not may_write:
+        raise InputError(f"{shown}: may not be written; ask for permission or choose another place")
+    return folder
+
+
 def check_page(path: str | os.PathLike[str]) -> Path:
     """Refuse a place for an HTML page that cannot be written to, or that names another format."""
     target = check_writable(path)

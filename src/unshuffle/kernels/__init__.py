@@ -32,7 +32,7 @@ _PLACES = {
     "sorted_losses": "ABSOLUTE KOLMOGOROV_SMIRNOV SMALL_D SQUARED compare_sorted evaluate_sorted "
     "largest_step_gap screen_squares",
     "sorting": "sort_rows",
-    "swapping": "swap_counts",
+    "swapping": "exchange_labels swap_counts",
     "tempering": "advance_replicas",
     "weighted_losses": "compare_masses evaluate_weighted",
 }

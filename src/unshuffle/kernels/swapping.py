@@ -1,11 +1,11 @@
-"""Swapping labels between rows: the exact model of the matching, sampled."""
+"""Exchanging labels between rows: Gibbs sampling of the matching."""
 
 from math import exp, log
 
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 
 
 @njit(**OPTIONS)
@@ -39,3 +39,48 @@ def swap_counts(z, y, kind, order, start, s2, reach, uniforms, burn, counts, tot
                         counts[row, m] += chance
             if uniforms[sweep, i, 1] < chance:
                 label[i], label[j] = label[j], label[i]
+
+
+@njit(**INNER)
+def _noise_log(error, heights, precisions):
+    top = -np.inf
+    for k in range(heights.size):
+        top = max(top, heights[k] - 0.5 * precisions[k] * error * error)
+    total = 0.0
+    for k in range(heights.size):
+        total += exp(heights[k] - 0.5 * precisions[k] * error * error - top)
+    return top + log(total)
+
+
+@njit(**INNER)
+def _compare_noise(new, old, heights, precisions):
+    """Return the log density of one error less that of another."""
+    if heights.size == 1:
+        return 0.5 * precisions[0] * (old * old - new * new)
+    return _noise_log(new, heights, precisions) - _noise_log(old, heights, precisions)
+
+
+@njit(**OPTIONS)
+def exchange_labels(z, y, label, order, offsets, reaches, heights, precisions, uniforms):
+    """Gibbs sampling of a pairing: exchange the labels of two rows of a bag, again and again.
+
+    ``label`` (n,) holds for each row the place of its label in y, or -1, and is changed in place.
+    Rows ``order[offsets[r]:offsets[r + 1]]`` form bag r, ascending in their mean label z; partners
+    are about ``reaches[r]`` ranks apart. The noise has the log density
+    log sum_k exp(heights[k] - precisions[k] e^2 / 2).
+    """
+    for sweep in range(uniforms.shape[0]):
+        for r in range(offsets.size - 1):
+            stop = offsets[r + 1]
+            for place in range(offsets[r], stop - 1):
+                other = place + 1 + int(-log(1.0 - uniforms[sweep, place, 0]) * reaches[r])
+                i, j = order[place], order[min(other, stop - 1)]
+                a, b = label[i], label[j]
+                gain = 0.0
+                if a >= 0:
+                    gain += _compare_noise(y[a] - z[j], y[a] - z[i], heights, precisions)
+                if b >= 0:
+                    gain += _compare_noise(y[b] - z[i], y[b] - z[j], heights, precisions)
+                chance = 1.0 / (1.0 + exp(-gain)) if gain > -700.0 else 0.0
+                if uniforms[sweep, place, 1] < chance:
+                    label[i], label[j] = b, a

@@ -27,11 +27,13 @@ from unshuffle.data.links import MismatchPrior
 from unshuffle.data.products import multiply
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
+from unshuffle.inference.pairing_draws import KnownPairing, Noise, ShuffledPairings
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
 from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import GivenPairs, read_pairs
+from unshuffle.linkage.linked_pairings import LinkedComponent, LinkedPairings
 from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
-from unshuffle.linkage.scale_mixture import LEAST_SIGMA, fit_mixture, measure_influence
+from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
 from unshuffle.solvers.means import solve_means
@@ -128,16 +130,22 @@ class Linkage(Strategy):
 class Combined:
     """An estimate at known rates: coefficients, covariance, and the mixture at them.
 
-    `weight` is that of the mixture, `right` the probability of each link to be right, `sigma` the
-    noise sd, `value` the log-likelihood.
+    `weight` is that of the mixture, `right` the probability of each link to be right, `wrong` its
+    prior probability to be wrong, `value` the log-likelihood.
     """
 
     w: np.ndarray
     covariance: np.ndarray
     weight: float
     right: np.ndarray
-    sigma: float
+    noise: Noise
     value: float
+    wrong: np.ndarray
+
+    @property
+    def sigma(self) -> float:
+        """The noise sd."""
+        return self.noise.sd
 
 
 def combine(
@@ -158,7 +166,14 @@ def combine(
     covariance = np.einsum("ni,nj->ij", both, both) + bias * weight**2 * np.outer(gap, gap)
     if weight < 1.0:
         model = fit_mixture(pairs, wrong, w, sigma, moves=False)
-    return Combined(w, covariance, weight, model.right, model.sigma, model.log_likelihood)
+    return _join(w, covariance, weight, model, wrong)
+
+
+def _join(
+    w: np.ndarray, covariance: np.ndarray, weight: float, model: Mixture, wrong: np.ndarray
+) -> Combined:
+    noise = Noise(model.scales, model.shares)
+    return Combined(w, covariance, weight, model.right, noise, model.log_likelihood, wrong)
 
 
 def _test_agreement(gap: np.ndarray, influence: np.ndarray) -> float:
@@ -186,7 +201,11 @@ def _solve_linked(pairs: GivenPairs) -> Solution:
     """Return ordinary least squares: no link is wrong."""
     linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
     found = solve_means(linked)
-    return replace(found, stats={**found.stats, **_say(pairs, 0.0, np.ones(len(pairs.y)))})
+    stats = {
+        **_say(pairs, 0.0, np.ones(len(pairs.y))),
+        "pairings": KnownPairing(np.arange(len(pairs.y))),
+    }
+    return replace(found, stats={**found.stats, **stats})
 
 
 def _solve_equations(
@@ -200,8 +219,8 @@ def _solve_equations(
     ]
     return _average(
         pairs, wrong,
-        [Combined(one.w, one.covariance, 0.0, m.right, m.sigma, m.log_likelihood)
-         for one, m in zip(found, models, strict=True)],
+        [_join(one.w, one.covariance, 0.0, model, each)
+         for one, model, each in zip(found, models, wrong, strict=True)],
     )  # fmt: skip
 
 
@@ -229,7 +248,12 @@ def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Sol
     right = np.mean([each.right for each in found], axis=0)
     is_free = ~pairs.is_known
     rate = float(wrong[:, is_free].mean())
-    stats = {**_say(pairs, rate, right), "mixture_weight": float(found[0].weight)}
+    mass = np.full(len(found), 1.0 / len(found))
+    stats = {
+        **_say(pairs, rate, right),
+        "mixture_weight": float(found[0].weight),
+        "pairings": _make_pairings(pairs, found, mass),
+    }
     sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
         (Candidate(w, -float(np.mean([each.value for each in found]))),),
@@ -264,6 +288,7 @@ def _solve_estimated(
         **_say(pairs, rate, right),
         "mislinked_interval": tuple(ends.tolist()),
         "links_say_nothing": _says_nothing(pairs, rates),
+        "pairings": _make_pairings(pairs, found, mass),
     }
     best = found[int(mass.argmax())]
     w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
@@ -274,6 +299,14 @@ def _solve_estimated(
         uncertainty=_draw(found, mass, _degrees(pairs)),
     )
     return _match_wrong(problem, pairs, best, answer, rng, effort) or answer
+
+
+def _make_pairings(pairs: GivenPairs, found: list[Combined], mass: np.ndarray) -> LinkedPairings:
+    """Return what draws whole pairings."""
+    fits = tuple(
+        LinkedComponent(one.w, _root(one.covariance), one.wrong, one.noise) for one in found
+    )
+    return LinkedPairings(pairs, fits, mass, _degrees(pairs))
 
 
 def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
@@ -325,6 +358,8 @@ def _match_wrong(
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
     found = Likelihood().solve(problem.with_bags(bags), rng, effort)
     stats = {name: fact for name, fact in answer.stats.items() if name != "mislinked_interval"}
+    if isinstance(found.uncertainty, Posterior):
+        stats["pairings"] = ShuffledPairings(bags, found.uncertainty, pairs.place)
     return replace(found, stats={**found.stats, **stats})
 
 

@@ -149,3 +149,8 @@ def _noise_density(
     parts = np.exp(logs - top)
     total = parts.sum(axis=0)
     return parts / total, top + np.log(total)
+
+
+def log_noise_density(rest: np.ndarray, scales: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the log density of the noise at each residual."""
+    return _noise_density(rest, scales, shares)[1]

@@ -148,7 +148,7 @@ def fit_bags(
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
-    is_kept = facts.n <= _KEPT_ROWS and bags.is_plain and bags.known_means is None
+    is_kept = facts.n <= _KEPT_ROWS and bags.known_means is None
     kept = bags if is_kept else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
@@ -279,10 +279,14 @@ def _gather(
     given, unsure = as_noise(options.noise), solution.uncertainty
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
+    source = solution.stats.get("pairings")
+    stats = {name: fact for name, fact in solution.stats.items() if name != "pairings"}
+    solution = replace(solution, stats=stats)
     keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
     if bag_names is not None and model is not None and model.bag_effects is not None:
         keys = tuple(map(bag_key, bag_names))
-    return name_draws(Fit(solution, told, options, mark), keys, data)
+    found = Fit(solution, told, options, mark, data, source)
+    return name_draws(found, keys, data if data is not None and data.is_plain else None)
 
 
 def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.pairing import Pairing
 from unshuffle.data.products import predict_rows
 from unshuffle.errors import InputError, ModelMisfitWarning
-from unshuffle.options import FitOptions
+from unshuffle.options import FitOptions, make_rng
 from unshuffle.results.determined import doubtful_weights, judge_known
 from unshuffle.results.matching import Match, fingerprint, match_labels
 from unshuffle.results.prediction import find_bags, predict_ends, predict_in_bags, predict_sds
@@ -31,6 +32,9 @@ from unshuffle.results.verdict import (
     make_intervals,
     model_fits,
 )
+
+if TYPE_CHECKING:
+    from unshuffle.inference.pairing_draws import PairingSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,13 @@ class Fit:
     options: FitOptions
     # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
     fingerprint: str | None = None
+    # The data fitted, while they are few, and what draws pairings of linked ones: neither files nor
+    # pickles keep them.
+    data: Bags | None = field(default=None, repr=False, metadata={"is_kept": False})
+    pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "data": None, "pairings": None}
 
     @property
     def method(self) -> str:
@@ -230,6 +241,36 @@ class Fit:
         self, groups: Sequence[Hashable] | np.ndarray | None, n: int
     ) -> np.ndarray | None:
         return find_bags(self.solution, groups, n)
+
+    def sample_pairings(
+        self, m: int, rng: np.random.Generator | int | None = None, bags: Bags | None = None
+    ) -> np.ndarray:
+        """Return m draws of which label belongs to which row, as (m, n) places in y.
+
+        See `ShuffledLinearRegression.sample_pairings`. `bags` are the data, where the fit did not
+        keep them.
+        """
+        if isinstance(m, bool) or not isinstance(m, Integral) or m < 1:
+            raise InputError(f"m={m!r} is no number of pairings: give a whole number from 1")
+        source = self._find_pairings(bags) if self.pairings is None else self.pairings
+        return source.draw(int(m), make_rng(rng))
+
+    def _find_pairings(self, bags: Bags | None) -> PairingSource:
+        """Return what draws pairings of shuffled labels."""
+        if self.stats.get("mislinked") is not None:
+            raise InputError(
+                "pairings of links of unknown quality are drawn by the fit itself, which files, "
+                "pickles and method 'sampler' do not keep: fit again with method 'auto'"
+            )
+        data = self.data if bags is None else bags
+        if data is None:
+            raise InputError(
+                "this fit keeps no data (more than 10 000 rows, a file or a pickle): give the data "
+                "fitted, X, y and groups"
+            )
+        from unshuffle.inference.pairing_draws import read_shuffled  # not for every fit
+
+        return read_shuffled(data, self.solution.uncertainty, self.method)
 
     def match(self, bags: Bags) -> Match:
         """Return which label most probably belongs to which row, and how sure that is."""
