@@ -19,10 +19,10 @@ HEAD = """# The command line
 Results go to stdout, messages and progress to stderr; `--json` prints one JSON object and nothing
 else. There is no colour where `NO_COLOR` is set or the output is no terminal.
 
-What the objects of `fit` (and `demo`), `compare`, `plan`, `audit` and `predict` hold is described
-key by key in JSON Schemas that come with the package: `schema/fit.schema.json`,
-`compare.schema.json`, `plan.schema.json`, `audit.schema.json` and `predict.schema.json`, for
-instance
+What the objects of `describe`, `fit` (and `demo`), `compare`, `plan`, `audit` and `predict` hold
+is described key by key in JSON Schemas that come with the package: `schema/fit.schema.json`,
+`describe.schema.json`, `compare.schema.json`, `plan.schema.json`, `audit.schema.json` and
+`predict.schema.json`, for instance
 `importlib.resources.files("unshuffle") / "schema" / "plan.schema.json"`.
 """
 

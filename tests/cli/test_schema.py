@@ -20,7 +20,7 @@ def read_schema(command):
 SCHEMA = read_schema("fit")
 CHECK = jsonschema.Draft202012Validator(SCHEMA)
 # The parts of each schema that list keys.
-PARTS = {"fit": 10, "plan": 5, "audit": 9, "predict": 3, "compare": 4}
+PARTS = {"fit": 10, "plan": 5, "audit": 9, "predict": 3, "compare": 4, "describe": 4}
 
 
 def walk_objects(schema):
@@ -142,3 +142,10 @@ def test_predict_prints_what_its_schema_says(method, folder, capsys):
     assert (found["predictions"][0]["low"] is None) == (method == "ls")
     del found["predictions"][0]["row"]
     assert not jsonschema.Draft202012Validator(read_schema("predict")).is_valid(found)
+
+
+def test_describe_prints_what_the_schema_says(folder, capsys):
+    assert run(["describe", "data.csv", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, read_schema("describe"))
+    assert (found["suggested_label"], found["suggested_bag"]) == ("y", "bag")

@@ -22,6 +22,7 @@ from unshuffle.errors import InputError, shorten, suggest
 # must import neither numpy nor the library at the top (a test counts what help imports).
 COMMANDS = {
     "demo": "unshuffle.cli.demo:demo",
+    "describe": "unshuffle.cli.describe:describe",
     "fit": "unshuffle.cli.fit:fit",
     "compare": "unshuffle.cli.compare:compare",
     "match": "unshuffle.cli.match:match",

@@ -1,0 +1,83 @@
+"""``unshuffle describe``: the columns of a file, before anything is fitted."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.options import FILE_BAG, choose_reading, json_option, provenance, reading_options
+from unshuffle.formatting import count
+
+if TYPE_CHECKING:
+    from unshuffle.io.description import Description
+
+_EPILOG = """\b
+Examples:
+  unshuffle describe register.csv
+  unshuffle describe pool1.fcs
+  unshuffle describe 'pools/*.fcs' --json"""
+
+# A column as wide as its name or its levels would leave no room for others.
+_NAME_LENGTH, _RANGE_LENGTH = 30, 48
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("data", nargs=-1, required=True)
+@reading_options
+@json_option
+def describe(**options: Any) -> None:
+    """List the columns of a file: type, range, missing values, and what is odd about them.
+
+    DATA is CSV, TSV, Parquet, FCS or Excel; '-' is standard input. Several files are described as
+    one table, by the columns that all of them have. Named are outliers, codes such as 999 and -9,
+    names of rows, dates, constants, and names that differ in case or blanks alone. A label and a
+    bag are suggested, which a fit still needs to be told.
+    """
+    from unshuffle.io.description import describe_table, read_common
+    from unshuffle.io.paths import expand_paths
+
+    table = read_common(expand_paths(options["data"]), FILE_BAG, **choose_reading(options))
+    found = describe_table(table)
+    if options["as_object"]:
+        origin = provenance(None, table.sha256)
+        console.print_json({**found.to_dict(), "provenance": origin})
+        return
+    _print_description(found, options)
+
+
+def _print_description(found: Description, options: dict[str, Any]) -> None:
+    """Print the table of columns, remarks on some of them, and the command that would fit."""
+    from unshuffle.io.description import show_range
+
+    n_columns = count(len(found.columns), "column")
+    has_names = any(each.other_name for each in found.columns)
+    heads = ["column", *(["long name"] if has_names else []), "type", "missing"]
+    rows = []
+    for each in found.columns:
+        where = "" if not each.n_missing else f"{each.n_missing} (row {each.first_missing})"
+        names = [each.name, *([each.other_name or ""] if has_names else [])]
+        rows.append([*names, each.type, where or "0", show_range(each)])
+    heads.append("least … median … greatest, or values (rows)")
+    console.print_result(f"{found.source}: {count(found.n_rows, 'row')}, {n_columns}", "")
+    console.print_result(console.make_table(heads, rows, n_text=len(heads)))
+    notes = [*found.notes, *found.remarks]
+    if notes:
+        console.print_result("", *(f"- {note}" for note in notes))
+    console.print_result("", *_suggest(found, options))
+
+
+def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
+    """Return the suggested command, or what is missing for one."""
+    if found.label is None:
+        return ["No column looks like a label."]
+    # Several files are a bag each without being told.
+    has_bag = found.bag is not None and (found.bag != FILE_BAG or len(options["data"]) == 1)
+    bag = f" --bag {shlex.quote(str(found.bag))}" if has_bag else ""
+    files = shlex.join(options["data"])
+    return [
+        "Label and bag are guessed from names and values. To fit:",
+        f"  unshuffle fit {files} --label {shlex.quote(found.label)}{bag}",
+    ]

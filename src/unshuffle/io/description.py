@@ -1,0 +1,329 @@
+"""What a table holds, column by column, and which columns look like label and bag."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unshuffle.data.outliers import LEAST_ROWS, Outlier, find_outlier, is_code
+from unshuffle.errors import quote
+from unshuffle.io.dates import find_date_form
+from unshuffle.io.design_matrix import MAX_UNDECLARED
+from unshuffle.io.forgotten_bags import find_forgotten_bag
+from unshuffle.io.reading import FilePath, check_stems, read_table
+from unshuffle.io.remarks import numbers_rows
+from unshuffle.io.table import Column, Table, check_same_names, stack_tables
+
+# Types of columns, in the words of output and JSON.
+NUMBERS, WHOLE, BINARY, TEXT, DATES = "numbers", "whole numbers", "0 and 1", "text", "dates"
+CONSTANT, EMPTY, NAMES = "constant", "empty", "row names"
+
+# So many levels of a text, or pairs of names, are shown.
+_N_SHOWN = 3
+# What columns of labels are often called, the likeliest first.
+_LABELS = (
+    "label", "y", "outcome", "response", "target", "fluorescence", "income", "wage", "score",
+    "expression", "yield", "price", "value", "result",
+)  # fmt: skip
+# Channels of scatter say how large a cell is, not what it was measured for.
+_SCATTER = re.compile(r"(?i)^(fsc|ssc|time|width|event)")
+# A code lies apart from the others by so large a share of their range.
+_CODE_GAP = 0.5
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """A column: its type, range or levels, missing values, and what is odd about it.
+
+    ``first_missing`` is a row counted from 1, ``other_name`` the long name of a channel, ``levels``
+    the most frequent values of a text or of few whole numbers with their counts, and ``remarks``
+    sentences without the name of the column.
+    """
+
+    name: str
+    type: str
+    n_missing: int
+    first_missing: int | None
+    low: float | None
+    median: float | None
+    high: float | None
+    n_levels: int | None
+    levels: tuple[tuple[str, int], ...]
+    other_name: str | None
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table: its columns, the suggested label and bag, and what to look at before a fit."""
+
+    source: str
+    n_rows: int
+    columns: tuple[ColumnFacts, ...]
+    label: str | None
+    bag: str | None
+    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as the JSON object of its schema."""
+        columns = [
+            {
+                **asdict(each),
+                "levels": [{"value": value, "rows": rows} for value, rows in each.levels],
+                "remarks": list(each.remarks),
+            }
+            for each in self.columns
+        ]
+        return {
+            "source": self.source,
+            "rows": self.n_rows,
+            "columns": columns,
+            "suggested_label": self.label,
+            "suggested_bag": self.bag,
+            "remarks": list(self.remarks),
+            "notes": list(self.notes),
+        }
+
+
+def read_common(paths: Sequence[FilePath], bag: str, **how: Any) -> Table:
+    """Read files as one table of the columns that all of them have, and name the others.
+
+    The column `bag` says which row is of which file; the parameters `how` are those of
+    `read_table`.
+    """
+    tables = [read_table(path, **how) for path in paths]
+    if len(tables) == 1:
+        return tables[0]
+    common = [name for name in tables[0].names if all(name in each.columns for each in tables)]
+    alone = dict.fromkeys(name for each in tables for name in each.names if name not in common)
+    if not common:
+        check_same_names(tables)
+    tables = [
+        replace(each, names=tuple(common), columns={name: each.columns[name] for name in common})
+        for each in tables
+    ]
+    has_bag = bag in common
+    table = stack_tables(tables) if has_bag else stack_tables(tables, check_stems(paths), bag)
+    if not alone:
+        return table
+    shown = ", ".join(quote(name, 30) for name in list(alone)[:6])
+    return replace(table, notes=(*table.notes, f"not in all files, and left out: {shown}"))
+
+
+def describe_table(table: Table) -> Description:
+    """Describe every column of a table, and suggest which are label and bag."""
+    others = {name: alias for alias, name in table.aliases.items()}
+    columns = tuple(_describe_column(table, name, others.get(name)) for name in table.names)
+    bag = _suggest_bag(table, columns)
+    label = _suggest_label(table, columns, bag)
+    remarks = [
+        f"column {quote(each.name, 30)}: {remark}" for each in columns for remark in each.remarks
+    ]
+    return Description(table.source, table.n_rows, columns, label, bag, tuple(remarks), table.notes)
+
+
+def _describe_column(table: Table, name: str, other_name: str | None) -> ColumnFacts:
+    column = table.columns[name]
+    is_there = _is_there(column)
+    lacking = np.flatnonzero(~is_there)
+    values = column[is_there]
+    first = int(lacking[0]) + 1 if len(lacking) else None
+    describe = _describe_text if column.dtype == object else _describe_numbers
+    return describe(table, name, values, (len(lacking), first), other_name)
+
+
+def _describe_numbers(
+    table: Table, name: str, values: Column, missing: tuple[int, int | None], other: str | None
+) -> ColumnFacts:
+    if not len(values):
+        why = ("holds no value: leave it out",)
+        return ColumnFacts(name, EMPTY, *missing, None, None, None, 0, (), other, why)
+    low, high = float(values.min()), float(values.max())
+    is_whole = bool(np.array_equal(values, np.round(values)))
+    levels, counts = np.unique(values, return_counts=True) if is_whole else (values[:0], None)
+    n_levels = len(levels) if is_whole else None
+    kind = WHOLE if is_whole else NUMBERS
+    remarks: list[str] = []
+    if low == high:
+        kind, n_levels = CONSTANT, 1
+        remarks.append(f"holds {low:g} in every row: it adds nothing")
+    elif is_whole and n_levels == 2 and (low, high) == (0.0, 1.0):
+        kind = BINARY
+    elif numbers_rows(table.columns[name], name):
+        kind = NAMES
+        remarks.append("looks like numbers of rows: leave it out of the features")
+    else:
+        outlier = find_outlier(table.columns[name])
+        if outlier is not None:
+            remarks.append(_describe_outlier(outlier))
+        remarks += _describe_codes(table.columns[name], outlier)
+    shown: tuple[tuple[str, int], ...] = ()
+    if is_whole and counts is not None and kind != NAMES and len(levels) <= MAX_UNDECLARED:
+        order = np.argsort(-counts, kind="stable")[:_N_SHOWN]
+        shown = tuple((f"{levels[k]:g}", int(counts[k])) for k in order)
+    if name in table.aside:
+        remarks.append("time of acquisition: no feature unless it is named as one")
+    median = float(np.median(values))
+    return ColumnFacts(
+        name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks)
+    )
+
+
+def _describe_text(
+    table: Table, name: str, values: Column, missing: tuple[int, int | None], other: str | None
+) -> ColumnFacts:
+    counts = Counter(values.tolist())
+    n_levels, kind = len(counts), TEXT
+    remarks: list[str] = []
+    form = find_date_form(counts)
+    if not counts:
+        kind = EMPTY
+        remarks.append("holds no value: leave it out")
+    elif n_levels == 1:
+        kind = CONSTANT
+        remarks.append(f"holds {quote(next(iter(counts)), 30)} in every row: it adds nothing")
+    elif form is not None:
+        kind = DATES
+        remarks.append(f"holds dates ({form.example}): write them as numbers, or leave it out")
+    elif n_levels == len(values) and n_levels >= LEAST_ROWS:
+        kind = NAMES
+        remarks.append("is different in every row: leave it out of the features")
+    elif n_levels > MAX_UNDECLARED:
+        remarks.append(
+            f"has {n_levels} different texts: a bag, or a category only if declared (--categorical)"
+        )
+    remarks += [] if kind in (DATES, NAMES) else describe_alike(counts)
+    common = tuple(counts.most_common(_N_SHOWN)) if kind != NAMES else ()
+    return ColumnFacts(
+        name, kind, *missing, None, None, None, n_levels, common, other, tuple(remarks)
+    )
+
+
+def _describe_outlier(outlier: Outlier) -> str:
+    what = "; if it stands for a missing value, say so" if is_code(outlier.value) else ""
+    return f"row {outlier.row + 1} {outlier.describe()}{what}"
+
+
+def _describe_codes(column: Column, outlier: Outlier | None) -> list[str]:
+    """Say which ends of a column look like codes for missing values but are no outliers."""
+    known = None if outlier is None else outlier.value
+    return [
+        f"{code:g} in {rows} rows looks like a code for missing values"
+        for code, rows in find_codes(column)
+        if code != known
+    ]
+
+
+def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
+    """Return ends of a column that look like codes for missing values, and how often they occur.
+
+    A code (99, 999, -9, …) is in several rows and lies apart from all other values.
+
+    >>> ages = np.append(np.arange(18.0, 65.0), [999.0, 999.0])
+    >>> find_codes(ages)
+    [(999.0, 2)]
+    """
+    levels, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    if len(levels) < 3 or counts.sum() < LEAST_ROWS:
+        return []
+    found = []
+    for end, rest in ((-1, levels[:-1]), (0, levels[1:])):
+        gap = abs(float(levels[end]) - float(rest[end]))
+        is_apart = gap > _CODE_GAP * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
+        if is_code(float(levels[end])) and counts[end] > 1 and is_apart:
+            found.append((float(levels[end]), int(counts[end])))
+    return found
+
+
+def find_alike(names: Iterable[str]) -> list[list[str]]:
+    """Return groups of names that differ in case, blanks or punctuation alone.
+
+    >>> find_alike(["Site A", "site  a", "Site B", "site-A"])
+    [['Site A', 'site  a', 'site-A']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(re.sub(r"[\W_]+", "", name).casefold(), []).append(name)
+    return [group for key, group in groups.items() if key and len(group) > 1]
+
+
+def describe_alike(counts: Counter[str]) -> list[str]:
+    """Say which names differ in case, blanks or punctuation alone, and how often each occurs."""
+    # Among names of rows there are too many to compare, and nothing to be merged.
+    groups = find_alike(counts) if len(counts) <= sum(counts.values()) / 2 else []
+    shown = []
+    for group in groups[:_N_SHOWN]:
+        common = sorted(group, key=lambda name: -counts[name])[:_N_SHOWN]
+        shown.append(" and ".join(f"{quote(name, 30)} ({counts[name]})" for name in common))
+    more = f"; {len(groups) - _N_SHOWN} more" if len(groups) > _N_SHOWN else ""
+    said = f"names that differ in case, blanks or marks alone: {'; '.join(shown)}{more}"
+    return [said] if groups else []
+
+
+def _is_there(column: Column) -> NDArray[np.bool_]:
+    if column.dtype == object:
+        return np.array([value is not None for value in column.tolist()], dtype=bool)
+    return np.isfinite(column)
+
+
+def _suggest_bag(table: Table, columns: Sequence[ColumnFacts]) -> str | None:
+    """Return the column whose name and values are those of bags, else the likeliest text."""
+    out = {each.name for each in columns if each.type in (CONSTANT, EMPTY, NAMES)}
+    found = find_forgotten_bag(table, out)
+    if found is not None:
+        return found[0]
+    for each in columns:
+        is_text = each.type == TEXT and each.n_levels is not None
+        if is_text and 3 <= (each.n_levels or 0) <= table.n_rows / 5:
+            return each.name
+    return None
+
+
+def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None) -> str | None:
+    """Return the column that is called like a label, else the last of numbers that may be one."""
+    left = [
+        each.name
+        for each in columns
+        if each.type in (NUMBERS, WHOLE) and each.name not in (bag, *table.aside)
+    ]
+    for word in _LABELS:
+        for name in left:
+            if word in re.findall(r"[a-z]+", name.lower()):
+                return name
+    if table.aliases or table.aside:  # channels of a cytometer
+        left = [name for name in left if not _SCATTER.match(name)]
+        return left[0] if left else None
+    return left[-1] if len(left) > 1 or bag is not None else None
+
+
+def show_range(facts: ColumnFacts) -> str:
+    """Return range or levels of a column as a short text.
+
+    >>> facts = ColumnFacts("x", NUMBERS, 0, None, 0.0, 0.5, 1.0, None, (), None, ())
+    >>> show_range(facts)
+    '0 … 0.5 … 1'
+    """
+    if facts.low is not None and facts.type != CONSTANT:
+        ends = (facts.low, facts.median, facts.high)
+        return " … ".join(_show(end) for end in ends if end is not None)
+    if facts.type in (CONSTANT, EMPTY):
+        return ""
+    shown = ", ".join(f"{value} ({rows})" for value, rows in facts.levels)
+    n_more = (facts.n_levels or 0) - len(facts.levels)
+    return (
+        f"{facts.n_levels} different"
+        if not shown
+        else shown + (f", {n_more} more" if n_more > 0 else "")
+    )
+
+
+def _show(value: float) -> str:
+    """Write all digits before the point, and four that count."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
