@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import write_data
-from unshuffle.io.text import delimited
+from unshuffle.io.text import parsing
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ READERS = ("fast", "plain")
 def reader(request, monkeypatch):
     """Each text reader in turn: with pyarrow and without it."""
     if request.param == "plain":
-        monkeypatch.setattr(delimited, "read_fast", lambda *args: None)
+        monkeypatch.setattr(parsing, "read_fast", lambda *args: None)
     else:
         pytest.importorskip("pyarrow")
     return request.param

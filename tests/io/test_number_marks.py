@@ -12,7 +12,7 @@ from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
 from unshuffle.io.table_source import Asked, lay_down
-from unshuffle.io.text import pieces, plain_numbers
+from unshuffle.io.text import pieces
 
 NBSP, NARROW = "\u00a0", "\u202f"
 
@@ -123,9 +123,6 @@ LATE = {
 def test_a_mark_far_down_a_large_file_is_seen(name, write, monkeypatch):
     pytest.importorskip("pyarrow")
     later, meant = LATE[name]
-    monkeypatch.setattr(plain_numbers, "_LEAST", 1)
-    monkeypatch.setattr(plain_numbers, "_PIECE", 1024)
-    monkeypatch.setattr(plain_numbers, "_LONGEST", 512)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 256)
     path = write("a,b\n" + "822,3\n" * 600 + later + "17,4\n" * 600)
     asked = Asked("b", ("a",))

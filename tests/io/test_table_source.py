@@ -15,8 +15,7 @@ from unshuffle.io import make_design, read_table, read_tables, scratch_source
 from unshuffle.io.scratch_source import Scratch, ScratchWriter
 from unshuffle.io.table_source import Asked, lay_down
 from unshuffle.io.text import pieces as text_pieces
-from unshuffle.io.text.arrow_pieces import UnusualError
-from unshuffle.io.text.pieces import open_text, read_pieces
+from unshuffle.io.text.pieces import UnusualError, open_text, read_pieces
 
 pytest.importorskip("pyarrow")
 

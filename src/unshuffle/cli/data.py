@@ -342,25 +342,16 @@ def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | N
 
     Several are one table where --bag names a column they have, and a bag each otherwise.
     """
-    from unshuffle.io import read_tables
+    from unshuffle.io import read_table, read_tables
     from unshuffle.io.paths import expand_paths
-    from unshuffle.io.reading import read_file
 
     how = choose_reading(options)
     paths = expand_paths(paths)
     if len(paths) > 1:
         bag = options["bag"] or FILE_BAG
         return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
-    roles = ("label", "bag", "weight", "anchor", *_ASIDE)
-    apart = [options[role] for role in roles if options.get(role) is not None]
-    table = read_file(paths[0], **how, is_hashed=_names_data(options), apart=apart)
+    table = read_table(paths[0], **how)
     return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
-
-
-def _names_data(options: dict[str, Any]) -> bool:
-    """Whether something is written that names the data by their hash."""
-    names = ("as_object", "report", "save")
-    return any(options.get(name, True) for name in names)
 
 
 def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:

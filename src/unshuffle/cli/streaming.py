@@ -196,7 +196,7 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
     from unshuffle.io.room import check_room, check_table_room
     from unshuffle.io.table_source import Asked, lay_down
-    from unshuffle.io.text.arrow_pieces import UnusualError
+    from unshuffle.io.text.pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     size = sum(Path(path).stat().st_size for path in paths)

@@ -17,13 +17,11 @@ from unshuffle.io.parquet import read_parquet
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.table import Table, source_name, stack_tables
 from unshuffle.io.text.delimited import read_delimited
-from unshuffle.io.text.plain_numbers import read_numbers
 
 FilePath = str | os.PathLike[str]
 
 # Endings that promise a format.
 _PARQUET, _CYTOMETRY = (".parquet", ".pq"), (".fcs", ".lmd")
-_PROMISING = (*_PARQUET, *_CYTOMETRY)
 
 
 def read_table(
@@ -46,35 +44,9 @@ def read_table(
 
     The file is read once and hashed then, so ``sha256`` is that of what was parsed.
     """
-    return read_file(path, delimiter, decimal, thousands, encoding, header, allow_offset_error)
-
-
-def read_file(
-    path: FilePath,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    allow_offset_error: bool = False,
-    is_hashed: bool = True,
-    apart: Sequence[str] = (),
-) -> Table:
-    """Do what `read_table` does, without a hash where nobody asks for one: a fifth of a reading.
-
-    Columns `apart` are no features: the others may lie side by side.
-    """
     source = source_name(path)
-    if encoding is None and decimal in (None, ".") and not _is_promised(str(path)):
-        found = hashlib.sha256() if is_hashed else None
-        how = {
-            "delimiter": delimiter, "decimal": decimal, "thousands": thousands, "header": header,
-        }  # fmt: skip
-        table = read_numbers(str(path), source, found, apart, **how)
-        if table is not None:
-            return table if found is None else replace(table, sha256=found.hexdigest())
     raw = _read_bytes(path, source)
-    digest = hashlib.sha256(raw).hexdigest() if is_hashed else ""
+    digest = hashlib.sha256(raw).hexdigest()
     data = _unpack(raw, source)
     if not data or data.isspace():
         raise InputError(f"{source}: the file is empty; it needs column names and rows")
@@ -187,11 +159,6 @@ def refuse_json(data: bytes, source: str) -> None:
         f"{source}: is JSON, which is not read; write it as CSV or Parquet, for instance with "
         "pandas: read_json(…).to_csv(…)"
     )
-
-
-def _is_promised(path: str) -> bool:
-    """Whether a name is that of standard input, or its ending promises what is no text."""
-    return path == "-" or Path(path.removesuffix(".gz")).suffix.lower() in _PROMISING
 
 
 def _check_promise(path: str, data: bytes, source: str) -> None:

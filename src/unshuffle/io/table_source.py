@@ -19,8 +19,7 @@ from unshuffle.io.reading import check_stems, read_table
 from unshuffle.io.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
 from unshuffle.io.scratch_source import ScratchSource, ScratchWriter
 from unshuffle.io.table import Table, check_same_names, join_notes, source_name
-from unshuffle.io.text.arrow_pieces import UnusualError
-from unshuffle.io.text.pieces import TextFile, open_text, read_pieces
+from unshuffle.io.text.pieces import TextFile, UnusualError, open_text, read_pieces
 from unshuffle.progress import Report, say_nothing
 
 

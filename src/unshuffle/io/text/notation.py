@@ -46,8 +46,42 @@ _WITH_UNIT = re.compile(
 
 # Numbers are of one size where they differ by no more than this factor.
 _SAME_SIZE = 10.0
-# So many cells tell columns of words from columns of numbers.
-_FEW = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of text: its different cells, None for missing ones, and which each row has."""
+
+    levels: list[str | None]
+    codes: np.ndarray
+
+    @property
+    def cells(self) -> Column:
+        """The column, each text shared by all of its rows."""
+        return np.array(self.levels, dtype=object)[self.codes]
+
+    def find_row(self, level: str | None) -> int:
+        """Return the first row that has a cell."""
+        return int(np.argmax(self.codes == self.levels.index(level)))
+
+    def find_marks(self) -> dict[str, Written] | None:
+        """Return how each different number is written; None where a cell is no number."""
+        found: dict[str, Written] = {}
+        for level in self.levels:
+            written = None if level is None else find_marks(level)
+            if level is not None and written is None:
+                return None
+            if level is not None and written is not None:
+                found[level] = written
+        return found
+
+    def convert(self, written: Mapping[str, Written], separators: Collection[str]) -> Column:
+        """Return the numbers; marks in doubt separate thousands where they are `separators`."""
+        numbers = [
+            np.nan if level is None else _convert(level, written[level], separators)
+            for level in self.levels
+        ]
+        return np.array(numbers)[self.codes]
 
 
 @dataclass(frozen=True)
@@ -144,7 +178,7 @@ def read_thousands(given: str | None, decimal: str | None, source: str) -> str |
 
 
 def settle_columns(
-    names: Sequence[str], columns: Sequence[Column], marks: Marks, source: str
+    names: Sequence[str], columns: Sequence[Column | Texts], marks: Marks, source: str
 ) -> tuple[list[Column], list[str]]:
     """Turn columns of text into numbers where all their cells are numbers, and note guesses.
 
@@ -154,9 +188,12 @@ def settle_columns(
     settled: list[Column] = []
     guesses: dict[tuple[str, bool], list[tuple[str, str]]] = {}
     for name, column in zip(names, columns, strict=True):
-        written = None if column.dtype != object else _find_levels(column)
-        if written is None or not _is_consistent(written, marks):
+        if not isinstance(column, Texts):
             settled.append(column)
+            continue
+        written = column.find_marks()
+        if written is None or not _is_consistent(written, marks):
+            settled.append(column.cells)
             continue
         separators = set()
         for mark in sorted({each.doubt for each in written.values()} - {""}):
@@ -167,25 +204,8 @@ def settle_columns(
                 separators.add(mark)
             if doubt.is_guess:
                 guesses.setdefault((mark, doubt.is_thousands), []).append((name, doubt.cell))
-        values = {cell: _convert(cell, each, separators) for cell, each in written.items()}
-        settled.append(np.array([values.get(cell, np.nan) for cell in column.tolist()]))
+        settled.append(column.convert(written, separators))
     return settled, [_describe_guess(*key, places) for key, places in guesses.items()]
-
-
-def _find_levels(column: Column) -> dict[str, Written] | None:
-    """Return how each different cell of a column is written; None where one is no number."""
-    found: dict[str, Written] = {}
-    cells = column.tolist()
-    # Most columns of text show that they are in their first cells.
-    for part in (cells[:_FEW], cells):
-        for cell in dict.fromkeys(part):
-            if cell is None or cell in found:
-                continue
-            written = find_marks(cell)
-            if written is None:
-                return None
-            found[cell] = written
-    return found
 
 
 def _is_consistent(written: Mapping[str, Written], marks: Marks) -> bool:
@@ -236,9 +256,9 @@ class _Doubt:
         self.is_guess = True
         return False if mark == "." and marks.delimiter != ";" else None
 
-    def describe(self, name: str, column: Column, source: str) -> str:
+    def describe(self, name: str, column: Texts, source: str) -> str:
         """Return the refusal, with both readings."""
-        place = f"{source}, row {column.tolist().index(self.cell) + 1}: column {quote(name)}"
+        place = f"{source}, row {column.find_row(self.cell) + 1}: column {quote(name)}"
         if self.other_use:
             return (
                 f"{place} holds {quote(self.cell)}, but also {quote(self.other_use)}, where "
@@ -279,7 +299,7 @@ def _split(cell: str, mark: str) -> str:
     return cell.replace(mark, ".")
 
 
-def _convert(cell: str, written: Written, separators: set[str]) -> float:
+def _convert(cell: str, written: Written, separators: Collection[str]) -> float:
     """Return the number that a cell holds, its thousands marks left out."""
     mark = written.thousands or (written.doubt if written.doubt in separators else "")
     left_out = {mark, *(each for each, same in _VARIANTS.items() if same == mark)}

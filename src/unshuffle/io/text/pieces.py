@@ -1,30 +1,25 @@
 """Text tables piece by piece: what a fit needs of a file that is never held as a whole.
 
-Pieces are parsed by pyarrow (the extra ``parquet``). Where anything is out of the ordinary (other
-encodings, nameless columns, categories) `UnusualError` is raised, and the file is left to the
-reader that holds all of it.
+Where anything needs all of the file (other encodings, nameless columns, categories, marks that only
+the whole column can decide) `UnusualError` is raised, and the file is to be read as a whole.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from unshuffle.errors import InputError
 from unshuffle.io.design_matrix import describe_odd_cell, describe_text
 from unshuffle.io.table import source_name
-from unshuffle.io.text.arrow import as_floats
-from unshuffle.io.text.arrow_pieces import PieceReader, UnusualError
 from unshuffle.io.text.decoding import decode_text
-from unshuffle.io.text.delimited import find_loose_quotes, line_start, read_plain
+from unshuffle.io.text.delimited import line_start
 from unshuffle.io.text.dialect import Dialect, sniff_dialect
-from unshuffle.io.text.notation import MISSING, find_marks, is_number
+from unshuffle.io.text.notation import Texts, Written, find_marks, is_number
+from unshuffle.io.text.parsing import parse_lines
 
 # Bytes of text at a time: some 40 000 rows of six columns. Four times as many take 110 MB more and
 # are no faster.
@@ -33,6 +28,10 @@ PIECE_BYTES = 1 << 22
 # cells long.
 _HEAD_BYTES = 1 << 20
 _MARK = b"\xef\xbb\xbf"
+
+
+class UnusualError(Exception):
+    """Raised where a file is better read as a whole."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,6 @@ class TextPiece:
 
 def open_text(path: str, **given: Any) -> TextFile:
     """Look at the beginning of a text file; ``given`` is what is known of its dialect."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise UnusualError("no pyarrow")
     if given.get("encoding") is not None:
         raise UnusualError("an encoding is given")
     with open(path, "rb") as file:
@@ -97,7 +94,7 @@ def read_pieces(
 ) -> Iterator[TextPiece]:
     """Yield the rows of a text file piece by piece; `digest` is given all of its bytes."""
     row, line = 0, file.dialect.n_header_lines
-    reader = PieceReader(file.dialect)
+    reader = _PieceReader(file, numbers, bag)
     with open(file.path, "rb") as stream:
         head = stream.read(file.first_byte)
         if digest is not None:
@@ -111,8 +108,8 @@ def read_pieces(
             end = len(left) if not fresh else _find_end(left)
             body, left = left[:end], left[end:]
             if body.strip():
-                piece = _read_piece(_check_utf8(body), file, reader, numbers, bag, row, line)
-                yield replace(piece, n_bytes=len(fresh))
+                piece = reader.read(_check_utf8(body), row, line, len(fresh))
+                yield piece
                 n_rows = len(next(iter(piece.numbers.values())))
                 row, line = row + n_rows, line + body.count(b"\n")
             if not fresh:
@@ -148,38 +145,90 @@ def _check_utf8(text: bytes) -> bytes:
     return text
 
 
-def _read_piece(
-    body: bytes,
-    file: TextFile,
-    reader: PieceReader,
-    numbers: Sequence[str],
-    bag: str | None,
-    row: int,
-    line: int,
-) -> TextPiece:
-    pa = importlib.import_module("pyarrow")
-    names, dialect = file.dialect.names, file.dialect
-    places = [names.index(name) for name in numbers]
-    at_bag = None if bag is None else names.index(bag)
-    found = None
-    has_quotes = b'"' in body
-    if body.count(b'"') % 2 == 0 and not (
-        has_quotes and find_loose_quotes(dialect.delimiter).search(body)
-    ):
-        with suppress(pa.ArrowException, ValueError):
-            found, cells = reader.read(body, places, at_bag, has_quotes=has_quotes)
-    if found is None:
-        # Says what is wrong with which line; where nothing is, all of the file is needed.
-        read_plain(body, replace(dialect, n_header_lines=line), source_name(file.path))
-        raise UnusualError("lines that need a second look")
-    columns = {name: as_floats(column) for name, column in zip(numbers, found, strict=True)}
-    for name, values in columns.items():
-        if values.dtype == object:
-            _refuse_text(values, name, numbers[0], file, row)
-    bags = None if at_bag is None else _encode(cells)
-    if bags is not None and any(_is_doubtful(cell, dialect) for cell in bags[0]):
-        raise UnusualError("bags named by fractions")
-    return TextPiece(row, columns, bags, len(body))
+class _PieceReader:
+    """Reads the pieces of a file one after the other.
+
+    A column may be read piece by piece where its marks have one reading in every piece, and the
+    same. What the pieces before have shown of them is kept in mind.
+    """
+
+    def __init__(self, file: TextFile, numbers: Sequence[str], bag: str | None) -> None:
+        self._file, self._numbers = file, numbers
+        names = file.names
+        self._places = [names.index(name) for name in numbers]
+        self._bag = None if bag is None else names.index(bag)
+        self._kinds = list(file.dialect.kinds)
+        # Columns that hold decimals beyond doubt, numbers without a mark, and cells in doubt.
+        self._clear = {j for j, kind in enumerate(self._kinds) if kind == "decimals"}
+        self._plain: set[int] = set()
+        self._doubtful: set[int] = set()
+
+    def read(self, body: bytes, row: int, line: int, n_bytes: int) -> TextPiece:
+        """Return a piece of whole lines; `row` and `line` are the numbers of those before it."""
+        file, at_bag = self._file, self._bag
+        dialect = replace(file.dialect, kinds=tuple(self._kinds), n_header_lines=line)
+        places = self._places if at_bag is None else [*self._places, at_bag]
+        texts = () if at_bag is None else (at_bag,)
+        found = parse_lines(body, dialect, source_name(file.path), places=places, texts=texts)
+        numbers = {
+            name: self._as_numbers(j, name, column, row)
+            for j, name, column in zip(self._places, self._numbers, found, strict=False)
+        }
+        bags = None
+        if isinstance(found[-1], Texts) and at_bag is not None:
+            bags = [level or "" for level in found[-1].levels], found[-1].codes
+            if any(_is_doubtful(cell, dialect) for cell in bags[0]):
+                raise UnusualError("bags named by fractions")
+        return TextPiece(row, numbers, bags, n_bytes)
+
+    def _as_numbers(self, j: int, name: str, column: Any, row: int) -> np.ndarray:
+        if not isinstance(column, Texts):
+            if j not in self._clear:
+                self._look(j, column)
+            return np.asarray(column)
+        written, mark = column.find_marks(), self._file.dialect.decimal
+        if written is None:
+            self._refuse_text(column, name, row)
+        shown = set(written.values())
+        if not shown <= {Written(), Written(doubt=mark)}:
+            raise UnusualError("numbers with thousands marks")
+        if j not in self._clear:
+            self._doubtful.add(j)
+            self._kinds[j] = "text"
+            if Written() in shown:
+                self._plain.add(j)
+            self._check(j)
+        return column.convert(written, ())
+
+    def _look(self, j: int, values: np.ndarray) -> None:
+        """Keep in mind what a column of numbers shows: fractions, or whole numbers."""
+        there = values[np.isfinite(values)]
+        if (there != np.floor(there)).any():
+            self._clear.add(j)
+            self._kinds[j] = "decimals" if self._file.dialect.decimal == "." else "text"
+        elif len(there):
+            self._plain.add(j)
+            self._check(j)
+
+    def _check(self, j: int) -> None:
+        """Leave a column to the reader of whole files whose cells in doubt need its judgement."""
+        dialect = self._file.dialect
+        is_alone = j not in self._plain and dialect.marks.seen == {dialect.decimal}
+        if j in self._doubtful and not is_alone:
+            raise UnusualError("a mark that may separate thousands")
+
+    def _refuse_text(self, column: Texts, name: str, row: int) -> NoReturn:
+        """Refuse a cell of text where a column held numbers; columns of text are categories."""
+        file = self._file
+        texts = [level for level in column.levels if level is not None]
+        odd = [level for level in texts if not is_number(level, file.dialect.decimal)]
+        cell = (odd or texts)[0]
+        place = f"{source_name(file.path)}, row {row + column.find_row(cell) + 1}"
+        if name == self._numbers[0]:
+            raise InputError(describe_text(place, name, cell))
+        if row == 0 and len(odd) == len(texts):
+            raise UnusualError("a column of categories")
+        raise InputError(describe_odd_cell(place, name, cell))
 
 
 def _is_doubtful(cell: str, dialect: Dialect) -> bool:
@@ -187,25 +236,3 @@ def _is_doubtful(cell: str, dialect: Dialect) -> bool:
     written = find_marks(cell)
     has_marks = written is not None and bool(written.doubt or written.thousands)
     return has_marks or (dialect.decimal == "," and "," in cell)
-
-
-def _refuse_text(values: np.ndarray, name: str, label: str, file: TextFile, row: int) -> None:
-    """Refuse a cell of text where a column held numbers; columns of text are categories."""
-    texts = [(i, v) for i, v in enumerate(values.tolist()) if v is not None]
-    odd = next(((i, v) for i, v in texts if not is_number(v, file.dialect.decimal)), texts[0])
-    place = f"{source_name(file.path)}, row {row + odd[0] + 1}"
-    if name == label:
-        raise InputError(describe_text(place, name, odd[1]))
-    if row == 0 and not any(is_number(v, file.dialect.decimal) for _, v in texts):
-        raise UnusualError("a column of categories")
-    raise InputError(describe_odd_cell(place, name, odd[1]))
-
-
-def _encode(column: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different cells of a column of text, missing ones as "", and each row's."""
-    compute = importlib.import_module("pyarrow.compute")
-    pa = importlib.import_module("pyarrow")
-    column = compute.utf8_trim_whitespace(column)
-    encoded = pa.concat_arrays(column.chunks).dictionary_encode()
-    cells = ["" if cell in MISSING else cell for cell in encoded.dictionary.to_pylist()]
-    return cells, encoded.indices.to_numpy().astype(np.int64)
