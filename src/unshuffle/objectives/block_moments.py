@@ -42,6 +42,8 @@ class MomentBags:
     # Values of label cells, whose weights the statistics know.
     y: np.ndarray
     is_plain: bool = True
+    # Bags of which only the mean label is known are no blocks of rows.
+    known_means: None = None
 
     @property
     def n(self) -> int:
