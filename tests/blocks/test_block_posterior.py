@@ -279,7 +279,7 @@ def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(
     counts = []
     for n in (1e6, 1e9, 1e11):
         target = SimpleNamespace(
-            n_shuffled=n, n_effective=20, shapes=SimpleNamespace(approximate=1.0),
+            n_shuffled=n, n_effective=20, n_known_means=0, shapes=SimpleNamespace(approximate=1.0),
             options=Likelihood(power=power),
         )  # fmt: skip
         counts.append(choose_power(target, fits) * n)

@@ -19,6 +19,7 @@ from unshuffle.cli.fitting import fit_data
 # Every command that offers --json, with arguments that make it succeed on the files of its test.
 JSON_COMMANDS = {
     "fit": ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", "ls"],
+    "describe": ["describe", "data.csv"],
     "compare": ["compare", "data.csv", "--label", "y", "--bag", "bag", "--methods", "ls,means"],
     "match": ["match", "data.csv", "--label", "y", "--bag", "bag"],
     "predict": ["predict", "model.json", "data.csv"],

@@ -174,7 +174,7 @@ def test_fitting_needs_no_drawing_library(tmp_path):
         "import sys; sys.modules.update(matplotlib=None, jinja2=None)\n"
         "from dataclasses import replace\n"
         "from unshuffle.cli.app import run\n"
-        "from unshuffle.experiments import figure2\n"
+        "from unshuffle.experiments.paper import figure2\n"
         "row = {'d': 1, 'n': 10, 'method': 'sm', 'trial': 0}\n"
         "figure2.EXPERIMENT = replace(figure2.EXPERIMENT, grid=lambda scope: [row])\n"
         f"args = ['reproduce', 'figure1', 'figure2', '--out', {str(tmp_path)!r}]\n"
