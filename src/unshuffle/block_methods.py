@@ -98,7 +98,7 @@ def solve_source(
     else:
         solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    solution = replace(solution, stats=dict(solution.stats, method=settings.name))
+    solution = replace(solution, stats=replace(solution.stats, method=settings.name))
     return solution.mapped(scaling.to_user, scaling.label_scale, settings.degree), first
 
 

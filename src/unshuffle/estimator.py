@@ -290,7 +290,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.model_fits_ = found.model_fits
         offsets = found.effects
         self.bag_offset_probability_ = None if offsets is None else offsets.offset_probability
-        self.link_probability_ = found.solution.stats.get("link_probability")
+        self.link_probability_ = found.solution.stats.link_probability
         self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
 
     def _html_repr(self) -> str:

@@ -262,7 +262,7 @@ def solve_bags(
     solution = strategy.solve(problem, rng, make_effort(options, report))
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
     found = solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree)
-    return found, str(solution.stats.get("method", strategy.name))
+    return found, solution.stats.method or strategy.name
 
 
 def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[str, ...]:

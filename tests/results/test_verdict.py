@@ -12,6 +12,7 @@ from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
 from unshuffle.cli.wording import speak
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, StudentT
 from unshuffle.data.pairing import Draws
 from unshuffle.results.summary import Facts, summarise
@@ -30,7 +31,7 @@ def make_posterior(draws, shares=(1.0,), status=Status.POSTERIOR, stats=None, **
     ]
     answers.sort(key=lambda each: each.value)
     return Solution(
-        tuple(answers), status, stats or {}, estimate=posterior.mean, uncertainty=posterior
+        tuple(answers), status, stats or Stats(), estimate=posterior.mean, uncertainty=posterior
     )
 
 
@@ -198,7 +199,7 @@ def test_differences_that_are_negligible_are_none():
 
 def test_a_low_effective_sample_size_is_not_identified_for_that_reason():
     draws = draw_normal((1.0, 2.0, 0.0), (0.01, 0.01, 0.1), np.random.default_rng(0))
-    stats = {"effective_draws": 37.2}
+    stats = Stats(effective_draws=37.2)
     solution = make_posterior(draws, status=Status.THIN_POSTERIOR, stats=stats, is_thin=True)
     summary = summary_of(solution)
     assert summary.verdict == "not identified" and summary.identified is False

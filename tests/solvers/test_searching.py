@@ -7,6 +7,7 @@ import pytest
 
 from unshuffle import make_shuffled
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort
 from unshuffle.data.bags import make_bags
 from unshuffle.data.scaling import standardise
@@ -47,13 +48,13 @@ def test_an_answer_that_only_one_start_reached_is_lonely_although_others_agreed_
     candidates = tuple(
         Candidate(w, v, k) for w, v, k in zip(weights, (0.2, 0.3), (4, 1), strict=True)
     )
-    rough = Solution(candidates, Status.AGREED, {}, np.array([0.2, 0.3]))
-    found = gather_ends(rough, weights, np.array([0.2, 0.1]), [4, 1], np.eye(2), {})
+    rough = Solution(candidates, Status.AGREED, Stats(), np.array([0.2, 0.3]))
+    found = gather_ends(rough, weights, np.array([0.2, 0.1]), [4, 1], np.eye(2), Stats())
     assert found.candidates[0].n_starts == 1 and found.status is Status.LONELY
-    found = gather_ends(rough, weights, np.array([0.2, 0.25]), [4, 1], np.eye(2), {})
+    found = gather_ends(rough, weights, np.array([0.2, 0.25]), [4, 1], np.eye(2), Stats())
     assert found.candidates[0].n_starts == 4 and found.status is Status.AGREED
     unfinished = replace(rough, status=Status.UNFINISHED)
-    found = gather_ends(unfinished, weights, np.array([0.2, 0.1]), [4, 1], np.eye(2), {})
+    found = gather_ends(unfinished, weights, np.array([0.2, 0.1]), [4, 1], np.eye(2), Stats())
     assert found.status is Status.UNFINISHED
 
 

@@ -101,7 +101,7 @@ def match(**options: Any) -> None:
     verdict = [*fitted.summary().explanation, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
     records = _list_records(design, found, given[found.order])
-    links = fitted.stats.get("link_probability")
+    links = fitted.stats.link_probability
     if links is not None:
         records = _append(records, "link_probability", links.tolist())
     if data.ids is not None:

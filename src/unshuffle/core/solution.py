@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, Uncertainty
 from unshuffle.errors import InputError
+
+if TYPE_CHECKING:
+    from unshuffle.inference.pairing_draws import PairingSource
 
 # Kinds of misfit: what the diagnostics find, and what remedies are looked up by.
 OFFSETS = "offsets between bags"
@@ -185,9 +189,10 @@ class Solution:
     `start_values` holds the final value of every start, best first, also of those that ended in
     a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
     mean over several), `uncertainty` how sure it is where the method can say, `certificate` what is
-    proven of the best value, `effects` what is known of bag effects. `misfits` says in
-    what the labels do not look as the model predicts: nothing where they do, None where nobody
-    looked. It is apart from how the search ended, which is the status.
+    proven of the best value, `effects` what is known of bag effects; `pairings` draws pairings of
+    linked rows. `misfits` names the ways in which the labels differ from the model's predictions:
+    empty where there are none, None where they were not tested. It says nothing of how the search
+    ended, which is the status.
 
     Examples
     --------
@@ -198,13 +203,14 @@ class Solution:
 
     candidates: tuple[Candidate, ...]
     status: Status
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    stats: Stats = field(default_factory=Stats, metadata={"read": Stats.read})
     start_values: np.ndarray = field(default_factory=lambda: np.empty(0))
     estimate: np.ndarray | None = None
     uncertainty: Uncertainty | None = None
     misfits: tuple[str, ...] | None = None
     certificate: Certificate | None = None
     effects: BagEffects | None = None
+    pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
 
     @property
     def best(self) -> Candidate:
@@ -226,7 +232,7 @@ class Solution:
         unsure = self.uncertainty
         if isinstance(unsure, Posterior):
             unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
-        return replace(self, stats=dict(self.stats, remarks=remarks), uncertainty=unsure)
+        return replace(self, stats=replace(self.stats, remarks=remarks), uncertainty=unsure)
 
     def _check_weights(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float

@@ -131,7 +131,7 @@ def solve_blocks(
     if not is_all:
         reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
     reached = f"Reached by a search on {reached}"
-    return replace(found, stats=dict(found.stats, priors=(*found.stats["priors"], reached)))
+    return replace(found, stats=replace(found.stats, priors=(*found.stats.priors, reached)))
 
 
 def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import ModelDraws, Posterior
 from unshuffle.data.bags import Bags
@@ -154,7 +155,7 @@ def search(
     if _is_weighted_regression(problem, options):
         found = solve_linked(bags)
         if found is not None:
-            return replace(found, stats=dict(found.stats, method="likelihood"))
+            return replace(found, stats=replace(found.stats, method="likelihood"))
     if options.power == FULL or bags.known_means is not None:
         # The mean of a curved function needs the squares of all rows.
         options = replace(options, curve_scale=0.0)
@@ -286,16 +287,16 @@ def _assemble(
     levels = effects.levels if columns.has_intercept else np.zeros(len(x))
     centre = find_centre(np.column_stack([slopes, levels]), shares)
     weights = columns.widen(slopes, levels)
-    stats = {
-        "n_starts": count_starts(target),
-        "n_evaluations": target.evaluations.n,
-        "n_rounds": sample.n_rounds,
-        "effective_draws": sample.effective_draws,
-        "likelihood_power": target.power,
-        "log_evidence": sample.log_evidence,
-        "diagnostics": asdict(found),
-        "priors": o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
-    }
+    stats = Stats(
+        n_starts=count_starts(target),
+        n_evaluations=target.evaluations.n,
+        n_rounds=sample.n_rounds,
+        effective_draws=sample.effective_draws,
+        likelihood_power=target.power,
+        log_evidence=sample.log_evidence,
+        diagnostics=asdict(found),
+        priors=o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
+    )
     is_declared = target.means.offset_share == 1.0  # what was declared is no misfit
     return Solution(
         candidates=_competing_answers(target, sample, shares, slopes, levels, columns),

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
@@ -317,7 +318,7 @@ def _assemble(bags: Bags, columns: Columns, found: list[Exact]) -> Solution:
             for full, gap in zip(widen(weights), gaps.tolist(), strict=True)
         ),
         status=Status.NOISELESS,
-        stats={"n_exact": n_found, "priors": (sentence,)},
+        stats=Stats(n_exact=n_found, priors=(sentence,)),
         estimate=widen(estimate[None])[0],
         misfits=(),
         effects=BagEffects(0.0, 0.0) if bags.n_bags > 1 else None,

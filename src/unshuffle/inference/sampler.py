@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import ceil, log, sqrt
 from threading import Event
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
@@ -155,7 +156,17 @@ def solve(
     return _assemble(target, runs, options, columns, rng)
 
 
-def measure_mixing(runs: list[Run]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Mixing:
+    """How well the runs mixed: split R̂, effective sample size, exchange and the cold end."""
+
+    split_rhat: float
+    effective_draws: float
+    least_exchange: float
+    cut_share: float
+
+
+def measure_mixing(runs: list[Run]) -> Mixing:
     """Return the worst split R̂, effective draws, exchange rate and share at the cold end."""
     shares = np.array([run.shares() for run in runs])
     noise = np.array([run.levels[:, 1] for run in runs])
@@ -167,15 +178,15 @@ def measure_mixing(runs: list[Run]) -> dict[str, float]:
     level = (shares * noise).sum(axis=1)
     spread = float(((shares * noise**2).sum(axis=1) - level**2).mean())
     rhats = [split_rhat(series[:, :, j], v) for j, v in enumerate(variances)]
-    return {
-        "split_rhat": max(*rhats, split_rhat(np.repeat(level[:, None], 2, axis=1), spread)),
+    return Mixing(
+        split_rhat=max(*rhats, split_rhat(np.repeat(level[:, None], 2, axis=1), spread)),
         # A mean over many levels can be surer than the draws that are handed on.
-        "effective_draws": min(
+        effective_draws=min(
             _N_DRAWS, *(effective_draws(series[:, :, j], v) for j, v in enumerate(variances))
         ),
-        "least_exchange": min(float(run.exchange_rates.min()) for run in runs),
-        "cut_share": max(run.cut_share for run in runs),
-    }
+        least_exchange=min(float(run.exchange_rates.min()) for run in runs),
+        cut_share=max(run.cut_share for run in runs),
+    )
 
 
 def match_tables(target: Target, runs: list[Run]) -> tuple[np.ndarray, ...]:
@@ -204,27 +215,30 @@ def _assemble(
     """Turn the runs into draws of all weights, the posterior mean and competing answers."""
     mixing = measure_mixing(runs)
     is_thin = (
-        mixing["split_rhat"] > options.most_rhat
-        or mixing["effective_draws"] < options.least_draws
-        or mixing["least_exchange"] < options.least_exchange
-        or mixing["cut_share"] > _CUT_SHARE
+        mixing.split_rhat > options.most_rhat
+        or mixing.effective_draws < options.least_draws
+        or mixing.least_exchange < options.least_exchange
+        or mixing.cut_share > _CUT_SHARE
     )
     means = [np.einsum("k,tkp->p", run.shares(), run.draws) / len(run.draws) for run in runs]
     evidences = np.array([run.log_evidence for run in runs])
     evidence = float(evidences.mean())
-    stats: dict[str, Any] = {
-        "n_starts": len(runs),
-        "n_levels": len(runs[0].levels),
-        "n_sweeps": options.n_sweeps,
-        **mixing,
-        "exchange_rates": np.mean([run.exchange_rates for run in runs], axis=0),
-        "n_trips": sum(run.n_trips for run in runs),
-        "log_evidence": evidence,
+    stats = Stats(
+        n_starts=len(runs),
+        n_levels=len(runs[0].levels),
+        n_sweeps=options.n_sweeps,
+        split_rhat=mixing.split_rhat,
+        effective_draws=mixing.effective_draws,
+        least_exchange=mixing.least_exchange,
+        cut_share=mixing.cut_share,
+        exchange_rates=np.mean([run.exchange_rates for run in runs], axis=0),
+        n_trips=sum(run.n_trips for run in runs),
+        log_evidence=evidence,
         # One run cannot tell its own error.
-        "log_evidence_error": float(evidences.std() / sqrt(len(runs) - 1)) if runs[1:] else None,
-        "match_probabilities": match_tables(target, runs),
-        "priors": options.priors(target.log_sigma),
-    }
+        log_evidence_error=float(evidences.std() / sqrt(len(runs) - 1)) if runs[1:] else None,
+        match_probabilities=match_tables(target, runs),
+        priors=options.priors(target.log_sigma),
+    )
     posterior = _make_posterior(target, runs, columns, is_thin, rng)
     return Solution(
         candidates=_competing_answers(target, posterior, evidence, columns),

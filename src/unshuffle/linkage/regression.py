@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import gammaincc
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior, StudentT
 from unshuffle.data.bags import Bags, make_bags
@@ -201,11 +202,8 @@ def _solve_linked(pairs: GivenPairs) -> Solution:
     """Return ordinary least squares: no link is wrong."""
     linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
     found = solve_means(linked)
-    stats = {
-        **_say(pairs, 0.0, np.ones(len(pairs.y))),
-        "pairings": KnownPairing(np.arange(len(pairs.y))),
-    }
-    return replace(found, stats={**found.stats, **stats})
+    stats = _say(pairs, 0.0, np.ones(len(pairs.y)))
+    return replace(found, stats=stats, pairings=KnownPairing(np.arange(len(pairs.y))))
 
 
 def _solve_equations(
@@ -249,17 +247,14 @@ def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Sol
     is_free = ~pairs.is_known
     rate = float(wrong[:, is_free].mean())
     mass = np.full(len(found), 1.0 / len(found))
-    stats = {
-        **_say(pairs, rate, right),
-        "mixture_weight": float(found[0].weight),
-        "pairings": _make_pairings(pairs, found, mass),
-    }
+    stats = replace(_say(pairs, rate, right), mixture_weight=float(found[0].weight))
     sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
         (Candidate(w, -float(np.mean([each.value for each in found]))),),
         Status.CONVERGED,
         stats,
         uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
+        pairings=_make_pairings(pairs, found, mass),
     )
 
 
@@ -284,12 +279,11 @@ def _solve_estimated(
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
-    stats = {
-        **_say(pairs, rate, right),
-        "mislinked_interval": tuple(ends.tolist()),
-        "links_say_nothing": _says_nothing(pairs, rates),
-        "pairings": _make_pairings(pairs, found, mass),
-    }
+    stats = replace(
+        _say(pairs, rate, right),
+        mislinked_interval=(float(ends[0]), float(ends[1])),
+        links_say_nothing=_says_nothing(pairs, rates),
+    )
     best = found[int(mass.argmax())]
     w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
     answer = Solution(
@@ -297,6 +291,7 @@ def _solve_estimated(
         Status.POSTERIOR,
         stats,
         uncertainty=_draw(found, mass, _degrees(pairs)),
+        pairings=_make_pairings(pairs, found, mass),
     )
     return _match_wrong(problem, pairs, best, answer, rng, effort) or answer
 
@@ -357,10 +352,19 @@ def _match_wrong(
     known = pairs.is_known | (best.right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
     found = Likelihood().solve(problem.with_bags(bags), rng, effort)
-    stats = {name: fact for name, fact in answer.stats.items() if name != "mislinked_interval"}
+    pairings = answer.pairings
     if isinstance(found.uncertainty, Posterior):
-        stats["pairings"] = ShuffledPairings(bags, found.uncertainty, pairs.place)
-    return replace(found, stats={**found.stats, **stats})
+        pairings = ShuffledPairings(bags, found.uncertainty, pairs.place)
+    said = answer.stats
+    stats = replace(
+        found.stats,
+        n_starts=said.n_starts,
+        mislinked=said.mislinked,
+        links_say_nothing=said.links_say_nothing,
+        link_probability=said.link_probability,
+        mixture_weight=said.mixture_weight,
+    )
+    return replace(found, stats=stats, pairings=pairings)
 
 
 def estimate_share(problem: Problem) -> float:
@@ -375,10 +379,10 @@ def _says_nothing(pairs: GivenPairs, rates: RateLikelihood) -> bool:
     return not pairs.is_known.any() and gain < _NO_GAIN and rates.most_r2 < _NO_R2
 
 
-def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> dict[str, Any]:
+def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
     # Averages over rates miss 1 by rounding.
     probability = np.where(pairs.is_known, 1.0, np.minimum(right, 1.0))
-    return {"n_starts": 1, "mislinked": wrong, "link_probability": pairs.restore(probability)}
+    return Stats(n_starts=1, mislinked=wrong, link_probability=pairs.restore(probability))
 
 
 def _degrees(pairs: GivenPairs) -> int:

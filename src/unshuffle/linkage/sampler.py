@@ -62,8 +62,9 @@ class LinkedSampler(Strategy):
         said = f"Matchings lose {cost:.3g} nats for each label that moved: {share:.3g} of them do."
         if self.share == ESTIMATE:
             said += " This share is the posterior mean of the mismatch rate."
-        priors = (*found.stats.get("priors", ()), said)
-        return replace(found, stats={**found.stats, "priors": priors, "mislinked": float(share)})
+        priors = (*found.stats.priors, said)
+        stats = replace(found.stats, priors=priors, mislinked=float(share))
+        return replace(found, stats=stats)
 
 
 def _sort_equal(bags: Bags, beside: np.ndarray) -> np.ndarray:

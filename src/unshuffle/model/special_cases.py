@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import dot
@@ -101,7 +102,7 @@ def answer_nothing(plain: Plain, has_intercept: bool, noise: Noise | None) -> So
         draws, np.ones(_N_DRAWS), known, unknown=tuple(unknown), has_noise=sigma is not None
     )
     candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=posterior.noise)
-    stats = {"n_starts": 0, "n_evaluations": 0, "priors": (sentence,)}
+    stats = Stats(n_starts=0, n_evaluations=0, priors=(sentence,))
     return Solution(
         (candidate,), Status.NOTHING_VARIES, stats, estimate=weights, uncertainty=posterior
     )

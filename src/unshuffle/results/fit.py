@@ -154,7 +154,7 @@ def fit_bags(
     del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
         solution, method = solve_bags(data.pop(), options, rng, names, report, links)
-    has_tables = "match_probabilities" in solution.stats
+    has_tables = solution.stats.match_probabilities is not None
     mark = mark if has_tables else None
     return _gather(solution, facts, method, options, mark, bag_names, kept)
 
@@ -233,7 +233,8 @@ def fit_source(
     bag_names = source.bag_names
     if bag_names is not None:
         bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
-    method = str(solution.stats["method"])
+    method = solution.stats.method
+    assert method is not None
     return _gather(solution, facts, method, options, bag_names=bag_names)
 
 
@@ -279,9 +280,7 @@ def _gather(
     given, unsure = as_noise(options.noise), solution.uncertainty
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
-    source = solution.stats.get("pairings")
-    stats = {name: fact for name, fact in solution.stats.items() if name != "pairings"}
-    solution = replace(solution, stats=stats)
+    source, solution = solution.pairings, replace(solution, pairings=None)
     keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
     if bag_names is not None and model is not None and model.bag_effects is not None:
         keys = tuple(map(bag_key, bag_names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unshuffle.core.solution import BagEffects, Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
 from unshuffle.data.pairing import Pairing
@@ -95,7 +96,7 @@ class Fit:
         return self.solution.status
 
     @property
-    def stats(self) -> Mapping[str, Any]:
+    def stats(self) -> Stats:
         """What the solver counted."""
         return self.solution.stats
 
@@ -138,7 +139,7 @@ class Fit:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What was handled but should be known, each one sentence."""
-        return tuple(self.stats.get("remarks", ()))
+        return self.stats.remarks
 
     @property
     def is_converged(self) -> bool:
@@ -257,7 +258,7 @@ class Fit:
 
     def _find_pairings(self, bags: Bags | None) -> PairingSource:
         """Return what draws pairings of shuffled labels."""
-        if self.stats.get("mislinked") is not None:
+        if self.stats.mislinked is not None:
             raise InputError(
                 "pairings of links of unknown quality are drawn by the fit itself, which files, "
                 "pickles and method 'sampler' do not keep: fit again with method 'auto'"
@@ -277,10 +278,10 @@ class Fit:
         posterior, tables = self.posterior, None
         has_links = self.options.mislinked is not None
         if self.fingerprint is not None and fingerprint(bags, has_links) == self.fingerprint:
-            tables = self.stats.get("match_probabilities")
+            tables = self.stats.match_probabilities
         if posterior is not None and posterior.is_thin:
             tables = None  # runs that disagree are no exact answer; the wider draws are kept
-        wrong, unsure = self.stats.get("mislinked"), self.solution.uncertainty
+        wrong, unsure = self.stats.mislinked, self.solution.uncertainty
         if wrong is not None and unsure is not None and self.method != "likelihood":
             from unshuffle.results.linked_matching import match_links  # heavy, seldom needed
 

@@ -344,7 +344,8 @@ def _decode_fields(kind: str, parts: dict[str, Any]) -> Any:
     left = dict(parts)
     for each in fields(cls):
         if each.name in left:
-            part = decode(left.pop(each.name))
+            read = each.metadata.get("read", _as_it_is)
+            part = read(decode(left.pop(each.name)))
         elif each.default is not MISSING:
             part = each.default
         elif each.default_factory is not MISSING:
@@ -355,6 +356,10 @@ def _decode_fields(kind: str, parts: dict[str, Any]) -> Any:
     if left:
         raise ValueError(f"{kind} has no {quote(min(left))}")
     return made
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _find_kind(name: str) -> Any:

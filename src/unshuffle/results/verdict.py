@@ -238,7 +238,7 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
     if solution.status is Status.NOTHING_VARIES:
         return (*sentences, solution.status.value)
     sentences += _describe_pairs(list_inseparable(solution, facts))
-    if "mislinked_interval" in solution.stats:
+    if solution.stats.mislinked_interval is not None:
         return tuple(sentences)
     if verdict != IDENTIFIED:
         sentences.append(_advise(solution, facts, unsure.is_thin))
@@ -260,7 +260,7 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
     if solution.status is Status.NOTHING_VARIES:
         return "Not identified."
     if isinstance(unsure, Posterior) and unsure.is_thin:
-        draws = solution.stats.get("effective_draws")
+        draws = solution.stats.effective_draws
         size = "" if draws is None else f" (effective sample size {draws:.0f})"
         return (
             f"Not identified: the posterior was not sampled well{size}. That is no finding about "
@@ -336,7 +336,7 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 
 def _describe_method(solution: Solution, facts: Facts) -> list[str]:
     """Say what a regression or links of which some are wrong rest on."""
-    unsure, wrong = solution.uncertainty, solution.stats.get("mislinked")
+    unsure, wrong = solution.uncertainty, solution.stats.mislinked
     if wrong is not None and not (wrong == 0.0 and isinstance(unsure, StudentT)):
         return [*_describe_links(solution, facts, float(wrong)), LINKS_LIMITS]
     if not isinstance(unsure, StudentT):
@@ -359,12 +359,12 @@ def _describe_method(solution: Solution, facts: Facts) -> list[str]:
 
 def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]:
     """Say how links were used of which a share is wrong."""
-    share, ends = f"{wrong:.0%}", solution.stats.get("mislinked_interval")
+    share, ends = f"{wrong:.0%}", solution.stats.mislinked_interval
     if ends is not None:
         low, high = ends
         first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
         more = [_LINKS_OPEN] if high - low > _WIDE_RATE else []
-        if solution.stats.get("links_say_nothing"):
+        if solution.stats.links_say_nothing:
             more = [_LINKS_SILENT]
         return [f"{first}{high:.0%}).", *more]
     if isinstance(solution.uncertainty, StudentT):

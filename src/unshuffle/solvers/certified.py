@@ -21,6 +21,7 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.core.solution import Certificate, Solution, Status, merge_starts
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import condense, multiply, predict_rows
@@ -342,11 +343,11 @@ def _conclude(problem: Problem, axes: Axes, search: _Search) -> Solution:
     )
     is_complete = search.gap <= COMPLETE_GAP
     proof = Certificate(min(search.lower / n, float(values[0])), search.gap, is_complete)
-    stats = {
-        "n_starts": search.n_climbs,
-        "n_sorted": len(search.corners),
-        "n_open_cones": len(search.cones),
-        "n_candidates": len(candidates),
-    }
+    stats = Stats(
+        n_starts=search.n_climbs,
+        n_sorted=len(search.corners),
+        n_open_cones=len(search.cones),
+        n_candidates=len(candidates),
+    )
     status = Status.CERTIFIED if is_complete else Status.UNPROVEN
     return Solution(candidates, status, stats, np.sort(values), certificate=proof)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import solve_rows
 from unshuffle.data.statistics import Statistics
@@ -39,7 +40,7 @@ def solve_first_moment(problem: Problem, loss: Moments) -> Solution:
             f"Moments(K={-(-bags.d // bags.n_bags)}) or more"
         )
     value = float(problem.smooth(weights[None])[0][0])
-    return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0})
+    return Solution((Candidate(weights, value),), Status.EXACT, Stats(n_starts=0))
 
 
 def solve_two_moments(problem: Problem) -> Solution | None:
@@ -63,7 +64,7 @@ def solve_two_moments(problem: Problem) -> Solution | None:
     order = np.argsort(judge.smooth(roots)[0], kind="stable")
     candidates = tuple(Candidate(roots[i], float(moment_values[i])) for i in order)
     status = Status.EXACT if is_met else Status.UNMET_MOMENTS
-    return Solution(candidates, status, {"n_starts": 0})
+    return Solution(candidates, status, Stats(n_starts=0))
 
 
 def find_roots(root: np.ndarray, statistics: Statistics) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply
@@ -62,7 +63,7 @@ def solve(bags: Bags) -> Solution:
     best = np.argsort(values, kind="stable")[:_KEPT]
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
     n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
-    return Solution(candidates, Status.EXACT, {"n_starts": 0, "n_matchings": n_matchings})
+    return Solution(candidates, Status.EXACT, Stats(n_starts=0, n_matchings=n_matchings))
 
 
 def count_matchings(bags: Bags) -> float:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import StudentT
 from unshuffle.data.bags import Bags
@@ -74,7 +75,9 @@ def solve_means(bags: Bags) -> Solution:
         dof,
         float(np.sqrt(variance)) if dof > 0 else None,
     )
-    return Solution((Candidate(weights, value),), Status.EXACT, {"n_starts": 0}, uncertainty=unsure)
+    return Solution(
+        (Candidate(weights, value),), Status.EXACT, Stats(n_starts=0), uncertainty=unsure
+    )
 
 
 def solve_linked(bags: Bags) -> Solution | None:
@@ -83,7 +86,7 @@ def solve_linked(bags: Bags) -> Solution | None:
         found = solve_means(bags)
     except InputError:
         return None
-    return replace(found, stats=dict(found.stats, method=Means().name))
+    return replace(found, stats=replace(found.stats, method=Means().name))
 
 
 def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:

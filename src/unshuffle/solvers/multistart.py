@@ -87,7 +87,6 @@ def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Gen
         value, starts, spread, problem.penalty.l1, rng
     )
     counts = [c.n_starts for c in rough.candidates[: len(starts)]]
-    stats = dict(rough.stats)
-    stats["n_evaluations"] += n_evaluations
+    stats = rough.stats.more_evaluations(n_evaluations)
     solution = gather_ends(rough, weights, ends, counts, problem.curvature, stats)
     return replace(solution, start_values=np.sort(ends))

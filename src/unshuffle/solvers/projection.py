@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status, merge_starts
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
@@ -106,7 +107,7 @@ def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solutio
     values = _judge(problem).smooth(weights)[0]
     order = np.argsort(values, kind="stable")
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in order)
-    return Solution(candidates, status, {"n_starts": 0}, values[order])
+    return Solution(candidates, status, Stats(n_starts=0), values[order])
 
 
 def _plane(problem: Problem, rng: np.random.Generator) -> Space:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from unshuffle.core.solution import Solution, Status, merge_starts
+from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, solve_rows
@@ -156,12 +156,12 @@ def search(
             "no start reached a finite value: look for columns or labels that are many orders of "
             "magnitude larger than the rest"
         )
-    stats = {
-        "n_starts": n_starts,
-        "n_converged": int(np.concatenate(converged).sum()),
-        "n_evaluations": n_evaluations,
-        "n_candidates": len(candidates),
-    }
+    stats = Stats(
+        n_starts=n_starts,
+        n_converged=int(np.concatenate(converged).sum()),
+        n_evaluations=n_evaluations,
+        n_candidates=len(candidates),
+    )
     best = int(np.argmin(all_values))
     if not np.concatenate(converged)[best]:
         status = Status.UNFINISHED
@@ -207,8 +207,7 @@ def _polish(
     weights = np.concatenate([space.embed(found.weights), *(c.weights[None] for c in rest)])
     values = np.concatenate([found.values, [c.value for c in rest]])
     counts = [c.n_starts for c in rough.candidates]
-    stats = dict(rough.stats)
-    stats["n_evaluations"] += n_evaluations + found.n_evaluations
+    stats = rough.stats.more_evaluations(n_evaluations + found.n_evaluations)
     return gather_ends(rough, weights, values, counts, space.curvature, stats)
 
 
@@ -218,11 +217,11 @@ def gather_ends(
     values: np.ndarray,
     counts: list[int],
     curvature: np.ndarray,
-    stats: dict[str, Any],
+    stats: Stats,
 ) -> Solution:
     """Merge candidates that a finer search has brought together, and count their starts anew."""
     candidates = merge_starts(weights, values, curvature, SAME_ANSWER, counts)
-    stats["n_candidates"] = len(candidates)
+    stats = replace(stats, n_candidates=len(candidates))
     status = rough.status
     if status in (Status.AGREED, Status.LONELY):
         # The lowest may be another than before, which other starts have not reached.

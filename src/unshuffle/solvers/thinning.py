@@ -94,8 +94,7 @@ def carry(space: Space, rough: Solution, effort: Effort, n_carried: int) -> Solu
     top = rough.candidates[:n_carried]
     weights = np.stack([c.weights for c in top])
     found = descend(space.evaluate, weights, space.inverse, space.l1, effort.tol, effort.n_jobs)
-    stats = dict(rough.stats)
-    stats["n_evaluations"] += found.n_evaluations
+    stats = rough.stats.more_evaluations(found.n_evaluations)
     counts = [c.n_starts for c in top]
     return gather_ends(rough, found.weights, found.values, counts, space.curvature, stats)
 
@@ -148,8 +147,7 @@ def race(
         weights[chosen], values[chosen] = found.weights, found.values
         inverses[chosen] = found.inverses
         n_evaluations += found.n_evaluations
-    stats = dict(rough.stats)
-    stats["n_evaluations"] += n_evaluations
+    stats = rough.stats.more_evaluations(n_evaluations)
     counts = [c.n_starts for c in top] + [1] * len(others)
     return gather_ends(rough, weights, values, counts, space.curvature, stats)
 
@@ -169,8 +167,7 @@ def race_damped(
         chosen = chosen[np.argsort(racers.values[chosen], kind="stable")[: share * n_left]]
         racers = descend_damped(curve, racers, chosen, space.curvature, tol, n_passes, limits)
         limits = limits[-1:]
-    stats = dict(rough.stats)
-    stats["n_evaluations"] += racers.n_evaluations
+    stats = rough.stats.more_evaluations(racers.n_evaluations)
     counts = [1] * len(others) + [c.n_starts for c in top]
     return gather_ends(rough, racers.weights, racers.values, counts, space.curvature, stats)
 
@@ -182,8 +179,7 @@ def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float
     for size in sizes:
         weights, values, n_more = step_aside(space, weights, values, size, effort)
         n_evaluations += n_more
-    stats = dict(found.stats)
-    stats["n_evaluations"] += n_evaluations
+    stats = found.stats.more_evaluations(n_evaluations)
     weights = np.concatenate([weights, *(c.weights[None] for c in rest)])
     values = np.append(values, [c.value for c in rest])
     counts = [c.n_starts for c in found.candidates]
