@@ -59,7 +59,7 @@ class Word:
     paths: tuple[str, ...] = ()
 
 
-READ_BY_USERS = ("README.md", "docs/*")
+READ_BY_USERS = ("README.md", "docs/*.md")
 
 WORDS = (
     Word(
