@@ -69,6 +69,7 @@ audit: .venv/.core ## known vulnerabilities of the dependencies
 
 docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_references.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/site_figures.py
 	$(BIN)/python docs/run_pages.py --write
@@ -78,6 +79,7 @@ docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnin
 expected: $(STAMP) ## what golden files, pages and README show, written anew as the code prints it now
 	UNSHUFFLE_GOLDEN=write $(BIN)/python -m pytest -q tests/cli/test_cli_golden.py
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_references.py
 	$(BIN)/python docs/make_picture.py
 	$(BIN)/python docs/site_figures.py
 	$(BIN)/python docs/run_pages.py --write

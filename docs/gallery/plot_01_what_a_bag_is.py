@@ -2,11 +2,10 @@
 What a bag is
 =============
 
-A bag is a set of rows and a set of labels that belong together, without saying which label
-belongs to which row. Linked, a line can be seen at once (left). Shuffled inside one bag, nothing
-is left of it but the two heaps of values (middle). Shuffled inside four bags that differ in x,
-the heaps move together: every bag adds at least the equation of its means (crosses), and these
-four points show the line again.
+A bag is a set of rows and a set of labels that belong together, in unknown order. Left: with
+links, the line is obvious. Middle: shuffled in one bag, only two sets of values are left. Right:
+shuffled in four bags that differ in x, the sets move together. Each bag adds at least the equation
+of its means (crosses), and these four points show the line again.
 """
 
 import matplotlib.pyplot as plt

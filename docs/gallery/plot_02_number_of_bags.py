@@ -2,10 +2,10 @@
 More bags, less error
 =====================
 
-The same 240 rows, cut at random into 1 to 24 bags. Bag means alone need more bags than weights
-and see nothing inside a bag; least squares compares sorted labels inside each bag; the posterior
-uses both, and weighs them. With one bag nothing is right here, whatever the method. Each point is
-the median of four data sets.
+The same 240 rows are divided at random into 1 to 24 bags. Bag means alone need more bags than
+coefficients, and see nothing inside a bag. Least squares compares sorted labels inside each bag.
+The posterior uses both. With one bag every method fails here. Each point is the median of four
+data sets.
 """
 
 import matplotlib.pyplot as plt

@@ -2,11 +2,11 @@
 When one bag is enough
 ======================
 
-One bag can identify the weights where noise is small and the columns have laws that differ: then
-only one combination of them has the law of the labels. Three columns (exponential, uniform and
-binary), 300 rows, one bag. With next to no noise the intervals are short and hold the truth
-(dashed). With more, the estimate may still happen to be near, but nothing in one bag proves it,
-and the intervals say so.
+One bag can identify the coefficients if noise is small and the columns have different
+distributions. Then only one combination of the columns has the distribution of the labels. Here:
+three columns (exponential, uniform and binary), 300 rows, one bag. With almost no noise the
+intervals are short and contain the truth (dashed). With more noise the estimate may still be near,
+but nothing in one bag shows it, and the intervals are wide.
 """
 
 import matplotlib.pyplot as plt
@@ -36,5 +36,5 @@ for j, w in enumerate(truth):
 ax.set_ylim(-2.4, 2.6)
 ax.set_xticks(range(len(shares)), [f"{share:.2%}" for share in shares])
 ax.set_xlabel("noise's share of the labels' variance")
-ax.set_ylabel("weight, 95 % interval")
+ax.set_ylabel("coefficient, 95 % interval")
 plt.show()

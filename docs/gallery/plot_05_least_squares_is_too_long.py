@@ -2,10 +2,10 @@
 Least squares takes noise for signal
 ====================================
 
-Labels are wider than predictions by their noise. Least squares over all matchings stretches the
-weight until both are equally wide: with one weight and many rows it is √(w² + σ²) (dashed), not
-w. The posterior allows for noise: its 95 % intervals hold the truth, and widen where noise hides
-the answer. One column, exponential, centred, 600 rows in three bags.
+Labels spread more than predictions, because of the noise. Least squares over all matchings
+increases the coefficient until both spread alike. With one column and many rows it tends to √(w² +
+σ²) (dashed) instead of w. The posterior allows for noise: its 95 % intervals contain the truth,
+and widen as noise grows. One column, exponential, centred, 600 rows in three bags.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ ax.plot(levels, np.sqrt(1 + levels**2), "--", color="#D55E00", label="√(w² + 
 ax.plot(levels, found["ls"], "o", color="#D55E00", label="least squares")
 ax.vlines(levels, *np.array(ends).T, color="#0072B2", lw=4, alpha=0.35)
 ax.plot(levels, found["auto"], "s", color="#0072B2", label="posterior, 95 % interval")
-ax.set_xlabel("sd of the noise (the weight is 1)")
-ax.set_ylabel("estimated weight")
+ax.set_xlabel("sd of the noise (the coefficient is 1)")
+ax.set_ylabel("estimated coefficient")
 ax.legend(frameon=False)
 plt.show()

@@ -2,10 +2,9 @@
 Offsets between bags
 ====================
 
-Runs, sites and years often shift all of their labels by an amount of their own. Whoever regresses
-bag means takes these shifts for effects of the columns. The posterior asks how probable offsets
-are, estimates their spread, and then trusts means less and shapes more. Two columns, eight bags
-of 40 rows.
+Runs, sites and years often shift all of their labels. A regression of bag means takes these shifts
+for effects of the columns. The posterior estimates how probable offsets are and how large. Bag
+means then count for less, and the labels inside bags for more. Two columns, eight bags of 40 rows.
 """
 
 import warnings
@@ -38,6 +37,6 @@ for place, text in enumerate(told):
 ax.set_xticks(range(len(sizes)), [str(sd) for sd in sizes])
 ax.set_yscale("log")
 ax.set_xlabel("true sd of the offsets (below: what auto says of them)", labelpad=38)
-ax.set_ylabel("relative error of the weights")
+ax.set_ylabel("relative error of the coefficients")
 ax.legend(frameon=False)
 plt.show()

@@ -2,11 +2,10 @@
 A curved mean is noticed
 ========================
 
-The model is a straight line, and real labels often bend (left; the links are not given to any
-method). The posterior allows for a curve, says that there is one (``model_fits_``), and estimates
-the slopes that least squares on the linked labels would have (right). Least squares on sorted
-labels takes the long upper tail that the curve makes for an effect of the columns. Three normal
-columns, five bags of 60 rows.
+The model is a straight line, and real labels often bend (left; no method sees the links). The
+posterior allows for a curve and reports it (``model_fits_``). It estimates the slopes that least
+squares on the linked labels would have (right). Least squares on sorted labels takes the long
+upper tail for an effect of the columns. Three normal columns, five bags of 60 rows.
 """
 
 import warnings
@@ -39,7 +38,7 @@ right.plot(places + 0.1, least.coef_, "s", color="#D55E00", label="least squares
 right.plot(places, truth[:3], "kx", ms=9, mew=2, label="least squares, linked")
 right.axhline(0, color="0.8", lw=1, zorder=0)
 right.set_xticks(places, ["x0", "x1", "x2"])
-right.set_ylabel("weight")
+right.set_ylabel("coefficient")
 right.legend(frameon=False, fontsize=8)
 figure.suptitle("the posterior says: " + (", ".join(auto.result_.misfits) or "the model fits"))
 plt.show()

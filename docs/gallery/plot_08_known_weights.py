@@ -2,10 +2,10 @@
 Some coefficients are determined, others are not
 ================================================
 
-The *sign* of a coefficient is determined where its 95 % interval lies on one side of zero, *sign
-and magnitude* where half the interval's width is also at most half of the estimate. A coefficient
-is *negligible* where its interval lies within 0.1 sd(y)/sd(x) of zero. The table is scikit-learn's
-on diabetes: 442 patients, labels shuffled inside 40 bags, standardised columns.
+The *sign* of a coefficient is determined if its 95 % interval lies on one side of zero. *Sign and
+magnitude* are determined if, also, half the interval's width is at most half of the estimate. A
+coefficient is *negligible* if its interval lies within 0.1 sd(y)/sd(x) of zero. The table is
+scikit-learn's on diabetes: 442 patients, labels shuffled inside 40 bags, standardised columns.
 """
 
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-Known weights do not give the links away
-========================================
+Known coefficients do not give the links away
+=============================================
 
-``match`` says which label most probably belongs to which row, and how probable that is. Weights
-come from all rows together, a link from one row alone: with the most noise shown here the weights
-are found to a few percent, while two links in three are wrong. Each curve shows the probabilities
-of all rows, surest first; its area is the share of links that will be right.
+``match`` says which label most probably belongs to which row, with the probability. Coefficients
+use all rows together, a link uses one row. With the most noise shown here, the coefficients are
+accurate to a few percent, while two links in three are wrong. Each curve shows the probabilities
+of all rows, surest first. Its area is the share of links that are right.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ for noise, colour in ((0.003, "#0072B2"), (0.03, "#D55E00"), (0.3, "#009E73")):
     right = np.mean(data.y[match.order] == data.linked_y)
     gap = np.linalg.norm(model.coef_ - data.weights) / np.linalg.norm(data.weights)
     ax.plot(np.linspace(0, 1, 160), np.sort(match.probability)[::-1], color=colour, lw=2,
-            label=f"noise {noise}: weights {gap:.1%} off, {right:.0%} of the links right "
+            label=f"noise {noise}: coefficients {gap:.1%} off, {right:.0%} of the links right "
                   f"({match.probability.mean():.0%} claimed)")  # fmt: skip
 ax.axhline(1 / 20, color="0.5", ls=":", label="guessing in bags of 20")
 ax.set_ylim(0, 1.35)

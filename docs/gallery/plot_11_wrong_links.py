@@ -1,10 +1,10 @@
 """
-Links of which a share is wrong
-===============================
+Some links are wrong
+====================
 
-In record linkage every label stands beside a row, but some of the links are wrong. Ordinary least
-squares shrinks towards zero by that share; ``mislinked="estimate"`` fits a mixture of right and
-wrong links, and says how many are wrong. 300 rows, two columns, medians of three data sets.
+In record linkage every label stands beside a row, but some links are wrong. Ordinary least squares
+shrinks towards zero by their share. ``mislinked="estimate"`` fits a mixture of right and wrong
+links, and estimates how many are wrong. 300 rows, two columns, medians of three data sets.
 """
 
 import matplotlib.pyplot as plt
@@ -39,6 +39,6 @@ for (name, values), (style, colour) in zip(errors.items(), styles, strict=True):
 texts = [f"{s:.0%}\n(found {f:.0%})" for s, f in zip(shares, found, strict=True)]
 ax.set_xticks(range(len(shares)), texts)
 ax.set_xlabel("links that are wrong")
-ax.set_ylabel("relative error of the weights")
+ax.set_ylabel("relative error of the coefficients")
 ax.legend(frameon=False)
 plt.show()

@@ -1,11 +1,11 @@
 """
-Labels as a histogram, of other individuals
-===========================================
+Labels as a histogram of other individuals
+==========================================
 
-Rows and labels need not be the same individuals, nor as many, and labels may be counts in bins.
-What is compared is how the two laws move together from bag to bag. Here eight cultures: 200 cells
-imaged (x), the light of 3000 others as a histogram. The bars are what was given, the lines what
-the fit predicts of them.
+Rows and labels may be different individuals, in different numbers, and labels may be counts in
+bins. The fit compares how the two distributions move together from bag to bag. Here: eight
+cultures, with 200 cells imaged (x), and the light of 3000 others as a histogram. Bars are the
+data, lines the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ for bag, ax in zip(bags, axes.flat, strict=True):
     ax.set_yticks([])
 axes[0, 0].set_xlim(0, 9)
 figure.suptitle(
-    f"weight {found.coef[0]:.2f} (truth 1.5), intercept {found.intercept:.2f} (truth 1)"
+    f"coefficient {found.coef[0]:.2f} (truth 1.5), intercept {found.intercept:.2f} (truth 1)"
 )
 figure.supxlabel("light (grey: 3000 sorted cells; blue: predicted from 200 imaged ones)")
 plt.show()

@@ -2,10 +2,10 @@
 Knowing the noise
 =================
 
-How wide the labels are is the sum of signal and noise; whoever knows the noise knows the signal's
-size. It can be measured: labels of identical inputs differ by nothing else
-(``noise_from_calibration``). One data set of 200 rows in four bags at four noise levels; 95 %
-intervals of one weight without and with the noise given.
+The variance of the labels is that of signal plus noise, so known noise gives the size of the
+signal. It can be measured: labels of identical inputs differ by noise alone
+(``noise_from_calibration``). One data set of 200 rows in four bags at four noise levels. Shown are
+95 % intervals of one coefficient, without and with the noise given.
 """
 
 import matplotlib.pyplot as plt
@@ -29,6 +29,6 @@ ax.axhline(1.0, color="0.5", lw=1, ls="--")
 ax.axhline(0.0, color="0.85", lw=1, zorder=0)
 ax.set_xticks(range(len(levels)), levels)
 ax.set_xlabel("sd of the noise")
-ax.set_ylabel("first weight (truth 1)")
+ax.set_ylabel("first coefficient (truth 1)")
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.08))
 plt.show()

@@ -2,9 +2,9 @@
 A penalty chosen over whole bags
 ================================
 
-Twelve columns of which two count, 24 bags of 15 rows. An L1 penalty sets weights to exactly zero
-(left), and the order-blind score of bags that were left out says how large it should be (right).
-Bags must stay whole: a fold that cuts a bag in two no longer holds the labels of its rows.
+Twelve columns, of which two matter, in 24 bags of 15 rows. An L1 penalty sets coefficients to
+exactly zero (left). The order-blind score of left-out bags says how large it should be (right).
+Bags must stay whole: a fold that cuts a bag in two no longer has the labels of its rows.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ with sklearn.config_context(enable_metadata_routing=True):
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for j, path in enumerate(np.array(paths).T):
     left.plot(penalties, path, lw=2.5 if truth[j] else 1, color="#0072B2" if truth[j] else "0.7")
-left.set_ylabel("weight (blue: those that count)")
+left.set_ylabel("coefficient (blue: those that count)")
 right.plot(penalties, scores, "o-", color="#009E73")
 best = int(np.argmax(scores))
 for ax in (left, right):

@@ -2,9 +2,9 @@
 Bags that differ on purpose
 ===========================
 
-Samples whose features are known beforehand can be shared out so that the means of the runs differ
-in every direction. 120 samples in six runs: random runs all have about the same mean, designed
-ones spread. At the right, the error of least squares over 40 simulated experiments with each.
+If the features are known beforehand, samples can be assigned so that the means of the runs differ
+in every direction. Left: 120 samples in six runs. Random runs all have about the same mean,
+designed ones spread. Right: the error of least squares over 40 simulated experiments with each.
 """
 
 import matplotlib.pyplot as plt
@@ -31,5 +31,5 @@ for ax, (name, run) in zip(axes, runs.items(), strict=False):
         model = ShuffledLinearRegression("ls", n_starts=20, random_state=0).fit(X, y, run)
         errors[name].append(np.linalg.norm(model.coef_ - w) / np.linalg.norm(w))
 axes[2].boxplot(list(errors.values()), tick_labels=list(errors), showfliers=False)
-axes[2].set_ylabel("relative error of the weights")
+axes[2].set_ylabel("relative error of the coefficients")
 plt.show()

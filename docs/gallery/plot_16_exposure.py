@@ -4,8 +4,8 @@ What a shuffled release gives away
 
 An outsider who sees the features, and the labels of each bag in no order, matches more rows than
 guessing would. The audit counts them, beside guessing and beside an outsider who knows the
-weights, and tries releases that give away less. 150 rows in 15 bags; the label is nearly a linear
-law of two columns.
+coefficients. It also tries releases that give away less. 150 rows in 15 bags; the label is nearly
+a linear function of two columns.
 """
 
 import matplotlib.pyplot as plt

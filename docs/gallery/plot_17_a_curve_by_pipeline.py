@@ -2,9 +2,9 @@
 A curve through a pipeline
 ==========================
 
-The estimator is linear in its columns, and columns may be anything: here a dose becomes five
-smooth features (Nyström's approximation of a kernel), and their weights are found from shuffled
-labels. 30 batches of 25 samples, each over a range of doses of its own.
+The estimator is linear in its columns, and columns may be anything. Here a dose becomes five
+smooth features (Nyström's approximation of a kernel), whose coefficients are estimated from
+shuffled labels. 30 batches of 25 samples, each over its own range of doses.
 """
 
 import matplotlib.pyplot as plt

@@ -1,12 +1,12 @@
 """
-Many minima
-===========
+Many local minima
+=================
 
-Least squares over all matchings has many minima, so that one start proves nothing. With one
-column the whole value can be drawn: the gap of sorted labels and sorted predictions w x + b, with
-the best b for each w. A rising and a falling line each have a valley; where x is nearly symmetric
-they are nearly as deep. Every start (dots) ends in the valley that it began in: half of them are
-wrong.
+Least squares over all matchings has many local minima, so one starting point proves nothing. With
+one column the whole objective can be drawn: the gap between sorted labels and sorted predictions w
+x + b, with the best b for each w. An increasing and a decreasing line each have a minimum. If x is
+nearly symmetric, they are nearly equal. Each search (dots) ends in the minimum in which it
+started: half of them are wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -36,6 +36,6 @@ for side, text, place in notes:
     how = {"textcoords": "offset points", "ha": "center", "arrowprops": {"arrowstyle": "->"}}
     ax.annotate(f"{text}\nvalue {values[at]:.2g}", (grid[at], values[at]), place, **how)
 ax.set_yscale("log")
-ax.set_xlabel("weight (truth 1.2)")
+ax.set_xlabel("coefficient (truth 1.2)")
 ax.set_ylabel("mean squared gap of sorted values")
 plt.show()

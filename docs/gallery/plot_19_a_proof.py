@@ -1,12 +1,12 @@
 """
-A proof is of the value, not of the truth
-=========================================
+A proof is of the objective, not of the truth
+=============================================
 
-A search from many starts may miss the lowest value; ``certified`` proves that nothing is lower.
-Left, the least mean squared gap, proven, beside that of the true weights: among so many matchings
-one fits the noise, so that the truth is not the least, and the more noise the further it is from
-it. Right, what that does to the weights. An argument about the best matching needs the proof; one
-about the weights needs a posterior.
+A search from many starting points may miss the lowest value. ``certified`` proves that nothing is
+lower. Left: the proven minimum of the mean squared gap, beside its value at the true coefficients.
+Among so many matchings one fits the noise, so the truth is not the minimum. Right: the error of
+the proven coefficients. Use the proof for an argument about the best matching, and the posterior
+for the coefficients.
 """
 
 import matplotlib.pyplot as plt
@@ -28,12 +28,12 @@ for noise in noises:
     errors.append(np.linalg.norm(model.coef_ - truth) / np.linalg.norm(truth))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-left.plot(noises, of_truth, "s--", color="#D55E00", label="at the true weights")
+left.plot(noises, of_truth, "s--", color="#D55E00", label="at the true coefficients")
 left.plot(noises, least, "o-", color="#0072B2", label="least, proven")
 left.set_ylabel("mean squared gap of sorted values")
 left.legend(frameon=False)
 right.plot(noises, errors, "o-", color="#0072B2")
-right.set_ylabel("relative error of the proven weights")
+right.set_ylabel("relative error of the proven coefficients")
 for ax in (left, right):
     ax.set_xscale("log")
     ax.set_yscale("log")

@@ -1,11 +1,10 @@
 """
-Columns of one law cannot be told apart
-=======================================
+Columns of the same distribution cannot be told apart
+=====================================================
 
-Two Gaussian columns of the same law, one bag: every weight vector on a circle gives labels of the
-same law, and so does every shorter one with more noise. No method can tell which it was. The
-posterior fills the disc, and the fit says that the data do not identify the weights. The same
-rows cut into six bags are enough to find the place in it.
+Two Gaussian columns, one bag. Every coefficient vector on a circle gives labels of the same
+distribution. So does every shorter one with more noise. No method can tell them apart: the
+posterior fills the disc, and the fit says "not identified". The same rows in six bags are enough.
 """
 
 import matplotlib.pyplot as plt
@@ -30,6 +29,6 @@ for ax, n_bags in zip(axes, (1, 6), strict=True):
     is_known = model.verdict_
     ax.set_title(f"{n_bags} bag{'s' * (n_bags > 1)}: {is_known}")
     ax.set_aspect("equal")
-    ax.set_xlabel("weight of the first column")
-axes[0].set_ylabel("weight of the second column")
+    ax.set_xlabel("coefficient of the first column")
+axes[0].set_ylabel("coefficient of the second column")
 plt.show()
