@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -108,31 +107,21 @@ def _write_error(text: str) -> None:
 
 @contextmanager
 def watch_compiling(report: Report) -> Iterator[None]:
-    """Tell a report of functions that are compiled meanwhile: the first fit takes longer.
-
-    Nothing is thrown away meanwhile: searching all there is for garbage, again and again, is a
-    tenth of the time that compiling takes.
-    """
+    """Tell a report of functions that are compiled meanwhile: the first fit takes longer."""
     from numba.core import event
 
     class Listener(event.Listener):
         n_seen = depth = 0
-        collects = False
 
         def on_start(self, event: Any) -> None:
             self.n_seen += 1
             self.depth += 1
-            if self.depth == 1:
-                self.collects = gc.isenabled()
-                gc.disable()
             report(COMPILING, min(self.n_seen / _N_COMPILED, 0.99))
 
         def on_end(self, event: Any) -> None:
             # Functions are compiled inside one another, by one thread at a time.
             self.depth -= 1
             if self.depth == 0:
-                if self.collects:
-                    gc.enable()
                 report(RESUMED, 1.0)
 
     with event.install_listener("numba:compile", Listener()):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
@@ -15,40 +13,18 @@ Result = TypeVar("Result")
 
 # Pieces a thread: enough that the last ones end together, few enough that handing out is free.
 _PIECES = 4
-# Where Linux says how much of its processors a container may use.
-_QUOTAS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return how many threads so many jobs are: what joblib says.
+    """Return how many threads so many jobs are, as joblib counts.
 
-    To import it takes as long as reading a hundred thousand rows, so that it is asked only where
-    its answer could be another than the plain one.
+    One job needs no joblib, unless a `joblib.parallel_config` of the caller may say otherwise.
     """
-    found = None if "joblib" in sys.modules else count_plainly(n_jobs)
-    if found is not None:
-        return found
+    if n_jobs in (None, 1) and "joblib" not in sys.modules:
+        return 1
     from joblib import effective_n_jobs
 
     return int(effective_n_jobs(n_jobs))
-
-
-def count_plainly(n_jobs: int | None) -> int | None:
-    """Return how many threads so many jobs are; None where joblib may know better.
-
-    It does where a variable, a container or a parent process has a say.
-    """
-    processes = sys.modules.get("multiprocessing.process")
-    if n_jobs == 0 or (processes is not None and processes.parent_process() is not None):
-        return None
-    if n_jobs is None or n_jobs > 0:
-        return n_jobs or 1
-    if "LOKY_MAX_CPU_COUNT" in os.environ or not hasattr(os, "sched_getaffinity"):
-        return None
-    for path in map(Path, _QUOTAS):
-        if path.exists() and path.read_text().split()[:1] not in (["max"], ["-1"]):
-            return None
-    return max(1, len(os.sched_getaffinity(0)) + 1 + n_jobs)
 
 
 def run_all(

@@ -1,12 +1,10 @@
 """Laws of progress: told on stderr or not at all, never part of the answer."""
 
-import gc
 import io
 import re
 
 import numpy as np
 import pytest
-from numba.core.errors import TypingError
 
 from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled, progress
 from unshuffle.block_methods import solve_source
@@ -129,24 +127,6 @@ def test_what_is_compiled_is_announced_once_and_what_is_cached_never():
     assert said[-1] == (progress.RESUMED, 1.0)
     njit(lambda x: x - 1)(1)
     assert len(said) == n_first  # nobody listens any more
-
-
-@pytest.mark.parametrize("is_enabled", [True, False])
-def test_nothing_is_collected_while_functions_are_compiled_and_all_as_before_afterwards(is_enabled):
-    from numba import njit
-
-    seen = []
-    (gc.enable if is_enabled else gc.disable)()
-    try:
-        with progress.watch_compiling(lambda stage, share: seen.append((stage, gc.isenabled()))):
-            njit(lambda x: x + 1)(1)
-            assert gc.isenabled() is is_enabled
-            with pytest.raises(TypingError):
-                njit(lambda x: x + "one")(1)
-            assert gc.isenabled() is is_enabled
-    finally:
-        gc.enable()
-    assert not any(enabled for stage, enabled in seen if stage == progress.COMPILING)
 
 
 def test_a_display_shows_stage_share_and_time_left_and_leaves_nothing():

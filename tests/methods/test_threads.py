@@ -1,7 +1,5 @@
 """Threads change nothing but the time: the same bits for any number, and an end when told."""
 
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -22,7 +20,7 @@ from unshuffle.data.bags import make_bags
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
 from unshuffle.solvers import projection
-from unshuffle.threads import count_plainly, count_threads, map_all
+from unshuffle.threads import count_threads, map_all
 
 N_STARTS = 13
 
@@ -157,23 +155,11 @@ def test_an_error_in_one_item_ends_all_and_is_the_one_raised(error):
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 5, -1, -2, -1000])
 def test_jobs_are_counted_as_joblib_counts_them(n_jobs):
-    # None: left to joblib, where a container or a variable has a say.
-    assert count_plainly(n_jobs) in (None, effective_n_jobs(n_jobs))
     assert count_threads(n_jobs) == effective_n_jobs(n_jobs)
-
-
-def test_jobs_without_a_limit_are_counted_without_joblib():
-    code = (
-        "import sys; from unshuffle.threads import count_threads; "
-        "print(count_threads(None), count_threads(3), 'joblib' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["1", "3", "False"]
 
 
 def test_a_limit_of_joblib_holds_for_jobs(monkeypatch):
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
-    assert count_plainly(-1) is None
     assert count_threads(-1) == 1
     monkeypatch.delenv("LOKY_MAX_CPU_COUNT")
     with parallel_config(n_jobs=3):

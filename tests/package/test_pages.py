@@ -12,7 +12,6 @@ import unshuffle
 from printed import find_difference, find_json_difference
 from unshuffle import METHODS, design
 from unshuffle.cli.app import COMMANDS
-from unshuffle.results.limits import LIMITS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
