@@ -10,7 +10,8 @@ LIMITS = (
     "coefficients with one bag, 19 % with four bags and 54 % with ten. Where R² is below .5, it "
     "was 0, 2 and 22 %. It fails where columns have the same distribution and bags are alike: no "
     "method can tell such columns apart. It also fails where noise drowns the signal, or where "
-    "labels depend on something that no column measures. More bags, and more different ones, help most."
+    "labels depend on something that no column measures. More bags, and more different ones, "
+    "help most."
 )
 
 # What every fit of links of unknown quality assumes.
