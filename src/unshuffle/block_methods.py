@@ -39,7 +39,7 @@ from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.projection import Projection
-from unshuffle.solvers.thinning import meet_by, solve_thinned
+from unshuffle.solvers.successive_halving import choose_moments, solve_on_samples
 
 
 def solve_source(
@@ -145,7 +145,7 @@ def _solve_moments(
     """Solve data in blocks from their moments, in standard units."""
     d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
     # Least squares begins where moments lead.
-    criterion = loss if isinstance(loss, Moments) else meet_by(d, n_bags)
+    criterion = loss if isinstance(loss, Moments) else choose_moments(d, n_bags)
     degree = criterion.n_moments(d, n_bags) if not isinstance(settings, Means) else 2
     found = take_moments(first, scaling, degree, effort.report)
     bags = as_bags(found)
@@ -190,4 +190,4 @@ def _solve_sorted(
     def thin(n_rows: int) -> Problem:
         return pose_sample(problem, thin_sample(first, scaling, n_rows))
 
-    return solve_thinned(problem, thin, rng, effort, alone)
+    return solve_on_samples(problem, thin, rng, effort, alone)

@@ -154,7 +154,7 @@ class Bags:
         # The scatter of `known_means` follows in `standardise`, which knows the factors.
         return replace(self.with_columns(X), labels=self.labels.mapped(shift, scale))
 
-    def thin(self, n_rows: int, rng: np.random.Generator) -> Bags:
+    def subsample(self, n_rows: int, rng: np.random.Generator) -> Bags:
         """Return about `n_rows` rows drawn at random, with as many evenly spaced labels.
 
         The labels are order statistics at the middles of equal slices, so that the law of the
