@@ -16,10 +16,10 @@ from unshuffle.methods import check_kernels, make_effort
 from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
 from unshuffle.objectives.block_sorted import (
     SortedProblem,
+    draw_subsample,
+    make_sample_problem,
+    make_sorted_problem,
     make_standard,
-    pose_sample,
-    pose_sorted,
-    thin_sample,
 )
 from unshuffle.objectives.checks import (
     check_noise,
@@ -156,7 +156,7 @@ def _solve_moments(
     penalty = scale_penalty(options, scaling, settings.degree)
     if isinstance(settings, Search | Projection):
         standard = make_standard(first, scaling)
-        posed = pose_sorted(found, standard, loss, penalty, options.fit_intercept)
+        posed = make_sorted_problem(found, standard, loss, penalty, options.fit_intercept)
         return _solve_sorted(posed, first, scaling, settings, rng, effort)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
@@ -164,7 +164,7 @@ def _solve_moments(
         # Two roots meet both moments: least squares picks, as where the rows are held. All of them
         # count, since it is the labels' own rows that tell roots of one law apart.
         standard = make_standard(first, scaling)
-        judge = pose_sorted(found, standard, Squared(), penalty, options.fit_intercept)
+        judge = make_sorted_problem(found, standard, Squared(), penalty, options.fit_intercept)
         weights = find_roots(solution.candidates[0].weights, bags.statistics)
         values = sums.smooth(weights)[0]
         order = np.argsort(judge.smooth(weights)[0], kind="stable")
@@ -183,11 +183,11 @@ def _solve_sorted(
 ) -> Solution:
     """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
     # Points share a pass; its threads are those of the source.
-    alone = effort if problem.is_held else replace(effort, n_jobs=None)
+    alone = effort if problem.is_in_memory else replace(effort, n_jobs=None)
     if isinstance(settings, Projection):
         return settings.solve(problem, rng, alone)
 
     def thin(n_rows: int) -> Problem:
-        return pose_sample(problem, thin_sample(first, scaling, n_rows))
+        return make_sample_problem(problem, draw_subsample(first, scaling, n_rows))
 
     return solve_on_samples(problem, thin, rng, effort, alone)
