@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unshuffle.cli.options import FILE_BAG, choose_marks, choose_reading
+from unshuffle.cli.options import FILE_BAG, as_names, choose_marks, choose_reading
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count
 
@@ -455,7 +455,7 @@ def _find_ids(table: Table, design: Design, options: dict[str, Any]) -> dict[int
     if options.get("id") is None:
         return None
     column = table.columns[table.find(options["id"], "column of ids")]
-    return {row: column[row] for row in design.rows.tolist()}
+    return dict(zip(design.rows.tolist(), as_names(column[design.rows]), strict=True))
 
 
 def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np.ndarray:

@@ -106,6 +106,44 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def id_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--id``."""
+    return click.option(
+        "--id", metavar="COL", help="Column that names the rows, carried to the output."
+    )(command)
+
+
+def as_names(column: Any) -> list[Any]:
+    """Return a column of ids for writing: whole numbers without a decimal point.
+
+    >>> import numpy as np
+    >>> as_names(np.array([7.0, 8.0])), as_names(np.array(["a", None], dtype=object))
+    ([7, 8], ['a', None])
+    """
+    values = column.tolist()
+    is_whole = all(isinstance(each, float) and each.is_integer() for each in values)
+    return [int(each) for each in values] if is_whole else values
+
+
+def pictures_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--pictures`` and ``--picture-format``."""
+    return _add(_PICTURES, command)
+
+
+_PICTURES = (
+    click.option(
+        "--pictures", metavar="DIR", help="Write each picture of the report to a file of DIR."
+    ),
+    click.option(
+        "--picture-format",
+        type=click.Choice(["svg", "png", "pdf"]),
+        default="svg",
+        show_default=True,
+        help="Format of the pictures.",
+    ),
+)
+
+
 def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--exclude``."""
     return click.option(
