@@ -783,7 +783,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         intercept           1
         <BLANKLINE>
         method ls · 3 rows · 1 feature · one bag · no intervals
-        All starts agree on the best answer.
+        Several starts reached the best value: the minimum found is probably the lowest.
         """
         check_is_fitted(self)
         return self.result_.summary(level, detail, alpha)

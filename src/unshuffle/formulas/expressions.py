@@ -35,10 +35,10 @@ def check_expression(code: str, columns: Collection[str], what: str) -> None:
     """Refuse an expression that calls or names anything but known functions and columns.
 
     >>> check_expression("log(x) + np.sqrt(z)", ["x", "z"], "formula")
-    >>> check_expression("open('x')", ["x"], "formula")
+    >>> check_expression("open('x')", ["x"], "formula")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    unshuffle.errors.InputError: formula: no function is called 'open'; known: 'abs', …
+    unshuffle.errors.InputError: formula: no function is called 'open'; known: ...
     """
     if len(code) > _LONGEST:
         raise InputError(f"{what}: an expression has {len(code)} characters; shorten it")

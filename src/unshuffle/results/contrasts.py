@@ -46,6 +46,9 @@ class Contrast:
     high: float
     level: float
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         numbers = (self.estimate, self.sd, self.low, self.high)
         lines = [

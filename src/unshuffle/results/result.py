@@ -306,7 +306,7 @@ class Fit:
         intercept           1
         <BLANKLINE>
         method ls · 3 rows · 1 feature · one bag · no intervals
-        All starts agree on the best answer.
+        Several starts reached the best value: the minimum found is probably the lowest.
         """
         made = summarise(self.solution, self.facts, check_level(level, alpha), detail)
         return replace(made, library=self.library)
