@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns
+from unshuffle.cli.data import choose_columns, leave_out, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
-    choose_reading,
     exclude_option,
     features_option,
+    id_option,
     json_option,
+    label_option,
     method_option,
     provenance,
     reading_options,
@@ -34,13 +35,14 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("data")
-@click.option("--label", required=True, metavar="COL", help="Column that will be shuffled.")
+@label_option("Column that will be shuffled.", required=True)
 @click.option(
     "--bag", metavar="COL", help="Column inside whose entries it will be shuffled; one bag without."
 )
 @features_option("Columns of features that are released; all but label and bag without it.")
 @exclude_option
 @categorical_option
+@id_option
 @click.option(
     "--log10",
     is_flag=True,
@@ -63,14 +65,14 @@ def audit(**options: Any) -> None:
     rounded and noise added. What is not shown (side information above all) stands below the
     result.
     """
-    from unshuffle.io import choose_samples, read_table
+    from unshuffle.io import choose_samples
     from unshuffle.io.missing import keep_positive
 
     if options["report"]:
         from unshuffle.results.report import check_report
 
         check_report(options["report"])
-    table = read_table(options["data"], **choose_reading(options))
+    table = read_labelled(options)
     if options["log10"]:
         label = table.find(options["label"], "label column")
         table = keep_positive(table, [label], options["missing"])
@@ -80,7 +82,7 @@ def audit(**options: Any) -> None:
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **choose_columns(options, table),
+        **leave_out(choose_columns(options, table), [options["id"]]),
     )
     notes = _describe(samples, table, options)
     console.print_messages(notes, options["quiet"])

@@ -14,6 +14,7 @@ from unshuffle.cli import console
 from unshuffle.cli.data import load_data
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import (
+    ManyFiles,
     data_options,
     json_option,
     links_option,
@@ -41,12 +42,11 @@ Examples:
   unshuffle match registers.csv --label income --link-probability p --draws 10 --out completed"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
 @model_options
 @links_option
 @seed_option
-@click.option("--id", metavar="COL", help="Column that names the rows, carried to the output.")
 @click.option(
     "--out",
     metavar="FILE",

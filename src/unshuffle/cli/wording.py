@@ -11,6 +11,8 @@ _PHRASES = tuple(
     for pattern, words in (
         (r"\(missing='(\w+)'\)", r"(--missing \1)"),
         (r"\bmissing is 'error' or 'drop'", "--missing is error or drop"),
+        (r"\(na='(.+?)'\)", r"(--na '\1')"),
+        (r"\(dates='(.+?)'\)", r"(--dates '\1')"),
         (r"\bmethod='([\w-]+)'", r"--method \1"),
         (r"\buse method '([\w-]+)'", r"use --method \1"),
         (r"\bUse method '([\w-]+)'", r"Use --method \1"),
