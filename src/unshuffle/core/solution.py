@@ -59,7 +59,7 @@ class Status(Enum):
     )
     THIN_POSTERIOR = (
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
-        "random_state and method 'ls', and trust only weights that stay."
+        "random_state and method 'ls', and rely only on weights that stay."
     )
     UNMIXED = (
         "The posterior was hard to sample (noise levels do not exchange, or runs disagree), "

@@ -1,4 +1,4 @@
-"""How sure an answer is: a posterior by weighted draws, or a textbook t distribution."""
+"""Uncertainty of the weights: a posterior in weighted draws, or Student's t distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unshuffle.data.products import dot, multiply
+from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
 from unshuffle.formatting import show_number
 from unshuffle.options import make_rng
@@ -18,11 +18,8 @@ from unshuffle.options import make_rng
 if TYPE_CHECKING:
     from unshuffle.data.bags import Bags
 
-# Predictions × draws kept in memory at once.
-_BLOCK = 2_000_000
-# A quantile of a mixture is known to this share of where it can lie; halving alone takes 34 steps,
-# with slopes it is about 6.
-_CLOSE, _MOST_STEPS = 1e-10, 60
+# Precision of a quantile of a mixture, as a share of the range it is searched in.
+_QUANTILE_TOL = 1e-10
 
 
 def root_sum_square(rows: np.ndarray) -> np.ndarray:
@@ -167,8 +164,8 @@ class ModelDraws:
 class Posterior(Uncertainty):
     """Weighted draws from the posterior; `sample` returns draws of equal weight.
 
-    The draws come from importance sampling: they count as their `shares` say, and most of them for
-    next to nothing, so that tools that take all draws alike need `sample` or `to_arviz`.
+    The draws come from importance sampling, and most have a small weight: `shares`. Use `sample` or
+    `to_arviz` for tools that expect draws of equal weight.
 
     Attributes
     ----------
@@ -494,10 +491,10 @@ class Posterior(Uncertainty):
         sds = np.broadcast_to(sds, z.shape)
         reach = z + ndtri(probability) * sds
         low, high = reach.min(axis=1), reach.max(axis=1)
-        limit = _CLOSE * (high - low) + 1e-15 * size
+        limit = _QUANTILE_TOL * (high - low) + 1e-15 * size
         place = 0.5 * low + 0.5 * high
         going = np.flatnonzero(high - low > limit)
-        for _ in range(_MOST_STEPS):
+        for _ in range(60):  # bisection alone takes 34
             if len(going) == 0:
                 break
             at = place[going]
@@ -610,6 +607,6 @@ def _cut(
     rows: np.ndarray, bags: np.ndarray | None, n_draws: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Cut rows so that the predictions of all draws for a piece fit in memory."""
-    size = max(1, _BLOCK // max(n_draws, 1))
+    size = max(1, BATCH_NUMBERS // max(n_draws, 1))
     parts = [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
     return [(rows[part], None if bags is None else bags[part]) for part in parts]
