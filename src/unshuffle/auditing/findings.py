@@ -182,6 +182,9 @@ class Audit:
             "not_shown": list(self.not_shown),
         }  # fmt: skip
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = f"{'release':<28}  coefficient error  right  guessing   risk"
         lines = [

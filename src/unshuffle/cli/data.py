@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unshuffle.data.links import Links
+    from unshuffle.formulas.columns import FormulaColumns
     from unshuffle.io import Coding, Design, Table
     from unshuffle.options import FitOptions
     from unshuffle.progress import Report
@@ -84,6 +85,11 @@ class Dataset(ABC):
         """The name of what is fitted: the label, or its logarithm."""
         return f"log10 {self.label}" if self.has_logs else self.label
 
+    @property
+    def transformed_label(self) -> str | None:
+        """The name of the transformed label; None where the label is fitted as it stands."""
+        return self.shown_label if self.has_logs else None
+
     def describe_labels(self) -> str:
         """Say how many labels there are, where they do not stand beside the rows."""
         return ""
@@ -131,6 +137,8 @@ class InMemory(Dataset):
     links: Links | None = None
     # The name of each row of the file, where a column holds them.
     ids: dict[int, Any] | None = None
+    # How a formula made the columns, where one was given.
+    formula: FormulaColumns | None = None
 
     @classmethod
     def of(cls, design: Design, **facts: Any) -> InMemory:
@@ -154,12 +162,26 @@ class InMemory(Dataset):
         """Whether each row has one label beside it."""
         return self.design.apart is None and self.design.counts is None
 
+    @property
+    def transformed_label(self) -> str | None:
+        is_transformed = self.formula is not None and self.formula.is_transformed
+        return self.label if is_transformed else super().transformed_label
+
+    @property
+    def shown_label(self) -> str:
+        return self.label if self.formula is not None else super().shown_label
+
     def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        found = self._fit(asked, rng, report)
+        return dataclasses.replace(found, formula=self.formula)
+
+    def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
         from unshuffle.results.fit import fit_bags, fit_table
 
         design = self.design
-        names, sources = design.feature_names, design.sources
+        names = design.feature_names
+        sources = design.sources if self.formula is None else self.formula.sources
         if self.is_plain:
             return fit_table(
                 design.X, design.y, design.groups, asked, rng, names, report,
@@ -205,6 +227,8 @@ class InMemory(Dataset):
 
 def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     """Read the files that the options name, and choose label, features and bags."""
+    if options.get("formula") is not None:
+        return _load_formula(options, truth)
     if options["rows"] or options["labels"]:
         return _load_two(options, truth)
     if not options["data"]:
@@ -259,6 +283,50 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         given=given,
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
+        **_describe_reading(options),
+    )
+
+
+def _load_formula(options: dict[str, Any], truth: str | None) -> InMemory:
+    """Read one table, and make label and features as a formula says."""
+    # What a formula says by itself, or cannot say.
+    taken = ("label", "features", "exclude", "categorical", "base", "log10", "no_intercept")
+    for name in (*taken, "rows", "labels", "separate", "same_individuals", "truth"):
+        if options.get(name):
+            raise click.UsageError(
+                f"give --formula or --{name.replace('_', '-')}, not both: a formula names label, "
+                "features, factors C(x) and transformations, and '- 1' for no intercept"
+            )
+    if not options["data"]:
+        raise click.UsageError("no data named; give a file, or '-'")
+    from unshuffle.formulas.tables import make_formula_design
+
+    aside = [options.get(name) for name in ("id", *_ASIDE)]
+    table, bag = read_files(options["data"], options, list_used(options, *aside))
+    table = settle([table], options)[0]
+    design, columns = make_formula_design(
+        table,
+        options["formula"],
+        bag=bag,
+        weight=options["weight"],
+        anchor=options["anchor"],
+        aside=[name for name in aside if name is not None],
+        missing=options["missing"],
+    )
+    options["no_intercept"] = not columns.has_intercept
+    used = [*columns.variables, *columns.label_variables, options["weight"]]
+    return InMemory.of(
+        design,
+        source=table.source,
+        sha256=table.sha256,
+        label=columns.label,
+        bag=bag,
+        n_read=table.n_rows,
+        hint=_point_out_bag(table, bag, used),
+        has_logs=columns.has_logs,
+        links=_find_links(table, design, options),
+        ids=_find_ids(table, design, options),
+        formula=columns,
         **_describe_reading(options),
     )
 

@@ -203,6 +203,12 @@ _DATA = (
         "Columns of features; all but label, bag, weight and anchor without it. A name that "
         "holds a comma stands in quotation marks: '\"a,b\",c'."
     ),
+    click.option(
+        "--formula",
+        metavar="TEXT",
+        help="Label and features in one formula, such as 'log(y) ~ a * C(b)'; in place of --label "
+        "and --features.",
+    ),
     exclude_option,
     click.option(
         "--bag",

@@ -12,6 +12,7 @@ import numpy as np
 
 from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
+from unshuffle.formatting import show_number
 from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
@@ -216,6 +217,22 @@ class Posterior(Uncertainty):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "data": None}
+
+    def __repr__(self) -> str:
+        """Return mean and sd of each coefficient, and how many draws they rest on."""
+        n, size = len(self.draws), 1.0 / float((self.shares**2).sum())
+        names = self.names or tuple(f"x{j}" for j in range(self.draws.shape[1]))
+        cells = [("coefficient", "mean", "sd")]
+        cells += [
+            (name, show_number(mean), show_number(sd))
+            for name, mean, sd in zip(names, self.mean.tolist(), self.sd.tolist(), strict=True)
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+            for line in cells
+        ]
+        return "\n".join([f"Posterior: {n} weighted draws, effective size {size:.0f}", *lines])
 
     @cached_property
     def shares(self) -> np.ndarray:
