@@ -12,18 +12,24 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from benchmark_tables import TABLES
+from plain_links import link_page
+
 from unshuffle.results.limits import LIMITS, LINKS_LIMITS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
 QUOTE = re.compile(r"(?:–|\d[\d.]*(?: to \d[\d.]*)?)<!-- (\w+) -->")
-SCHEMAS = ("fit", "compare", "predict", "plan", "audit")
+SCHEMAS = ("describe", "fit", "compare", "predict", "plan", "audit")
 BAGS = ("1", "4", "10", "natural")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b7075"
 CORPORA = ("clean", "noisy")
@@ -137,9 +143,10 @@ def quote_all() -> dict[str, str]:
 
 
 def quote_texts() -> dict[str, str]:
-    """Return the longer texts that pages quote from the package."""
+    """Return the longer texts that pages quote: from the package, and tables of the benchmarks."""
     schemas = {f"{name}_schema": describe_schema(name) for name in SCHEMAS}
-    return {"limits": f"> {LIMITS}", "links_limits": f"> {LINKS_LIMITS}", **schemas}
+    tables = {name: make() for name, make in TABLES.items()}
+    return {"limits": f"> {LIMITS}", "links_limits": f"> {LINKS_LIMITS}", **schemas, **tables}
 
 
 def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -> str:
@@ -156,14 +163,14 @@ def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -
 
 
 def write_pages() -> None:
-    """Put the figures and texts as they are now into the pages."""
+    """Put the figures and texts as they are now into the pages, and links for roles."""
     quotes, texts = quote_all(), quote_texts()
     for page in sorted(HERE.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
-        after = quote_page(before, quotes, texts)
+        after = link_page(quote_page(before, quotes, texts), page)
         if after != before:
             page.write_text(after, encoding="utf-8")
-            print(f"{page.relative_to(HERE)}: figures changed")
+            print(f"{page.relative_to(HERE)}: figures or links changed")
 
 
 def describe_schema(name: str = "fit") -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from unshuffle.errors import OutlierWarning, quote
 
 # Farther than this, and so many times as far as the next value, a cell is an outlier
-# (docs/decisions/outliers.md).
+# (docs/decisions/003-outliers.md).
 FAR, GAP = 10.0, 3.0
 # One slip may stand in so large a share of the rows; a code in any.
 SHARE = 0.01
