@@ -181,13 +181,18 @@ def describe_schema(name: str = "fit") -> str:
     blocks = []
     for title, part in parts.items():
         rows = [
-            f"| `{key}` | {_kind(entry)} | {entry['description']} |"
+            f"| `{key}` | {_kind(entry)} | {escape_bars(entry['description'])} |"
             for key, entry in part.get("properties", {}).items()
         ]
         if rows:
             head = ["| key | kind | meaning |", "|---|---|---|"]
             blocks.append("\n".join([f"**{title}**", "", *head, *rows]))
     return "\n\n".join(blocks)
+
+
+def escape_bars(text: str) -> str:
+    """Return a text as a cell of a table in Markdown."""
+    return text.replace("|", r"\|")
 
 
 def _kind(entry: dict) -> str:
