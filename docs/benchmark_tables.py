@@ -95,7 +95,7 @@ def name_commits(rows: Iterable[dict[str, str]]) -> str:
 def percent(share: str) -> str:
     """Return "0.962 ± 0.011" as "96 ± 1"; "–" stays."""
     numbers = re.findall(r"[\d.]+", share)
-    return " ± ".join(f"{100 * float(x):.0f}" for x in numbers) if numbers else "–"
+    return "\u00a0±\u00a0".join(f"{100 * float(x):.0f}" for x in numbers) if numbers else "–"
 
 
 def join(row: dict[str, str], *names: str) -> str:
@@ -109,15 +109,19 @@ def end(text: str, closing: str) -> str:
 
 
 def same(cell: str) -> str:
-    """Return a cell as it is."""
-    return cell
+    """Return a cell as it is, an error beside its number."""
+    return cell.replace(" ± ", "\u00a0±\u00a0")
 
 
 def tabulate_corpus() -> str:
     """Real tables: errors, coverage and verdicts by corpus and bags."""
-    rows = [row for row in find_rows("corpus.md", "RMS error") if row["version"] in VERSIONS]
+    rows = [
+        {**row, "verdict": f"{row['identified']} ({row['of these wrong']})".replace("– (–)", "–")}
+        for row in find_rows("corpus.md", "RMS error")
+        if row["version"] in VERSIONS and row["bags"] not in FEATURES
+    ]
     return pick(
-        [row for row in rows if row["bags"] not in FEATURES],
+        rows,
         {
             "corpus": ("tables", same),
             "bags": ("bags", same),
@@ -127,8 +131,7 @@ def tabulate_corpus() -> str:
             "RMS error": ("RMS error", same),
             "coverage": ("coverage, %", percent),
             "interval score": ("interval score", same),
-            "identified": ("identified", same),
-            "of these wrong": ("of these wrong", same),
+            "verdict": ("identified (wrong)", same),
             "CPU s": ("CPU s", same),
         },
     )
@@ -371,7 +374,7 @@ def tabulate_design() -> str:
         [
             f"{bags[kind]}, offsets {told[own]}", f"random, offsets {told[other]}",
             *(f"{float(x):.2f}" for x in numbers[2:]),
-            f"{float(numbers[0]):.2f} ± {float(numbers[1]):.2f}",
+            f"{float(numbers[0]):.2f}\u00a0±\u00a0{float(numbers[1]):.2f}",
         ]
         for kind, own, other, *numbers in line.findall(text)
     ]  # fmt: skip

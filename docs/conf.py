@@ -121,8 +121,28 @@ def link_gallery(app, docname, source) -> None:
         )
 
 
+OUTPUT = re.compile(
+    r'(<div class="highlight-text[^>]*><div class="highlight"><pre>)(.*?)</pre>', re.S
+)
+
+
+def wrap_sentences(app, pagename, templatename, context, doctree) -> None:
+    """Let sentences in printed outputs wrap, and tables in them scroll sideways."""
+
+    def mark(line: str) -> str:
+        is_table = "  " in line.strip() or "──" in line
+        return line if is_table or len(line) < 60 else f'<span class="sentence">{line}</span>'
+
+    def mark_all(found: re.Match[str]) -> str:
+        lines = "\n".join(map(mark, found[2].split("\n")))
+        return f"{found[1]}{lines}</pre>"
+
+    context["body"] = OUTPUT.sub(mark_all, context.get("body", ""))
+
+
 def setup(app) -> None:
     """Write samples before anything is read, and adapt pages and docstrings as they are."""
     site_figures.write_samples(HERE / "_samples")
     app.connect("source-read", link_gallery)
+    app.connect("html-page-context", wrap_sentences)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc

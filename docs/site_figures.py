@@ -280,17 +280,17 @@ def draw_corpus():
         name = f"{'default' if label == 'head' else 'least squares'}, {corpus} tables"
         left.plot(at, [e.mean() for e in errors], mark, color=colour, label=name)
     left.axhline(1.0, color="0.3", lw=0.8, ls=":")
-    left.set_ylim(0)
+    left.set_ylim(0, 1.25 * left.get_ylim()[1])  # room for the legend
     left.set_ylabel("relative error of the coefficients")
     left.set_title("marks: mean, bars: middle half of the tables", fontsize=9)
-    left.legend(frameon=False, fontsize=8)
+    left.legend(frameon=False, fontsize=8, ncols=2, loc="upper right")
     for shift, corpus, colour in ((-0.17, "clean", BLUE), (0.17, "noisy", ORANGE)):
         heights = [float(quotes[f"{corpus}_coverage_{b}"]) for b in BAGS]
         right.bar(places + shift, heights, 0.3, color=colour, label=f"{corpus} tables")
     right.axhline(95, color="0.3", lw=0.8, ls=":")
     right.set_ylim(0, 118)
     right.set_yticks([0, 25, 50, 75, 95])
-    right.set_ylabel("95 % intervals that hold the linked coefficient, %")
+    right.set_ylabel("coverage of 95 % intervals, %")
     right.legend(frameon=False, fontsize=8, loc="upper left")
     for ax in (left, right):
         ax.set_xticks(places, ["1 bag", "4 bags", "10 bags", "natural"])
@@ -318,9 +318,9 @@ def draw_violations():
             ax.plot(shares, at[there], label=label, **marks)
     axes[0].axvline(95, color="0.3", lw=0.8, ls=":")
     axes[0].set_xlim(60, 102)
-    axes[0].set_xlabel("95 % intervals that hold the truth, %")
+    axes[0].set_xlabel("coverage of 95 % intervals, %")
     axes[1].set_xlim(-4, 104)
-    axes[1].set_xlabel("fits that say the model does not fit, %")
+    axes[1].set_xlabel("fits that report a misfit, %")
     axes[1].legend(frameon=False, fontsize=8, loc="lower right")
     axes[0].set_yticks(places, [KINDS.get(kind, kind) for kind in kinds])
     axes[0].invert_yaxis()
