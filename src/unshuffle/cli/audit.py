@@ -10,7 +10,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import choose_columns, leave_out, read_labelled
+from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -120,7 +120,7 @@ def audit(**options: Any) -> int:
         known=options["known"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **leave_out(choose_columns(options, table), [options["id"]]),
+        **leave_out_ids(choose_columns(options, table), table, options["id"]),
     )
     notes = _describe(samples, table, options)
     console.print_messages(notes, options["quiet"])

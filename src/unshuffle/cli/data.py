@@ -518,12 +518,14 @@ def choose_columns(options: dict[str, Any], table: Table) -> dict[str, Any]:
     return {"features": options["features"] or None, "exclude": options["exclude"]}
 
 
-def leave_out(columns: dict[str, Any], names: Sequence[str | None]) -> dict[str, Any]:
-    """Return the choice of columns without these, where the features were not named."""
-    if columns["features"] is not None:
+def leave_out_ids(columns: dict[str, Any], table: Table, ids: str | None) -> dict[str, Any]:
+    """Return the choice of columns without the column of ids, where features were not named."""
+    if ids is None:
         return columns
-    known = [name for name in names if name is not None and name not in columns["exclude"]]
-    return {**columns, "exclude": [*columns["exclude"], *known]}
+    name = table.find(ids, "column of ids")
+    if columns["features"] is not None or name in columns["exclude"]:
+        return columns
+    return {**columns, "exclude": [*columns["exclude"], name]}
 
 
 def _hint_at_commas(name: str, table: Table) -> None:
