@@ -240,7 +240,7 @@ def find_numbers(path: Path) -> list[Number]:
     """Return the numbers of a module, exempt ones as well."""
     tree = ast.parse(path.read_text("utf-8"))
     inner = path.relative_to(SOURCE)
-    package = inner.parts[0] if len(inner.parts) > 1 else "(top)"
+    package = inner.parts[0] if len(inner.parts) > 1 else "(modules)"
     found = [*_find_constants(tree.body), *_find_fields(tree)]
     return [Number(package, inner.as_posix(), *each) for each in sorted(found)]
 

@@ -1,4 +1,4 @@
-"""Laws of graphics cards: the processor's bits, and one line where there is no card.
+"""Graphics cards: the processor's bits, and one line where there is no card.
 
 The kernels run here as plain C++ (`simulated_device`), block after block.
 """
@@ -184,23 +184,23 @@ def test_the_first_pass_of_a_card_is_that_of_the_processor(how):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "law",
+    "kind",
     ["few distinct rows", "one row", "negative zeros", "huge", "tiny", "many columns"],
 )
-def test_odd_data_have_the_same_first_pass(law):
+def test_odd_data_have_the_same_first_pass(kind):
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((30_000, 2)), rng.standard_normal(30_000)
-    if law == "few distinct rows":
+    if kind == "few distinct rows":
         X = rng.integers(0, 3, X.shape).astype(float)
-    elif law == "one row":
+    elif kind == "one row":
         X, y = X[:1], y[:1]
-    elif law == "negative zeros":
+    elif kind == "negative zeros":
         X[::2], y[::3] = -0.0, -0.0
-    elif law == "huge":
+    elif kind == "huge":
         X, y = 1e150 * X, 1e6 + y
-    elif law == "tiny":
+    elif kind == "tiny":
         X, y = 1e-150 * X, np.exp(3.0 * y)
-    elif law == "many columns":  # no third moments
+    elif kind == "many columns":  # no third moments
         X = rng.standard_normal((30_000, 13))
     source = ArraySource(X, y, np.arange(len(y)) % min(3, len(y)), min(3, len(y)))
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))
