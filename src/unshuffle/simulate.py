@@ -56,7 +56,7 @@ def make_shuffled(
     weights : sequence of d floats, optional
         The true weights; drawn from N(0, 1) without it.
     features : {"normal", "uniform", "exponential", "lognormal"}
-        The law of the features; normal means N(1, 1), as in the paper.
+        The distribution of the features; normal means N(1, 1), as in the paper.
 
     Examples
     --------
