@@ -67,12 +67,38 @@ def compare_methods(
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
 
-    Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
-    rows for them. `level` is that of the intervals. `report` is told which method is fitted, and
-    the share of all that is done. The other options are those of `ShuffledLinearRegression`. With
-    `mislinked` or `links` the default comes first, then the adjusted equations where the rate is
-    known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand, and
-    the methods that ignore links.
+    With `mislinked` or `links` the default comes first, then the adjusted equations where the rate
+    is known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand,
+    and the methods that ignore links.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels, in any order inside a bag.
+    groups : sequence of n hashable labels, optional
+        The bag of each row.
+    linked_y : array-like of shape (n,), optional
+        The label of each row, to measure the error.
+    methods : sequence of str, optional
+        Names of methods. Without them all are fitted but "exact", "sampler" and "certified" where
+        there are too many rows for them.
+    anchors : sequence, optional
+        Pairs that are known, as in `ShuffledLinearRegression.fit`.
+    links : Links, optional
+        What is known of links, as in `ShuffledLinearRegression.fit`.
+    level : float, default=0.95
+        Probability of the intervals.
+    report : callable, optional
+        Told which method is fitted, and the share of all that is done.
+    **options
+        The other options of `ShuffledLinearRegression`.
+
+    Yields
+    ------
+    Comparison
+        The fit of one method: weights, intervals, seconds, and error where it is known.
 
     Examples
     --------

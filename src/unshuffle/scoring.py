@@ -20,6 +20,20 @@ def sorted_error(
 
     It depends neither on the order of the labels nor on that of the predictions in a group.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, in any order inside a group.
+    y_pred : array-like of shape (n,)
+        Predictions, in any order inside a group.
+    groups : sequence of n hashable labels, optional
+        The bag of each; all of them form one bag without it.
+
+    Returns
+    -------
+    float
+        The mean squared gap.
+
     Examples
     --------
     >>> sorted_error([1.0, 2.0], [2.0, 1.0])
@@ -94,6 +108,11 @@ def make_shuffled_scorer() -> Any:
     made, it asks for `groups`, and every fold is scored group by group. Without routing
     scikit-learn hands groups to the splitter only: neither the estimator nor this scorer ever sees
     them, and both treat a fold as one bag.
+
+    Returns
+    -------
+    scorer
+        A scikit-learn scorer: minus `sorted_error`.
 
     Examples
     --------

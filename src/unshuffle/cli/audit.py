@@ -20,6 +20,7 @@ from unshuffle.cli.options import (
     reading_options,
     seed_option,
 )
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count
 
@@ -33,7 +34,7 @@ Examples:
   unshuffle audit register.csv --label income --json"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
 @label_option("Column that will be shuffled.", required=True)
 @click.option(

@@ -45,6 +45,25 @@ if TYPE_CHECKING:
 class Fit:
     """A solution with everything that is to be said of it.
 
+    Attributes
+    ----------
+    solution : Solution
+        Candidates, status and statistics of the solver.
+    facts : Facts
+        What is known of the data: names and spreads of columns, sizes, how rows and labels belong
+        together.
+    options : FitOptions
+        What the fit was asked for.
+    fingerprint : str or None
+        A digest of the data, where tables of match probabilities depend on it.
+    data, pairings : object or None
+        The data fitted while they are few, and what draws pairings of linked ones; files and
+        pickles keep neither.
+    formula : FormulaColumns or None
+        How a formula made the columns.
+    library : str or None
+        The library of the frame fitted, "pandas" or "polars".
+
     Examples
     --------
     >>> from unshuffle import Bag, fit
