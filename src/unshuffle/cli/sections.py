@@ -33,8 +33,8 @@ class Sectioned(click.Command):
         left = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
-                left[param.name or ""] = record
+            if isinstance(param, click.Option) and record is not None:
+                left["help" if "--help" in param.opts else param.name] = record
         sections = {
             title: [left.pop(name) for name in names if name in left]
             for title, names in SECTIONS.items()
