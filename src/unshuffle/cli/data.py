@@ -237,14 +237,15 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
-    aside = [truth, options["id"], *(options.get(name) for name in _ASIDE)]
-    used = list_used(options, label, options["anchor"], *aside)
+    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    used = list_used(options, label, options["anchor"], options["id"], *aside)
     table, bag = read_files(options["data"], options, used)
     table = _add_labels(settle([table], options)[0], [label, truth], options)
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-    columns = leave_out(choose_columns(options, table), aside)
+    columns = leave_out_ids(choose_columns(options, table), table, options["id"])
+    columns = leave_out(columns, aside)
     from unshuffle.io import Apart, make_design
 
     design = make_design(
@@ -372,7 +373,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         log10=options["log10"],
         same_individuals=same_individuals,
         base=read_base(options),
-        **leave_out(choose_columns(options, rows), [options["id"]]),
+        **leave_out_ids(choose_columns(options, rows), rows, options["id"]),
     )
     given = design.y if has_raw_logs else None
     if has_raw_logs:
@@ -524,6 +525,11 @@ def leave_out(columns: dict[str, Any], names: Sequence[str | None]) -> dict[str,
         return columns
     known = [name for name in names if name is not None and name not in columns["exclude"]]
     return {**columns, "exclude": [*columns["exclude"], *known]}
+
+
+def leave_out_ids(columns: dict[str, Any], table: Table, ids: str | None) -> dict[str, Any]:
+    """Return the choice of columns without the column of ids."""
+    return leave_out(columns, [None if ids is None else table.find(ids, "column of ids")])
 
 
 def _hint_at_commas(name: str, table: Table) -> None:

@@ -107,6 +107,25 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def pictures_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--pictures`` and ``--picture-format``."""
+    return _add(_PICTURES, command)
+
+
+_PICTURES = (
+    click.option(
+        "--pictures", metavar="DIR", help="Write each picture of the report to a file of DIR."
+    ),
+    click.option(
+        "--picture-format",
+        type=click.Choice(["svg", "png", "pdf"]),
+        default="svg",
+        show_default=True,
+        help="Format of the pictures.",
+    ),
+)
+
+
 def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--exclude``."""
     return click.option(

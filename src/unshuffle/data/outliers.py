@@ -23,7 +23,7 @@ _CODE = re.compile(r"-?(7+|8+|9+[789]?)")
 
 @dataclass(frozen=True)
 class OutlierSettings:
-    """Which cells are outliers; docs/decisions has the tables that chose the numbers.
+    """Which cells are outliers; docs/decisions/003-outliers.md has the tables.
 
     Attributes
     ----------
