@@ -173,7 +173,7 @@ def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
 
 
 def _suitable(n: int) -> list[str]:
-    """Return the methods that stand on their own and are worth their time for so many rows."""
+    """Return the methods that stand on their own and are fast enough for so many rows."""
     strategies = {name: as_strategy(method.strategy) for name, method in METHODS.items()}
     return [
         name
@@ -207,7 +207,7 @@ def _compare_one(
     seconds = time.perf_counter() - begin
     z: Any = model.predict(X)
     gap = float(np.sqrt(sorted_error(y, z, groups)))
-    error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
     if model.mislinked is not None or links is not None:
         name = model.method_
     ends = _find_intervals(model.result_, level)
@@ -242,11 +242,11 @@ def _compare_huber(
     seconds = time.perf_counter() - begin
     z = rows @ model.coef_ + model.intercept_
     gap = float(np.sqrt(sorted_error(labels.tolist(), z.tolist(), groups)))
-    error, r2 = (None, None) if linked_y is None else _judge(model, rows, z, linked_y)
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, rows, z, linked_y)
     return Comparison("huber", seconds, model.coef_, model.intercept_, None, gap, error, r2)
 
 
-def _judge(
+def _measure_error(
     model: Any, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
 ) -> tuple[float | None, float | None]:
     """Return the error of the weights and the share of variance explained."""

@@ -123,6 +123,6 @@ def make_shuffled_scorer() -> Any:
     0.0
     """
     scorer = make_scorer(sorted_error, greater_is_better=False)
-    # A request can only be made under routing, but lasts: whoever routes later finds it.
+    # A request can only be made under routing, but lasts until routing is on.
     with config_context(enable_metadata_routing=True):
         return scorer.set_score_request(groups=True)

@@ -12,17 +12,17 @@ from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.data.pairing import Pairing
 from unshuffle.formatting import count, show_number
 from unshuffle.results.cards import make_card
-from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, judge_known
+from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, assess_known
 from unshuffle.results.frames import make_frame
 from unshuffle.results.verdict import (
     IDENTIFIED,
     Facts,
+    assess,
     competing_answers,
     explain,
     grade,
-    judge,
+    list_collinear_pairs,
     list_different,
-    list_inseparable,
     make_headline,
     model_fits,
 )
@@ -83,7 +83,7 @@ class Summary:
         The method used.
     model_fits, misfits : bool or None, tuple of str
         Whether the labels look as the model predicts, and in what they do not.
-    inseparable : tuple of pairs of str
+    collinear_pairs : tuple of pairs of str
         Columns that the data cannot tell apart.
     is_converged, status : bool, str
         Whether the search ended as it should, and how it ended.
@@ -127,7 +127,7 @@ class Summary:
     method: str
     model_fits: bool | None
     misfits: tuple[str, ...]
-    inseparable: tuple[tuple[str, str], ...]
+    collinear_pairs: tuple[tuple[str, str], ...]
     is_converged: bool
     status: str
     n: int
@@ -150,7 +150,7 @@ class Summary:
     n_means: int = 0
     mislinked: float | None = None
     # The verdict in a few words, and whether it is good, doubtful or unknown.
-    headline: tuple[str, str] = ("Not judged", "unknown")
+    headline: tuple[str, str] = ("Not assessed", "unknown")
     # Whether the posterior was sampled well, where there is one.
     is_explored: bool = True
     detail: bool = False
@@ -178,12 +178,12 @@ class Summary:
 
     @property
     def determined_rule(self) -> str | None:
-        """The rule behind `determined`; None where nothing is judged by it."""
+        """The rule behind `determined`; None where nothing is assessed by it."""
         return self._make_rule(DETERMINED_RULE)
 
     @property
     def known_rule(self) -> str | None:
-        """The rule of version 0.1.0 behind `known`; None where nothing is judged by it."""
+        """The rule of version 0.1.0 behind `known`; None where nothing is assessed by it."""
         return self._make_rule(KNOWN_RULE)
 
     def _make_rule(self, rule: str) -> str | None:
@@ -354,7 +354,7 @@ class Summary:
         >>> from unshuffle import ShuffledLinearRegression
         >>> model = ShuffledLinearRegression("ls", random_state=0)
         >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
-        >>> "Not judged" in summary.to_card()
+        >>> "Not assessed" in summary.to_card()
         True
         """
         tables: list[tuple[str, list[tuple[str, ...]]]] = [("", self.table)]
@@ -396,7 +396,7 @@ class Summary:
             "level": self.level,
             "determined_rule": self.determined_rule,
             "known_rule": self.known_rule,
-            "inseparable": [list(pair) for pair in self.inseparable],
+            "inseparable": [list(pair) for pair in self.collinear_pairs],
             "noise": self.noise,
             "method": self.method,
             "n": self.n,
@@ -532,7 +532,7 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         method=facts.method,
         model_fits=model_fits(solution),
         misfits=solution.misfits or (),
-        inseparable=list_inseparable(solution, facts),
+        collinear_pairs=list_collinear_pairs(solution, facts),
         is_converged=not solution.status.is_doubtful,
         status=solution.status.value,
         n=facts.n,
@@ -586,11 +586,11 @@ def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryR
     spreads = np.full((len(names), 3), np.inf)
     if unsure is not None and unsure.has_interval:
         spreads = np.column_stack([unsure.sd, unsure.interval(level)])
-    estimates, judged, known = solution.weights, judge(solution, facts), judge_known(solution)
+    estimates, assessed, known = solution.weights, assess(solution, facts), assess_known(solution)
     found = []
     for j, (name, scale) in enumerate(zip(names, scales, strict=True)):
         w, (sd, low, high) = float(estimates[j]), spreads[j].tolist()
-        row = SummaryRow(name, w, None, None, None, judged[j], known[j])
+        row = SummaryRow(name, w, None, None, None, assessed[j], known[j])
         if np.isfinite(spreads[j]).all():
             row = replace(row, sd=sd, low=low, high=high)
         found.append(row if scale is None else replace(row, standardised=w * scale))
