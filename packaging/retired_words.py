@@ -109,7 +109,12 @@ WORDS = (
         "likelihood power, tempering; rely on",
         (r"trusted publish",),
     ),
-    Word("thin", r"thin(ner|nest)?", "low effective sample size; narrow", (r"thin[- ]plate",)),
+    Word(
+        "thin",
+        r"thin(ner|nest)?",
+        "low effective sample size; narrow",
+        (r"thin[- ]plate", r"is_thin", r"THIN_POSTERIOR"),  # names in model files
+    ),
     Word("lessons", r"lessons?", "training points of the surrogate"),
     Word("teach", r"(un)?(teach(es|ing)?|taught)", "fit the surrogate"),
     Word("judge", r"judg(e|es|ed|ing)", "evaluate (exactly), assess, compare"),
@@ -169,7 +174,12 @@ WORDS = (
         "likelihood power",
     ),
     Word("uneven noise", r"uneven[ _](noise|spread)", "heteroscedastic noise"),
-    Word("cannot be separated", r"inseparable|cannot be separated", "collinear"),
+    Word(
+        "cannot be separated",
+        r"inseparable|cannot be separated",
+        "collinear",
+        (r"[\"']inseparable[\"']",),  # a key of the JSON
+    ),
     Word("not even the sign", r"not even the sign", "undetermined"),
     Word(
         "the data identify",
@@ -220,6 +230,8 @@ ALLOWED_PATHS = (
     ("docs/paper.md", "weight", "the paper's w"),
     ("docs/reproduction.md", "top", "the paper's top five motifs"),
     ("docs/references.md", "law", "titles of papers"),
+    ("src/unshuffle/results/storage.py", "*", "names in files of version 0.1.0"),
+    ("tests/results/models_of_0_1_0/*", "*", "files of version 0.1.0"),
     ("LICENSE", "*", "not ours to word"),
 )
 

@@ -1,4 +1,4 @@
-"""Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
+"""Properties of pictures: each draws on the axes it is given, escapes names, and scales with d."""
 
 import dataclasses
 import itertools
@@ -166,14 +166,15 @@ def test_what_is_not_there_is_said_in_words(fitted):
 
 
 def test_the_spread_of_offsets_is_drawn_as_it_was_weighed(fitted):
-    law = fitted[0].result_.effects
+    effects = fitted[0].result_.effects
     ax = plots.plot_offset_sd(fitted[0])
     heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx([100 * share for share in law.shares])
+    assert heights == pytest.approx([100 * share for share in effects.shares])
     assert sum(heights) == pytest.approx(100.0)
-    assert law.sizes[0] == 0.0 and heights[0] == pytest.approx(100 * (1 - law.offset_probability))
-    assert sum(s * p for s, p in zip(law.sizes, law.shares, strict=True)) == pytest.approx(
-        law.offset_sd,
+    assert effects.sizes[0] == 0.0
+    assert heights[0] == pytest.approx(100 * (1 - effects.offset_probability))
+    assert sum(s * p for s, p in zip(effects.sizes, effects.shares, strict=True)) == pytest.approx(
+        effects.offset_sd,
         rel=0.2,  # sizes are means over draws of the noise, which varies by less
     )
 
@@ -241,9 +242,9 @@ def draw_heights(found, views):
     return steps[0].get_data().values
 
 
-def test_places_are_even_where_the_law_is_right_and_gather_where_it_is_too_wide(fitted):
-    """At the true law one bar of twenty leaves the 95 % band, so that four of 15 do so in one of
-    a hundred; predictions twice as far apart leave their ends empty."""
+def test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide(fitted):
+    """Under the true distribution one bar of twenty leaves the 95 % band, and four of 15 do so in
+    one of a hundred; predictions twice as far apart leave their ends empty."""
     model, data = fitted
     views = view_table(model.result_, data.X, data.y, data.groups)
     heights = draw_heights(model.result_, views)
@@ -266,9 +267,9 @@ def test_panels_hold_all_labels_and_the_law_adds_up_to_one(fitted):
     for pane in ax.child_axes:
         heights, edges, _ = pane.patches[0].get_data()
         assert (heights * np.diff(edges)).sum() == pytest.approx(1.0)
-        x, law = pane.lines[0].get_data()
+        x, density = pane.lines[0].get_data()
         # What lies beyond the frame is a few per cent.
-        assert np.trapezoid(law, x) == pytest.approx(1.0, abs=0.05)
+        assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.05)
 
 
 def test_many_bags_go_into_panels_and_the_largest_are_shown(fitted):

@@ -1,4 +1,4 @@
-"""Laws of the report: verdict first, everything escaped, one small file that asks for nothing."""
+"""The report: verdict first, everything escaped, one small file that asks for nothing."""
 
 import copy
 import dataclasses
@@ -57,7 +57,7 @@ def test_the_title_names_label_file_and_date(tmp_path):
     written = datetime.date(2021, 3, 4)
     text = report(tmp_path / "r.html", model, data, label="<pH>", source="a.csv", written=written)
     page = Page(text)
-    top = page.text[: page.text.index("Not judged", 20)]
+    top = page.text[: page.text.index("Not assessed", 20)]
     assert all(words in top for words in ("<pH>", "a.csv", "2021-03-04", "120 rows in 6 bags"))
     assert "prediction of a bag, <pH>" in page.text
 
@@ -149,21 +149,21 @@ def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
     draws = model.posterior_.draws
     wide = dataclasses.replace(model.posterior_, draws=draws + 99.0 * (draws - draws.mean(axis=0)))
     best = (dataclasses.replace(model.solution_.candidates[0], share=1.0),)
-    model = judged(model, uncertainty=wide, candidates=best)
+    model = assessed(model, uncertainty=wide, candidates=best)
     text = Page(report(tmp_path / "r.html", model, data)).text
     assert "No second answer stands out" in text and "No other answer was found" not in text
 
 
-def test_the_words_of_a_report_are_those_of_whoever_asked(tmp_path):
+def test_the_words_of_a_report_are_those_of_the_reader(tmp_path):
     from unshuffle.cli.wording import speak
 
     model, data = fit()
-    model = judged(model, status=Status.THIN_POSTERIOR)
+    model = assessed(model, status=Status.THIN_POSTERIOR)
     assert "try another random_state" in report(tmp_path / "r.html", model, data)
     assert "try another --seed" in report(tmp_path / "r.html", model, data, words=speak)
 
 
-def judged(model, **changes):
+def assessed(model, **changes):
     """Return the model as if its solution had been another."""
     model = copy.copy(model)
     solution = dataclasses.replace(model.solution_, **changes)
@@ -182,7 +182,7 @@ def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, mi
         draws = posterior.draws
         draws = draws + 99.0 * (draws - draws.mean(axis=0))
         posterior = dataclasses.replace(posterior, draws=draws)
-    model = judged(model, uncertainty=posterior, misfits=misfits)
+    model = assessed(model, uncertainty=posterior, misfits=misfits)
     text = report(tmp_path / "r.html", model, data)
     box = re.search(r'<section class="verdict (\w+)"[^>]*>\s*<p><strong>(.*?)</strong>', text)
     assert (box[1] == "good") is (not far and misfits == ())
@@ -211,7 +211,7 @@ def test_text_report_and_pictures_name_the_same_columns(tmp_path):
     draws = np.append(model.coef_, model.intercept_) + 1e-3 * rng.normal(size=(2000, 11))
     draws[:, [3, 8]] += rng.normal(size=(2000, 1)) * [1.0, -1.0] / data.X[:, [3, 8]].std(axis=0)
     posterior = Posterior(draws, np.ones(2000), np.ones(2000))
-    model = judged(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
+    model = assessed(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
     assert "column 3, column 8 are undetermined" in model.summary().explanation[0]
     text = Page(report(tmp_path / "r.html", model, data)).text
     assert "the coefficients determined least (column 3, column 8)" in text

@@ -31,9 +31,27 @@ def write_audit(
 ) -> Path:
     """Write the report of an audit to an HTML file, whole or not at all.
 
-    `label` is the label's name for the title, `source` names the data, `notes` are sentences on how
-    they were read, `provenance` says what repeats the audit, and `written` is the date shown: today
-    in UTC, or that of SOURCE_DATE_EPOCH.
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    path : str or path-like
+        The file, replaced where it exists.
+    label : str, optional
+        Name of the label for the title.
+    source : str, optional
+        Name of the data.
+    notes : sequence of str, optional
+        Sentences on how the data were read.
+    provenance : mapping of str to object, optional
+        What repeats the audit: version, seed, hash of the data, command.
+    written : date, optional
+        The date shown; today in UTC without it, or that of SOURCE_DATE_EPOCH.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Examples
     --------

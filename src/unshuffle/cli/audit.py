@@ -26,6 +26,7 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.cli.reading import list_ids
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count, show_number
 
@@ -44,7 +45,7 @@ Examples:
 _NOT_SHOWN = "What this does not show:"
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
 @label_option("Column that will be shuffled.", required=True)
 @click.option(

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import import_extra
 from unshuffle.registry import METHODS
 
@@ -152,7 +153,7 @@ def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-class ManyFiles(click.Command):
+class ManyFiles(Sectioned):
     """A command whose options for files take several, as shells write patterns out.
 
     ``--labels a.fcs b.fcs`` means ``--labels a.fcs --labels b.fcs``.

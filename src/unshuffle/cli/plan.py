@@ -28,6 +28,7 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.cli.reading import list_ids
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -55,7 +56,7 @@ def split_numbers(
     return found or None
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
 @click.option(
     "--runs",

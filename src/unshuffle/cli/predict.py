@@ -18,6 +18,7 @@ from unshuffle.cli.options import (
     reading_options,
 )
 from unshuffle.cli.reading import list_ids, read_file
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
 
@@ -37,7 +38,7 @@ Examples:
 _SHOWN_BAGS = 8
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("model")
 @click.argument("data")
 @level_option

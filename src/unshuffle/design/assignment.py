@@ -50,6 +50,15 @@ class Assignment:
     `shares` are the parts of the variance that lie between the runs, from the direction they spread
     most to the one they spread least: 0 means that the means say nothing in that direction.
 
+    Attributes
+    ----------
+    runs : ndarray of shape (n,)
+        The run of each sample, counted from 0.
+    value : float
+        What was maximised.
+    shares : ndarray
+        Parts of the variance between the runs, largest first.
+
     Examples
     --------
     >>> found = judge_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
@@ -90,14 +99,31 @@ def assign_runs(
     X : array (n, d)
         The features of the samples.
     runs : int, optional
-        The number of runs, of sizes as equal as possible; or `sizes`, kept exactly; or
-        `capacities`, the most samples of a run, one for all or one for each.
+        The number of runs, of sizes as equal as possible.
+    sizes : sequence of int, optional
+        The size of each run, kept exactly.
+    capacities : int or sequence of int, optional
+        The most samples of a run, one for all or one for each.
     together : sequence, optional
         Samples with the same entry stay in one run. Sizes are then as equal as that allows.
     spread : float
         How much the means of squares and products of the (whitened) features are to differ as well,
         beside those of the features: then the runs differ in their spreads, which tell of weights
         for which there are too few means.
+    ridge : float, default=0.01
+        Share of the total scatter that is added, for directions that the means cannot span.
+    rng : None, int or Generator, default=None
+        Seed of the starts.
+
+    Returns
+    -------
+    Assignment
+        The run of each sample, and how much of the variance lies between runs.
+
+    Raises
+    ------
+    InputError
+        For features and sizes that make no sense.
 
     Examples
     --------
@@ -131,6 +157,25 @@ def assign_runs(
 def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
     """Return the assignment that these runs are, with its value.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    runs : sequence of n hashable labels
+        The run of each sample.
+    ridge : float, default=0.01
+        As in `assign_runs`.
+
+    Returns
+    -------
+    Assignment
+        The same runs with their value and shares.
+
+    Raises
+    ------
+    InputError
+        For samples and runs of different number.
+
     Examples
     --------
     >>> judge_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
@@ -155,6 +200,18 @@ def choose_spread(X: Any, runs: int) -> float:
     """Return the `spread` that served best in fits: none from five runs on, or two for a weight.
 
     With two runs the spreads decide almost alone, with three or four they count beside the means.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    runs : int
+        Number of runs.
+
+    Returns
+    -------
+    float
+        The `spread` of `assign_runs`.
 
     Examples
     --------

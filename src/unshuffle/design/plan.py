@@ -39,9 +39,20 @@ SIMULATED_ROWS = 1000
 class Plan:
     """Assignments by number of runs, and what is to be expected of them.
 
-    `expectations` has one entry for every number of runs, kind of bags ("designed", "random" or
-    "given") and whether runs were offset; `verdict` says in sentences what follows, `notes` what
-    was assumed.
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the features.
+    assignments : mapping of int to Assignment
+        The designed bags by number of runs.
+    expectations : tuple of Expectation
+        One for every number of runs, kind of bags, and whether runs were offset.
+    verdict : tuple of str
+        What follows, in sentences.
+    notes : tuple of str
+        What was assumed, in sentences.
+    trials : int
+        Most experiments simulated for each kind of bags.
 
     Examples
     --------
@@ -59,14 +70,54 @@ class Plan:
     trials: int
 
     def find(self, n_runs: int, kind: str, has_offsets: bool = False) -> Expectation:
-        """Return what is expected of so many runs of a kind."""
+        """Return what is expected of so many runs of a kind.
+
+        Parameters
+        ----------
+        n_runs : int
+            Number of runs.
+        kind : str
+            "designed", "random" or "given".
+        has_offsets : bool, default=False
+            Whether runs were offset.
+
+        Returns
+        -------
+        Expectation
+            Errors, widths and coverage.
+
+        Raises
+        ------
+        InputError
+            Where that was not simulated.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+        >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+        >>> plan.find(2, "designed").n_runs
+        2
+        """
         for each in self.expectations:
             if (each.n_runs, each.kind, each.has_offsets) == (n_runs, kind, has_offsets):
                 return each
         raise InputError(f"{n_runs} {kind} runs were not simulated")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the assignments as what JSON holds."""
+        """Return everything but the assignments as what JSON holds.
+
+        Returns
+        -------
+        dict
+            Verdict, notes, designs and expectations.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+        >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+        >>> sorted(plan.to_dict())
+        ['designs', 'expectations', 'notes', 'trials', 'verdict']
+        """
         return {
             "verdict": list(self.verdict),
             "notes": list(self.notes),
@@ -137,6 +188,8 @@ def plan_runs(
     ----------
     X : array (n, d)
         The features of the samples, known before the experiment.
+    runs : sequence of int, default=(1, 2, 4, 8)
+        Numbers of runs.
     noise : float
         Sd of the noise of a label.
     label_sd, weights : optional
@@ -146,13 +199,31 @@ def plan_runs(
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.
     sizes, capacities, together, spread : optional
         As in `assign_runs`; without a `spread` it is that of `choose_spread`.
+    names : sequence of str, optional
+        Names of the features.
     bag_offsets : optional
         What the fits are told of offsets, as in `ShuffledLinearRegression`. None: of runs without
         offsets they know that there are none, with offsets they must find out.
     trials : int
         Most experiments simulated for each kind of bags; fewer where its error is known to 15 %.
+    rng : None, int or Generator, default=None
+        Seed of designs and simulations.
+    n_jobs : int or None, default=None
+        Threads; the result is the same for every number.
+    report : callable, optional
+        Told the stage, and the share of all that is done.
     **options
         How they are fitted, as in `ShuffledLinearRegression`.
+
+    Returns
+    -------
+    Plan
+        Designed bags, and the error to be expected of them and of random bags.
+
+    Raises
+    ------
+    InputError
+        For features and numbers of runs that make no sense.
 
     Examples
     --------
@@ -202,7 +273,37 @@ def judge_bags(
 ) -> Plan:
     """Simulate what bags that exist will tell, beside random and designed bags of their sizes.
 
-    The parameters are those of `plan_runs`; `groups` is the bag of every sample.
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    groups : sequence of n hashable labels
+        The bag of each sample.
+    noise : float
+        Sd of the noise of a label.
+    label_sd, weights : optional
+        As in `plan_runs`.
+    offset : float, default=0.1
+        As in `plan_runs`.
+    names : sequence of str, optional
+        Names of the features.
+    bag_offsets : optional
+        As in `plan_runs`.
+    trials : int
+        Most experiments simulated for each kind of bags.
+    rng : None, int or Generator, default=None
+        Seed of designs and simulations.
+    n_jobs : int or None, default=None
+        Threads; the result is the same for every number.
+    report : callable, optional
+        Told the stage, and the share of all that is done.
+    **options
+        How they are fitted, as in `ShuffledLinearRegression`.
+
+    Returns
+    -------
+    Plan
+        The error to be expected of the bags given, of random and of designed bags.
 
     Examples
     --------

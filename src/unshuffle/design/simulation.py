@@ -144,10 +144,22 @@ class Cell:
 class Expectation:
     """What fits of one kind of bags gave, means over trials with their Monte-Carlo errors.
 
-    `errors` are those of every trial, which kinds of bags share: |ŵ − w|/|w| with weights in units
-    of w_j sd(x_j). Of every weight, `width` is that of its 95 % interval, `sign_known` the chance
-    that its sign is known, and `covered` that the interval holds the truth; None where the method
-    has no intervals.
+    Attributes
+    ----------
+    n_runs : int
+        Number of runs.
+    kind : str
+        "designed", "random" or "given".
+    has_offsets : bool
+        Whether runs were offset.
+    errors : ndarray of shape (trials,)
+        Error of each simulated experiment, |ŵ − w|/|w| with weights in units of w_j sd(x_j).
+    width, width_mc : ndarray of shape (d,) or None
+        Width of each 95 % interval, with its Monte-Carlo error; None for methods without intervals.
+    sign_known, sign_known_mc : ndarray of shape (d,) or None
+        Chance that the sign of each weight is determined, with its Monte-Carlo error.
+    covered : ndarray of shape (d,) or None
+        Share of intervals that contain the truth.
 
     Examples
     --------

@@ -54,14 +54,43 @@ def write_report(
 ) -> Path:
     """Write a report of a fitted model to an HTML file, whole or not at all.
 
-    With the data the report also shows what each bag predicts beside its labels, and how many rows
-    and bags there were; `bags` stands for X, y and groups where rows and labels have numbers of
-    their own, and `bag_names` names them in the order of the data. `label` is the label's name for
-    the title and the axes (without it, that of `y`), `base_levels` maps categories to the level
-    that has no weight of its own. `source` names the data, `notes` are sentences on how they were
-    read, `provenance` says what repeats the fit, and `written` is the date shown: today in UTC, or
-    that of SOURCE_DATE_EPOCH. `words` puts each sentence into the words of whoever asked: the
-    command line has options where Python has parameters.
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    path : str or path-like
+        The file, replaced where it exists.
+    X : array-like of shape (n, d), optional
+        The rows fitted. With the data the report shows what each bag predicts beside its labels.
+    y : array-like of shape (n,), optional
+        The labels fitted.
+    groups : sequence of n hashable labels, optional
+        The bags fitted.
+    bags : Bags, optional
+        In place of X, y and groups, where rows and labels have numbers of their own.
+    bag_names : sequence, optional
+        Names of the bags, in the order of the data.
+    level : float, default=0.95
+        Probability of the intervals.
+    label : str, optional
+        Name of the label for title and axes; that of `y` without it.
+    base_levels : mapping of str to str, optional
+        The level of each category that has no coefficient of its own.
+    source : str, optional
+        Name of the data.
+    notes : sequence of str, optional
+        Sentences on how the data were read.
+    provenance : mapping of str to object, optional
+        What repeats the fit: version, seed, hash of the data, command.
+    written : date, optional
+        The date shown; today in UTC without it, or that of SOURCE_DATE_EPOCH.
+    words : callable, optional
+        Puts each sentence into the words of the reader, such as options in place of parameters.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Examples
     --------

@@ -57,6 +57,34 @@ def plot_sorted(
 
     Where the model knows the noise, predictions are spread by it, as labels are. The eight largest
     bags are shown when there are more; `plot_bags` has a panel for each.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_sorted(model, data.X, data.y, data.groups).lines)
+    12
     """
     found = as_fit(model)
     return draw_sorted(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -89,6 +117,34 @@ def plot_bag_means(
 
     Bars along are those of the prediction, where the model has intervals; bars up and down are the
     noise of a mean of so many labels, and offsets between bags where they are probable.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_bag_means(model, data.X, data.y, data.groups).get_xlabel()
+    'mean prediction of a bag, label'
     """
     found = as_fit(model)
     return draw_bag_means(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -131,6 +187,38 @@ def plot_places(model: Any, X: Any, y: Any, groups: Any = None, *, ax: Any = Non
     Each label has a place between 0 (below all that is predicted) and 1; if the model is right,
     all places are as likely. Bars are the number of labels over that expected, and the band is what
     chance does to 95 of 100 bars.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without noise.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", noise=0.1, random_state=0)
+    >>> model = model.fit(data.X, data.y, data.groups)
+    >>> len(plot_places(model, data.X, data.y, data.groups).patches) > 0
+    True
     """
     found = as_fit(model)
     return draw_places(found, view_table(found, X, y, groups), ax=ax)
@@ -169,6 +257,35 @@ def plot_bags(
 
     All panels have the same axes. The twelve largest bags are shown when there are more; `ax`
     becomes their frame.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", noise=0.1, random_state=0)
+    >>> model = model.fit(data.X, data.y, data.groups)
+    >>> len(plot_bags(model, data.X, data.y, data.groups).child_axes)
+    6
     """
     found = as_fit(model)
     return draw_bags(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -233,6 +350,40 @@ def plot_offsets(
 
     The posterior given the spread of offsets and the noise; `summary()` says how probable offsets
     are.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        Where there are no offsets.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(bag_offsets="estimate", random_state=0)
+    >>> model = model.fit(data.X, data.y + data.groups, data.groups)
+    >>> plot_offsets(model, data.X, data.y + data.groups, data.groups).get_xlabel()
+    'bag'
     """
     found = as_fit(model)
     return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -269,6 +420,32 @@ def plot_predictions(
     `match` is what ``model.match(X, y, groups)`` returned. On the line both agree; where labels are
     matched by rank a narrow band says nothing by itself, and the colours and marks say how probable
     each match is.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    match : Match
+        What ``model.match(X, y, groups)`` returned.
+    X : array-like of shape (n, d)
+        The rows matched.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_predictions(model, model.match(data.X, data.y, data.groups), data.X).get_xlabel()
+    'prediction, label'
     """
     found = as_fit(model)
     ax = prepare(ax, (5.4, 4.6))

@@ -56,6 +56,27 @@ def plot_coefficients(
     different units can be compared; all are then in units of the `label`. A hollow mark is a weight
     of which not even the sign is known.
 
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    level : float, default=0.95
+        Probability of the intervals.
+    standardised : bool, default=False
+        Whether to multiply each coefficient by the sd of its column, so that columns in different
+        units can be compared.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(200, 2, bags=4, rng=0)
     >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
@@ -84,7 +105,37 @@ def plot_coefficients(
 
 
 def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar)."""
+    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar).
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    level : float, default=0.95
+        Probability of the intervals.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without a posterior, and where the noise is given.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_noise(model).get_xlabel()
+    'sd of the noise, in units of label'
+    """
     found = as_fit(model)
     posterior = _need_posterior(found)
     if not posterior.has_noise or np.ptp(posterior.sigma) == 0.0:
@@ -107,7 +158,35 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
 
 
 def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed."""
+    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        Where no sizes of offsets were weighed.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_offset_sd(model).get_ylabel()
+    'probability, %'
+    """
     law = as_fit(model).effects
     if law is None or len(law.sizes) < 2:
         raise InputError(
@@ -133,7 +212,33 @@ def _percent(share: float) -> str:
 
 
 def plot_starts(model: Any, *, ax: Any = None) -> Any:
-    """Draw the final value of every start, best first: how sure the minimum is."""
+    """Draw the final value of every start, best first: how sure the minimum is.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without starts.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_starts(model).get_ylabel()
+    'final value'
+    """
     found = as_fit(model)
     values = np.sort(np.asarray(found.start_values, dtype=float))
     if len(values) == 0:
@@ -151,7 +256,28 @@ def plot_starts(model: Any, *, ax: Any = None) -> Any:
 
 
 def plot_candidates(model: Any, *, ax: Any = None) -> Any:
-    """Draw the weights of the best candidates side by side, each row divided by its largest."""
+    """Draw the weights of the best candidates side by side, each row divided by its largest.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_candidates(model).lines) > 1
+    True
+    """
     found = as_fit(model)
     d = len(found.coef)
     candidates = found.competing
@@ -178,6 +304,33 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
 
     Without `features` (positions) those determined least are shown, and none of which the data say
     nothing. `ax` becomes the frame of the grid; the estimate is marked by lines.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    features : sequence of int, optional
+        Positions of the coefficients shown; those determined least without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without a posterior, and where the data say nothing.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_posterior(model).child_axes)
+    3
     """
     found = as_fit(model)
     posterior = _need_posterior(found)
@@ -249,7 +402,33 @@ def _equal_draws(posterior: Any, most: int) -> np.ndarray:
 
 
 def plot_matches(match: Any, *, ax: Any = None) -> Any:
-    """Draw how sure the matches are: the probabilities of all rows, largest first."""
+    """Draw how sure the matches are: the probabilities of all rows, largest first.
+
+    Parameters
+    ----------
+    match : Match
+        What `ShuffledLinearRegression.match` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For matches without probabilities.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_matches(model.match(data.X, data.y, data.groups)).get_ylabel()
+    'probability of the match'
+    """
     if match.probability is None:
         raise InputError("these matches have no probabilities: use method='likelihood'")
     ax = _prepare(ax, (6.4, 3.2))
@@ -267,6 +446,22 @@ def plot_error_by_bags(
 ) -> Any:
     """Draw the error of each method against the number of bags, both on log scales.
 
+    Parameters
+    ----------
+    n_bags : sequence of int
+        Numbers of bags.
+    errors : mapping of str to sequence of float
+        The errors of each method, one for each number of bags.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
     >>> ax = plot_error_by_bags([1, 2, 4], {"ls": [0.5, 0.2, 0.1]})
     >>> ax.get_xscale()
     'log'
@@ -286,7 +481,28 @@ def plot_error_by_bags(
 
 
 def plot_plan(plan: Any, *, ax: Any = None) -> Any:
-    """Draw the error to be expected of random and designed bags against the number of runs."""
+    """Draw the error to be expected of random and designed bags against the number of runs.
+
+    Parameters
+    ----------
+    plan : Plan
+        What `design.plan_runs` or `design.judge_bags` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle.design import plan_runs
+    >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+    >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> plot_plan(plan).get_xlabel()
+    'number of runs'
+    """
     ax = _prepare(ax, (6.4, 4.0))
     kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
     for place, (kind, has_offsets) in enumerate(kinds):
@@ -322,6 +538,26 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     """Draw the share of rows matched to their own label in each release, beside guessing.
 
     Below each bar stands the risk with its 95 % interval.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import audit, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls")
+    >>> len(plot_exposure(found).get_yticks()) == len(found.exposures)
+    True
     """
     found = audit.exposures
     ax = _prepare(ax, (6.4, 0.8 + _row_height(len(found))))
@@ -350,7 +586,33 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
 
 
 def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
-    """Draw how often matches are right against the probability that was claimed for them."""
+    """Draw how often matches are right against the probability that was claimed for them.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For matches without probabilities.
+
+    Examples
+    --------
+    >>> from unshuffle import audit, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0)
+    >>> plot_calibration(found).get_ylabel()
+    'share that is right'
+    """
     bins = audit.planned.calibration
     if not bins:
         raise InputError("these matches have no probabilities: use method='likelihood'")
