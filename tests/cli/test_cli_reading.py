@@ -201,8 +201,8 @@ def test_a_label_may_be_an_expression_in_every_command_that_takes_one(here, caps
         ["compare", "data.csv", "--label", label, *bag, "--methods", "ls,means", "--json"],
         ["match", "data.csv", "--label", f"{label} * 2", *bag, "--method", "means", "--json"],
         ["audit", "data.csv", "--label", label, *bag, "--method", "ls", "--json"],
-        ["plan", "data.csv", "--label", label, "--noise", "0.01", "--method", "means", "--runs", "2",
-         "--trials", "2", "--json"],
+        ["plan", "data.csv", "--label", label, "--features", "age", "--noise", "0.01",
+         "--method", "ls", "--runs", "2", "--trials", "2", "--json"],
     ):  # fmt: skip
         assert run([*command, "-q"]) == 0
         printed = json.loads(capsys.readouterr().out)

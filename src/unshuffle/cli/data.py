@@ -56,6 +56,8 @@ class Dataset(ABC):
     notes: Sequence[str]
     base_levels: Mapping[str, str] = field(default_factory=dict)
     has_logs: bool = False
+    # Whether the label is log10 of something.
+    is_log10: bool = False
     # From which day each column of dates counts.
     dates: Mapping[str, str] = field(default_factory=dict)
     missing_codes: Sequence[str] = ()
@@ -216,7 +218,9 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     aside = [truth, options["id"], *(options.get(name) for name in _ASIDE)]
     used = list_used(options, label, options["anchor"], *aside)
     table, bag = read_files(options["data"], options, used)
-    table = _add_labels(settle([table], options)[0], [label, truth], options)
+    table = settle([table], options)[0]
+    is_log10 = options["log10"] or _is_logarithm(table, label)
+    table = _add_labels(table, [label, truth], options)
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
@@ -259,6 +263,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         given=given,
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
+        is_log10=is_log10,
         **_describe_reading(options),
     )
 
@@ -285,6 +290,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
             "their names by --bag"
         )
     rows, labels = settle([rows, labels], options)
+    is_log10 = options["log10"] or _is_logarithm(labels, options["label"])
     labels = _add_labels(labels, [options["label"]], options)
     bag = bag or label_bag
     weight = options["weight"] if options["weight"] in labels.columns else None
@@ -326,6 +332,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         has_logs=options["log10"],
         given=given,
         ids=_find_ids(rows, design, options),
+        is_log10=is_log10,
         **_describe_reading(options),
     )
 
@@ -343,6 +350,14 @@ def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, An
 def read_labelled(options: dict[str, Any]) -> Table:
     """Read a file, with its label computed where that is an expression of columns."""
     return _add_labels(read_file(options["data"], options), [options["label"]], options)
+
+
+def _is_logarithm(table: Table, label: str | None) -> bool:
+    """Return whether a label is an expression whose value is a logarithm to base 10."""
+    from unshuffle.io.label_column import find_expression
+
+    expression = None if label is None else find_expression(table, label)
+    return expression is not None and expression.is_log10
 
 
 def _describe_reading(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import json_option, provenance, seed_option, split_names
+from unshuffle.cli.tables import format_csv
 
 if TYPE_CHECKING:
     from unshuffle.simulate import ShuffledData
@@ -104,8 +103,4 @@ def _as_csv(data: ShuffledData, has_linked: bool) -> str:
     if has_linked:
         columns.append(data.linked_y.tolist())
         names.append("linked")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
-    return text.getvalue()
+    return format_csv(names, zip(*columns, strict=True))
