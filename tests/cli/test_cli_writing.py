@@ -144,3 +144,14 @@ def test_figures_have_the_format_of_their_name_and_factors_of_logarithms(folder,
     capsys.readouterr()
     code = run([*FAST, "--figure", "f.gif"])
     assert_one_line(code, capsys.readouterr(), ["--figure", "'f.gif'", ".svg, .png or .pdf"])
+
+
+def test_a_report_lists_the_columns_as_describe_does(folder, capsys):
+    assert run(["describe", "data.csv"]) == 0
+    described = capsys.readouterr().out
+    assert run([*FAST, "--report", "r.html", "-q"]) == 0
+    page = Path("r.html").read_text()
+    for name in ("x1", "x2", "bag", "y"):
+        line = next(each for each in described.splitlines() if each.startswith(f"{name} "))
+        cells = [cell for cell in line.split("  ") if cell.strip()]
+        assert all(f"<td>{cell.strip()}</td>" in page for cell in cells), line

@@ -8,7 +8,8 @@ import pytest
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
-from unshuffle.io.description import describe_table, find_alike, find_codes, read_common
+from unshuffle.io.description import describe_table, find_codes, read_common
+from unshuffle.io.remarks import find_alike
 
 N = 120
 ROW = np.arange(N)
@@ -57,7 +58,7 @@ ODD = {
     "a constant": ("child", lambda c: np.ones(N), "holds 1 in every row"),
     "row names": ("age", lambda c: np.arange(N) + 17, "numbers of rows"),
     "names": ("sex", lambda c: [f"p{k}" for k in range(N)], "different in every row"),
-    "dates": ("sex", lambda c: [f"2021-03-{k % 28 + 1:02}" for k in range(N)], "dates (2021"),
+    "dates": ("sex", lambda c: [f"2021-03-{k % 28 + 1:02}" for k in range(N)], "dates: count days"),
     "alike": ("district", lambda c: np.where(ROW % 10 == 3, "d-1", c), "'d-1' (12) and 'D1'"),
     "many texts": ("sex", lambda c: [f"t{k // 2}" for k in range(N)], "60 different texts"),
     "nothing": ("child", lambda c: [""] * N, "holds no value"),

@@ -63,6 +63,8 @@ class Dataset(ABC):
     missing_codes: Sequence[str] = ()
     # The column that names the rows.
     id: str | None = None
+    # Head and lines of the table of columns, for a report.
+    columns: Sequence[Sequence[str]] = ()
     # What may have been forgotten, in a sentence.
     hint: str | None = None
 
@@ -264,6 +266,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
         is_log10=is_log10,
+        columns=_list_columns([table], options),
         **_describe_reading(options),
     )
 
@@ -333,6 +336,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         given=given,
         ids=_find_ids(rows, design, options),
         is_log10=is_log10,
+        columns=_list_columns([rows, labels], options),
         **_describe_reading(options),
     )
 
@@ -358,6 +362,22 @@ def _is_logarithm(table: Table, label: str | None) -> bool:
 
     expression = None if label is None else find_expression(table, label)
     return expression is not None and expression.is_log10
+
+
+def _list_columns(tables: Sequence[Table], options: dict[str, Any]) -> list[list[str]]:
+    """Return the table of columns that a report shows, its head first."""
+    if not options.get("report"):
+        return []
+    from unshuffle.io.description import describe_table, list_columns
+
+    parts = [list_columns(describe_table(table)) for table in tables]
+    # Long names of channels stand in one of two files perhaps.
+    head = next((head for head, _ in parts if len(head) == max(len(h) for h, _ in parts)), [])
+    lines = [line for _, own in parts for line in own]
+    return [
+        head,
+        *([*line[:1], "", *line[1:]] if len(line) < len(head) else line for line in lines),
+    ]
 
 
 def _describe_reading(options: dict[str, Any]) -> dict[str, Any]:

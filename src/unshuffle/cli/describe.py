@@ -51,17 +51,10 @@ def describe(**options: Any) -> None:
 
 def _print_description(found: Description, options: dict[str, Any]) -> None:
     """Print the table of columns, remarks on some of them, and the command that would fit."""
-    from unshuffle.io.description import show_range
+    from unshuffle.io.description import list_columns
 
     n_columns = count(len(found.columns), "column")
-    has_names = any(each.other_name for each in found.columns)
-    heads = ["column", *(["long name"] if has_names else []), "type", "missing"]
-    rows = []
-    for each in found.columns:
-        where = "" if not each.n_missing else f"{each.n_missing} (row {each.first_missing})"
-        names = [each.name, *([each.other_name or ""] if has_names else [])]
-        rows.append([*names, each.type, where or "0", show_range(each)])
-    heads.append("least … median … greatest, or values (rows)")
+    heads, rows = list_columns(found)
     console.print_result(f"{found.source}: {count(found.n_rows, 'row')}, {n_columns}", "")
     console.print_result(console.make_table(heads, rows, n_text=len(heads)))
     notes = [*found.notes, *found.remarks]

@@ -170,6 +170,7 @@ def _write_report(
             base_levels=data.base_levels,
             source=data.source,
             notes=data.describe(),
+            columns=data.columns,
             provenance=origin,
             words=speak,
         )

@@ -48,6 +48,7 @@ def write_report(
     base_levels: Mapping[str, str] | None = None,
     source: str | None = None,
     notes: Sequence[str] = (),
+    columns: Sequence[Sequence[str]] = (),
     provenance: Mapping[str, Any] | None = None,
     written: date | None = None,
     words: Callable[[str], str] = str,
@@ -59,9 +60,9 @@ def write_report(
     their own, and `bag_names` names them in the order of the data. `label` is the label's name for
     the title and the axes (without it, that of `y`), `base_levels` maps categories to the level
     that has no weight of its own. `source` names the data, `notes` are sentences on how they were
-    read, `provenance` says what repeats the fit, and `written` is the date shown: today in UTC, or
-    that of SOURCE_DATE_EPOCH. `words` puts each sentence into the words of whoever asked: the
-    command line has options where Python has parameters.
+    read, `columns` is a table of the columns with its head first, `provenance` says what repeats
+    the fit, and `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH. `words`
+    puts each sentence into other words: the command line has options where Python has parameters.
 
     Examples
     --------
@@ -81,6 +82,7 @@ def write_report(
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
+    data["columns"] = [[shorten(cell) for cell in line] for line in columns]
     data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
