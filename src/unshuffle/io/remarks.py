@@ -148,31 +148,6 @@ def describe_alike(counts: Counter[str]) -> list[str]:
     return [found] if groups else []
 
 
-def find_alike(names: Iterable[str]) -> list[list[str]]:
-    """Return groups of names that differ in case, blanks or punctuation alone.
-
-    >>> find_alike(["Site A", "site  a", "Site B", "site-A"])
-    [['Site A', 'site  a', 'site-A']]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(re.sub(r"[\W_]+", "", name).casefold(), []).append(name)
-    return [group for key, group in groups.items() if key and len(group) > 1]
-
-
-def describe_alike(counts: Counter[str]) -> list[str]:
-    """Say which names differ in case, blanks or punctuation alone, and how often each occurs."""
-    # Among names of rows there are too many to compare, and nothing to be merged.
-    groups = find_alike(counts) if len(counts) <= sum(counts.values()) / 2 else []
-    shown = []
-    for group in groups[:_N_NAMES]:
-        common = sorted(group, key=lambda name: -counts[name])[:_N_NAMES]
-        shown.append(" and ".join(f"{quote(name, 30)} ({counts[name]})" for name in common))
-    more = f"; {len(groups) - _N_NAMES} more" if len(groups) > _N_NAMES else ""
-    found = f"names that differ in case, blanks or marks alone: {'; '.join(shown)}{more}"
-    return [found] if groups else []
-
-
 def numbers_rows(column: Column, name: str) -> bool:
     """Say whether a column of numbers looks like numbers of rows.
 
