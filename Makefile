@@ -81,6 +81,7 @@ expected: $(STAMP) ## what golden files, pages and README show, written anew as 
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_references.py
 	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/site_figures.py
 	$(BIN)/python docs/run_pages.py --write
 

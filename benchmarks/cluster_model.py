@@ -9,7 +9,7 @@ tree; then the host matches histograms, whose size does not grow with the rows. 
 are known before the last one's histograms are matched, and workers are at them meanwhile. A pass
 takes as long as its slowest worker. Workers differ for good (machines) and from pass to pass
 (neighbours), and some are lost: their rows are made again by the others, who keep them.
-`docs/scale.md` has the tables and says what is assumed.
+`docs/benchmarks.md` has the tables, and `docs/decisions/022-cluster-forecast.md` what is assumed.
 """
 
 from __future__ import annotations

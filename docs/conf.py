@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -65,7 +66,23 @@ html_theme_options = {
 }
 # Pages without pages below them need no list of these.
 html_sidebars = {
-    page: [] for page in ("start", "will-it-work", "methods", "glossary", "design", "reproduction")
+    page: []
+    for page in (
+        "installation",
+        "start",
+        "reading-the-output",
+        "will-it-work",
+        "methods",
+        "troubleshooting",
+        "posterior",
+        "related-work",
+        "benchmarks",
+        "architecture",
+        "glossary",
+        "references",
+        "reproduction",
+        "changelog",
+    )
 }
 html_show_sourcelink = False
 html_copy_source = False
@@ -96,8 +113,36 @@ def escape_bars(app, what, name, obj, options, lines) -> None:
     lines[:] = [line if "``" in line else line.replace("|", r"\|") for line in lines]
 
 
+def link_gallery(app, docname, source) -> None:
+    """Lead links to scripts of the gallery to their pages, which only the build has."""
+    for here, there in ((r"(plot_\w+)\.py", r"\1.rst"), (r"GALLERY_HEADER\.rst", "index.rst")):
+        source[0] = re.sub(
+            rf"\]\((?:\.\./)*gallery/{here}\)", rf"](/auto_gallery/{there})", source[0]
+        )
+
+
+OUTPUT = re.compile(
+    r'(<div class="highlight-text[^>]*><div class="highlight"><pre>)(.*?)</pre>', re.S
+)
+
+
+def wrap_sentences(app, pagename, templatename, context, doctree) -> None:
+    """Let sentences in printed outputs wrap, and tables in them scroll sideways."""
+
+    def mark(line: str) -> str:
+        is_table = "  " in line.strip() or "──" in line
+        return line if is_table or len(line) < 60 else f'<span class="sentence">{line}</span>'
+
+    def mark_all(found: re.Match[str]) -> str:
+        lines = "\n".join(map(mark, found[2].split("\n")))
+        return f"{found[1]}{lines}</pre>"
+
+    context["body"] = OUTPUT.sub(mark_all, context.get("body", ""))
+
+
 def setup(app) -> None:
-    """Draw the pictures of the prose pages, and write samples, before anything is read."""
-    site_figures.draw_all(HERE / "images" / "generated")
+    """Write samples before anything is read, and adapt pages and docstrings as they are."""
     site_figures.write_samples(HERE / "_samples")
+    app.connect("source-read", link_gallery)
+    app.connect("html-page-context", wrap_sentences)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc

@@ -1,47 +1,43 @@
-"""Write `cli.md`, the page of the commands, from their own help texts.
+"""Put the help texts of the commands into their page, `reference/commands.md`.
+
+They stand between comments (``<!-- options of fit -->`` and ``<!-- end of options of fit -->``);
+what stands outside is written by hand.
 
 Run: python docs/make_cli.py
 """
 
+import re
 from pathlib import Path
 
 import click
 
 from unshuffle.cli.app import app
 
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).with_name("reference") / "commands.md"
 WIDTH = 96
-
-HEAD = """# The command line
-
-<!-- Written by docs/make_cli.py from the help texts of the commands: change those, not this. -->
-
-Results go to stdout, messages and progress to stderr; `--json` prints one JSON object and nothing
-else. There is no colour where `NO_COLOR` is set or the output is no terminal.
-
-What the objects of `describe`, `fit` (and `demo`), `compare`, `plan`, `audit` and `predict` hold
-is described key by key in JSON Schemas that come with the package: `schema/fit.schema.json`,
-`describe.schema.json`, `compare.schema.json`, `plan.schema.json`, `audit.schema.json` and
-`predict.schema.json`, for instance
-`importlib.resources.files("unshuffle") / "schema" / "plan.schema.json"`.
-"""
 
 
 def make_page() -> str:
-    """Return the page: the help of every command, in the order of the table."""
+    """Return the page with the help of every command as it is now."""
     settings = {**app.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
     root = click.Context(app, info_name="unshuffle", **settings)
-    parts = [HEAD, _block(app.get_help(root))]
+    text = _replace(PAGE.read_text(encoding="utf-8"), "unshuffle", app.get_help(root))
     for name in app.list_commands(root):
         command = app.get_command(root, name)
         assert command is not None
         context = click.Context(command, info_name=name, parent=root)
-        parts += [f"## unshuffle {name}", _block(command.get_help(context))]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+        text = _replace(text, name, command.get_help(context))
+    return text
 
 
-def _block(text: str) -> str:
-    return f"```text\n{text.rstrip()}\n```"
+def _replace(page: str, name: str, shown: str) -> str:
+    """Return the page with another help text of a command."""
+    mark = f"options of {name}"
+    block = f"<!-- {mark} -->\n\n```text\n{shown.strip()}\n```\n\n<!-- end of {mark} -->"
+    pattern = f"<!-- {mark} -->.*?<!-- end of {mark} -->"
+    if not re.search(pattern, page, re.DOTALL):
+        raise SystemExit(f"{PAGE.name} has no marks called '{mark}'")
+    return re.sub(pattern, lambda _: block, page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main() -> None:
     places = axes[2].get_yticks()[: len(data.weights)]
     # Below the estimates, which it would hide.
     axes[2].plot(data.weights, places + 0.22, "x", color=ORANGE, ms=8, mew=2, label="truth")
-    axes[2].set_title("coefficients, 95 % intervals, truth ×")
+    axes[2].set(title="coefficients, 95 % intervals, truth ×", xlabel="coefficient")
     out = Path(__file__).parent / "images" / "fit.svg"
     out.write_bytes(render_figure(figure, "svg"))
 

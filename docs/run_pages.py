@@ -34,7 +34,16 @@ from sklearn import config_context  # noqa: E402
 from printed import find_difference  # noqa: E402
 
 README = ROOT / "README.md"
-PAGES = ("index.md", "start.md", "methods.md", "guides/*.md", "reference/*.md")
+PAGES = (
+    "index.md",
+    "installation.md",
+    "start.md",
+    "reading-the-output.md",
+    "posterior.md",
+    "methods.md",
+    "guides/*.md",
+    "reference/*.md",
+)
 WORDS_ONLY, NOTHING = "<!-- numbers not compared -->", "<!-- not compared -->"
 BLOCK = re.compile(
     r"^```(?P<kind>python|bash)\n(?P<code>.*?)^```\n"

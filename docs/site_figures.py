@@ -12,18 +12,24 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from benchmark_tables import TABLES
+from plain_links import link_page
+
 from unshuffle.results.limits import LIMITS, LINKS_LIMITS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
 QUOTE = re.compile(r"(?:–|\d[\d.]*(?: to \d[\d.]*)?)<!-- (\w+) -->")
-SCHEMAS = ("fit", "compare", "predict", "plan", "audit")
+SCHEMAS = ("describe", "fit", "compare", "predict", "plan", "audit")
 BAGS = ("1", "4", "10", "natural")
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6b7075"
 CORPORA = ("clean", "noisy")
@@ -137,9 +143,10 @@ def quote_all() -> dict[str, str]:
 
 
 def quote_texts() -> dict[str, str]:
-    """Return the longer texts that pages quote from the package."""
+    """Return the longer texts that pages quote: from the package, and tables of the benchmarks."""
     schemas = {f"{name}_schema": describe_schema(name) for name in SCHEMAS}
-    return {"limits": f"> {LIMITS}", "links_limits": f"> {LINKS_LIMITS}", **schemas}
+    tables = {name: make() for name, make in TABLES.items()}
+    return {"limits": f"> {LIMITS}", "links_limits": f"> {LINKS_LIMITS}", **schemas, **tables}
 
 
 def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -> str:
@@ -156,14 +163,14 @@ def quote_page(text: str, quotes: Mapping[str, str], texts: Mapping[str, str]) -
 
 
 def write_pages() -> None:
-    """Put the figures and texts as they are now into the pages."""
+    """Put the figures and texts as they are now into the pages, and links for roles."""
     quotes, texts = quote_all(), quote_texts()
     for page in sorted(HERE.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
-        after = quote_page(before, quotes, texts)
+        after = link_page(quote_page(before, quotes, texts), page)
         if after != before:
             page.write_text(after, encoding="utf-8")
-            print(f"{page.relative_to(HERE)}: figures changed")
+            print(f"{page.relative_to(HERE)}: figures or links changed")
 
 
 def describe_schema(name: str = "fit") -> str:
@@ -174,13 +181,18 @@ def describe_schema(name: str = "fit") -> str:
     blocks = []
     for title, part in parts.items():
         rows = [
-            f"| `{key}` | {_kind(entry)} | {entry['description']} |"
+            f"| `{key}` | {_kind(entry)} | {escape_bars(entry['description'])} |"
             for key, entry in part.get("properties", {}).items()
         ]
         if rows:
             head = ["| key | kind | meaning |", "|---|---|---|"]
             blocks.append("\n".join([f"**{title}**", "", *head, *rows]))
     return "\n\n".join(blocks)
+
+
+def escape_bars(text: str) -> str:
+    """Return a text as a cell of a table in Markdown."""
+    return text.replace("|", r"\|")
 
 
 def _kind(entry: dict) -> str:
@@ -268,17 +280,17 @@ def draw_corpus():
         name = f"{'default' if label == 'head' else 'least squares'}, {corpus} tables"
         left.plot(at, [e.mean() for e in errors], mark, color=colour, label=name)
     left.axhline(1.0, color="0.3", lw=0.8, ls=":")
-    left.set_ylim(0)
+    left.set_ylim(0, 1.25 * left.get_ylim()[1])  # room for the legend
     left.set_ylabel("relative error of the coefficients")
     left.set_title("marks: mean, bars: middle half of the tables", fontsize=9)
-    left.legend(frameon=False, fontsize=8)
+    left.legend(frameon=False, fontsize=8, ncols=2, loc="upper right")
     for shift, corpus, colour in ((-0.17, "clean", BLUE), (0.17, "noisy", ORANGE)):
         heights = [float(quotes[f"{corpus}_coverage_{b}"]) for b in BAGS]
         right.bar(places + shift, heights, 0.3, color=colour, label=f"{corpus} tables")
     right.axhline(95, color="0.3", lw=0.8, ls=":")
     right.set_ylim(0, 118)
     right.set_yticks([0, 25, 50, 75, 95])
-    right.set_ylabel("95 % intervals that hold the linked coefficient, %")
+    right.set_ylabel("coverage of 95 % intervals, %")
     right.legend(frameon=False, fontsize=8, loc="upper left")
     for ax in (left, right):
         ax.set_xticks(places, ["1 bag", "4 bags", "10 bags", "natural"])
@@ -306,9 +318,9 @@ def draw_violations():
             ax.plot(shares, at[there], label=label, **marks)
     axes[0].axvline(95, color="0.3", lw=0.8, ls=":")
     axes[0].set_xlim(60, 102)
-    axes[0].set_xlabel("95 % intervals that hold the truth, %")
+    axes[0].set_xlabel("coverage of 95 % intervals, %")
     axes[1].set_xlim(-4, 104)
-    axes[1].set_xlabel("fits that say the model does not fit, %")
+    axes[1].set_xlabel("fits that report a misfit, %")
     axes[1].legend(frameon=False, fontsize=8, loc="lower right")
     axes[0].set_yticks(places, [KINDS.get(kind, kind) for kind in kinds])
     axes[0].invert_yaxis()

@@ -1,4 +1,4 @@
-"""Laws of the simulated cluster behind docs/scale.md."""
+"""Properties of the simulated cluster behind docs/decisions/022-cluster-forecast.md."""
 
 import importlib.util
 from dataclasses import replace

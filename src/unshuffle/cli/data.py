@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unshuffle.data.links import Links
+    from unshuffle.formulas.columns import FormulaColumns
     from unshuffle.io import Coding, Design, Table
     from unshuffle.options import FitOptions
     from unshuffle.progress import Report
@@ -88,6 +89,11 @@ class Dataset(ABC):
         """The name of what is fitted: the label, or its logarithm."""
         return f"log10 {self.label}" if self.has_logs else self.label
 
+    @property
+    def transformed_label(self) -> str | None:
+        """The name of the transformed label; None where the label is fitted as it stands."""
+        return self.shown_label if self.has_logs or self.is_log10 else None
+
     def describe_labels(self) -> str:
         """Say how many labels there are, where they do not stand beside the rows."""
         return ""
@@ -135,6 +141,8 @@ class InMemory(Dataset):
     links: Links | None = None
     # The name of each row of the file, where a column holds them.
     ids: dict[int, Any] | None = None
+    # How a formula made the columns, where one was given.
+    formula: FormulaColumns | None = None
 
     @classmethod
     def of(cls, design: Design, **facts: Any) -> InMemory:
@@ -158,12 +166,26 @@ class InMemory(Dataset):
         """Whether each row has one label beside it."""
         return self.design.apart is None and self.design.counts is None
 
+    @property
+    def transformed_label(self) -> str | None:
+        is_transformed = self.formula is not None and self.formula.is_transformed
+        return self.label if is_transformed else super().transformed_label
+
+    @property
+    def shown_label(self) -> str:
+        return self.label if self.formula is not None else super().shown_label
+
     def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        found = self._fit(asked, rng, report)
+        return dataclasses.replace(found, formula=self.formula)
+
+    def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
         from unshuffle.results.fit import fit_bags, fit_table
 
         design = self.design
-        names, sources = design.feature_names, design.sources
+        names = design.feature_names
+        sources = design.sources if self.formula is None else self.formula.sources
         if self.is_plain:
             return fit_table(
                 design.X, design.y, design.groups, asked, rng, names, report,
@@ -209,6 +231,8 @@ class InMemory(Dataset):
 
 def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     """Read the files that the options name, and choose label, features and bags."""
+    if options.get("formula") is not None:
+        return _load_formula(options, truth)
     if options["rows"] or options["labels"]:
         return _load_two(options, truth)
     if not options["data"]:
@@ -217,8 +241,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
-    aside = [truth, options["id"], *(options.get(name) for name in _ASIDE)]
-    used = list_used(options, label, options["anchor"], *aside)
+    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    used = list_used(options, label, options["anchor"], options["id"], *aside)
     table, bag = read_files(options["data"], options, used)
     table = settle([table], options)[0]
     is_log10 = options["log10"] or _is_logarithm(table, label)
@@ -226,7 +250,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-    columns = leave_out(choose_columns(options, table), aside)
+    columns = leave_out_ids(choose_columns(options, table), table, options["id"])
+    columns = leave_out(columns, aside)
     from unshuffle.io import Apart, make_design
 
     design = make_design(
@@ -267,6 +292,50 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         ids=_find_ids(table, design, options),
         is_log10=is_log10,
         columns=_list_columns([table], options),
+        **_describe_reading(options),
+    )
+
+
+def _load_formula(options: dict[str, Any], truth: str | None) -> InMemory:
+    """Read one table, and make label and features as a formula says."""
+    # What a formula says by itself, or cannot say.
+    taken = ("label", "features", "exclude", "categorical", "base", "log10", "no_intercept")
+    for name in (*taken, "rows", "labels", "separate", "same_individuals", "truth"):
+        if options.get(name):
+            raise click.UsageError(
+                f"give --formula or --{name.replace('_', '-')}, not both: a formula names label, "
+                "features, factors C(x) and transformations, and '- 1' for no intercept"
+            )
+    if not options["data"]:
+        raise click.UsageError("no data named; give a file, or '-'")
+    from unshuffle.formulas.tables import make_formula_design
+
+    aside = [options.get(name) for name in ("id", *_ASIDE)]
+    table, bag = read_files(options["data"], options, list_used(options, *aside))
+    table = settle([table], options)[0]
+    design, columns = make_formula_design(
+        table,
+        options["formula"],
+        bag=bag,
+        weight=options["weight"],
+        anchor=options["anchor"],
+        aside=[name for name in aside if name is not None],
+        missing=options["missing"],
+    )
+    options["no_intercept"] = not columns.has_intercept
+    used = [*columns.variables, *columns.label_variables, options["weight"]]
+    return InMemory.of(
+        design,
+        source=table.source,
+        sha256=table.sha256,
+        label=columns.label,
+        bag=bag,
+        n_read=table.n_rows,
+        hint=_point_out_bag(table, bag, used),
+        has_logs=columns.has_logs,
+        links=_find_links(table, design, options),
+        ids=_find_ids(table, design, options),
+        formula=columns,
         **_describe_reading(options),
     )
 
@@ -313,7 +382,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         log10=options["log10"],
         same_individuals=same_individuals,
         base=read_base(options),
-        **leave_out(choose_columns(options, rows), [options["id"]]),
+        **leave_out_ids(choose_columns(options, rows), rows, options["id"]),
     )
     given = design.y if has_raw_logs else None
     if has_raw_logs:
@@ -491,6 +560,11 @@ def leave_out(columns: dict[str, Any], names: Sequence[str | None]) -> dict[str,
         return columns
     known = [name for name in names if name is not None and name not in columns["exclude"]]
     return {**columns, "exclude": [*columns["exclude"], *known]}
+
+
+def leave_out_ids(columns: dict[str, Any], table: Table, ids: str | None) -> dict[str, Any]:
+    """Return the choice of columns without the column of ids."""
+    return leave_out(columns, [None if ids is None else table.find(ids, "column of ids")])
 
 
 def _hint_at_commas(name: str, table: Table) -> None:

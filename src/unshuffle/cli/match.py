@@ -62,7 +62,7 @@ Examples:
 def match(**options: Any) -> None:
     """Print a CSV of row, label, probability and bag.
 
-    The model is fitted first, and what it knows is said on stderr; the probability is that the row
+    The model is fitted first, and its verdict goes to stderr; the probability is that the row
     has a label of this value: equal labels of a bag are one label. Labels are those of the file,
     also where --log10 fits their logarithms. Methods without a posterior
     leave the probability empty. Rows are counted from 1 below the header, as in the file; without

@@ -106,6 +106,25 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def pictures_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--pictures`` and ``--picture-format``."""
+    return _add(_PICTURES, command)
+
+
+_PICTURES = (
+    click.option(
+        "--pictures", metavar="DIR", help="Write each picture of the report to a file of DIR."
+    ),
+    click.option(
+        "--picture-format",
+        type=click.Choice(["svg", "png", "pdf"]),
+        default="svg",
+        show_default=True,
+        help="Format of the pictures.",
+    ),
+)
+
+
 def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--exclude``."""
     return click.option(
@@ -183,6 +202,12 @@ _DATA = (
     features_option(
         "Columns of features; all but label, bag, weight and anchor without it. A name that "
         "holds a comma stands in quotation marks: '\"a,b\",c'."
+    ),
+    click.option(
+        "--formula",
+        metavar="TEXT",
+        help="Label and features in one formula, such as 'log(y) ~ a * C(b)'; in place of --label "
+        "and --features.",
     ),
     exclude_option,
     click.option(

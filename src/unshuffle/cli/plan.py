@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns, leave_out, read_labelled
+from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     choose_marks,
@@ -148,7 +148,7 @@ def plan(**options: Any) -> None:
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **leave_out(choose_columns(options, table), [options["id"]]),
+        **leave_out_ids(choose_columns(options, table), table, options["id"]),
     )
     console.print_messages(_describe(samples, table), options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:

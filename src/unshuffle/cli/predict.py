@@ -71,8 +71,14 @@ def predict(**options: Any) -> None:
         check_writable(options["out"])
     kept = read_model(options["model"])
     table = read_file(options["data"], {**options, "dates": _find_dates(kept, options)})
-    coding = _find_coding(kept, table, options["bag"])
-    X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
+    if kept.result.formula is None:
+        coding = _find_coding(kept, table, options["bag"])
+        X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
+    else:
+        from unshuffle.formulas.tables import build_new_rows
+
+        formula, missing = kept.result.formula, options["missing"]
+        X, rows, groups, notes = build_new_rows(table, formula, missing, options["bag"])
     predictions = kept.result.predict(X, groups)
     ends, why = _find_ends(kept, X, groups, options)
     why += _describe_bags(kept, groups)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
-    "rows", "labels", "weight", "categorical", "base", "id", "na", "dates", "separate",
+    "formula", "rows", "labels", "weight", "categorical", "base", "id", "na", "dates", "separate",
     "same_individuals", "anchor", "mislinked", "link_probability", "audit", "safe",
 )  # fmt: skip
 

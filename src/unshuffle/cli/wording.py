@@ -41,6 +41,7 @@ _PHRASES = tuple(
         (r"\bor declare it categorical\b", "or name it in --categorical"),
         (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
         (r"^level must lie\b", "--level must lie"),
+        (r"\bas known_noise, such as\b", "as --known-noise, such as"),
         (r"\b(thousands|decimal)='(.)'", r"--\1 \2"),
         (r"\bleave log10 out\b", "leave --log10 out"),
         (r"\bdevice='([^']*)'", r"--device \1"),

@@ -57,7 +57,7 @@ def _verdict(table: Table) -> str:
     return (
         f"{word}: {near} of {n_cells} cells lie within 15 % of print, and the lowest error is "
         f"{low:.2f}, so that the bags alone {'do not' if is_high else 'do'} give the links away; "
-        f"furthest from print, in the mean of a row, are {', '.join(furthest)}."
+        f"furthest from print, on average over a row, are {', '.join(furthest)}."
     )
 
 
