@@ -1,5 +1,6 @@
-"""Laws of the command line's help: light, with an example, and known to the shell."""
+"""Help of the command line: light, in sections, with an example, and known to the shell."""
 
+import re
 import subprocess
 import sys
 
@@ -19,7 +20,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_help_answers_in_a_process_of_its_own():
-    # How fast is no law: that nothing heavy is imported, above, is what makes it so.
+    # No test asserts a time: that nothing heavy is imported, above, makes it fast.
     process = start(["--help"])
     out, err = process.communicate()
     assert process.returncode == 0
@@ -51,3 +52,30 @@ def test_the_shell_completes_commands_and_methods():
     assert [each.value for each in complete.get_completions([], "sim")] == ["simulate"]
     offered = complete.get_completions(["fit", "--method"], "p")
     assert {"p1", "p2", "paper"} <= {each.value for each in offered}
+
+
+SECTIONS = {
+    "Data": ["--label", "--base", "--id", "--labels", "--weight"],
+    "Links between rows and labels": ["--mislinked"],
+    "Model": ["--method", "--noise", "--seed"],
+    "Reading files": ["--na", "--dates", "--delimiter"],
+    "Results": ["--out", "--draws", "--figure", "--report", "--json", "--help"],
+}
+
+
+def test_help_lists_every_option_once_in_its_section(capsys):
+    assert run(["fit", "--help"]) == 0
+    text = capsys.readouterr().out
+    places = [text.index(f"\n{name}:\n") for name in SECTIONS]
+    assert places == sorted(places)
+    for (name, options), start_, stop in zip(
+        SECTIONS.items(), places, [*places[1:], len(text)], strict=True
+    ):
+        for option in options:
+            lines = [
+                line
+                for line in text.splitlines()
+                if re.match(rf"  (-., )?{option}[ ,]", f"{line} ")
+            ]
+            lines = [line for line in lines if "in numbers of their own" not in line]
+            assert len(lines) == 1 and lines[0] in text[start_:stop], (name, option)

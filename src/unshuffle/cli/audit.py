@@ -12,6 +12,7 @@ from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
+    Sectioned,
     categorical_option,
     exclude_option,
     features_option,
@@ -44,7 +45,7 @@ Examples:
 _NOT_SHOWN = "What this does not show:"
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
 @label_option("Column that will be shuffled.", required=True)
 @click.option(

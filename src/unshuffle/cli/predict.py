@@ -9,6 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import (
+    Sectioned,
     id_option,
     json_option,
     level_option,
@@ -36,7 +37,7 @@ Examples:
 _SHOWN_BAGS = 8
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("model")
 @click.argument("data")
 @level_option
