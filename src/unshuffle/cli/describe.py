@@ -69,9 +69,30 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
         return ["No column looks like a label."]
     # Several files are a bag each without being told.
     has_bag = found.bag is not None and (found.bag != FILE_BAG or len(options["data"]) == 1)
-    bag = f" --bag {shlex.quote(str(found.bag))}" if has_bag else ""
-    files = shlex.join(options["data"])
+    command = ["unshuffle", "fit", *options["data"], "--label", found.label]
+    command += ["--bag", str(found.bag)] if has_bag else []
     return [
         "Label and bag are guessed from names and values. To fit:",
-        f"  unshuffle fit {files} --label {shlex.quote(found.label)}{bag}",
+        f"  {shlex.join([*command, *_suggest_reading(found)])}",
     ]
+
+
+def _suggest_reading(found: Description) -> list[str]:
+    """Return the options for names of rows, dates, codes of missing values and constants."""
+    from unshuffle.io.description import CONSTANT, DATES, EMPTY, NAMES
+
+    taken = (found.label, found.bag)
+    left = [each for each in found.columns if each.name not in taken]
+    ids = [each.name for each in left if each.type == NAMES]
+    lists = {
+        "--id": ids[:1],
+        "--dates": [each.name for each in left if each.type == DATES],
+        "--na": [f"{each.name}={code:g}" for each in found.columns for code in each.codes],
+        "--exclude": [*ids[1:], *(each.name for each in left if each.type in (CONSTANT, EMPTY))],
+    }
+    return [part for name, values in lists.items() if values for part in (name, _join(values))]
+
+
+def _join(names: list[str]) -> str:
+    """Return names as an option takes them: one that holds a comma stands in quotation marks."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)

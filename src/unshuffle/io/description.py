@@ -42,8 +42,8 @@ class ColumnFacts:
     """A column: its type, range or levels, missing values, and what is odd about it.
 
     ``first_missing`` is a row counted from 1, ``other_name`` the long name of a channel, ``levels``
-    the most frequent values of a text or of few whole numbers with their counts, and ``remarks``
-    sentences without the name of the column.
+    the most frequent values of a text or of few whole numbers with their counts, ``remarks``
+    sentences without the name of the column, and ``codes`` values that may stand for missing ones.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ColumnFacts:
     levels: tuple[tuple[str, int], ...]
     other_name: str | None
     remarks: tuple[str, ...]
+    codes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Description:
                 **asdict(each),
                 "levels": [{"value": value, "rows": rows} for value, rows in each.levels],
                 "remarks": list(each.remarks),
+                "codes": list(each.codes),
             }
             for each in self.columns
         ]
@@ -139,6 +141,7 @@ def _describe_numbers(
     n_levels = len(levels) if is_whole else None
     kind = WHOLE if is_whole else NUMBERS
     remarks: list[str] = []
+    codes: list[float] = []
     if low == high:
         kind, n_levels = CONSTANT, 1
         remarks.append(f"holds {low:g} in every row: it adds nothing")
@@ -152,6 +155,9 @@ def _describe_numbers(
         if outlier is not None:
             remarks.append(_describe_outlier(outlier, name))
         remarks += _describe_codes(table.columns[name], outlier)
+        codes += [code for code, _ in find_codes(table.columns[name])]
+        if outlier is not None and is_code(outlier.value) and outlier.value not in codes:
+            codes.append(outlier.value)
     shown: tuple[tuple[str, int], ...] = ()
     if is_whole and counts is not None and kind != NAMES and len(levels) <= MAX_UNDECLARED:
         order = np.argsort(-counts, kind="stable")[:_N_SHOWN]
@@ -160,8 +166,9 @@ def _describe_numbers(
         remarks.append(f"is {table.aside[name]}: no feature unless it is named as one")
     median = float(np.median(values))
     return ColumnFacts(
-        name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks)
-    )
+        name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks),
+        tuple(codes),
+    )  # fmt: skip
 
 
 def _describe_text(
