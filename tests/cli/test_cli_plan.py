@@ -37,7 +37,10 @@ def test_a_plan_is_printed_and_written(samples, capsys):
     )
     assert "24 samples, 2 features: dose, age" in streams.err
     rows = list(csv.DictReader(io.StringIO(Path("plan.csv").read_text())))
-    assert list(rows[0]) == ["row", "runs_1", "runs_2", "runs_4"]
+    known = list(csv.DictReader(io.StringIO(Path("samples.csv").read_text())))
+    assert list(rows[0]) == ["row", "runs_1", "runs_2", "runs_4", *known[0]]
+    for row, sample in zip(rows, known, strict=True):
+        assert float(row["dose"]) == float(sample["dose"]) and row["donor"] == sample["donor"]
     assert [row["row"] for row in rows] == [str(i + 1) for i in range(24)]
     for a, b in zip(rows[::2], rows[1::2], strict=True):
         assert a["runs_4"] == b["runs_4"]  # a donor's samples stay together

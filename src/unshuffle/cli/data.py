@@ -57,11 +57,15 @@ class Dataset(ABC):
     notes: Sequence[str]
     base_levels: Mapping[str, str] = field(default_factory=dict)
     has_logs: bool = False
+    # Whether the label is log10 of something.
+    is_log10: bool = False
     # From which day each column of dates counts.
     dates: Mapping[str, str] = field(default_factory=dict)
     missing_codes: Sequence[str] = ()
     # The column that names the rows.
     id: str | None = None
+    # Head and lines of the table of columns, for a report.
+    columns: Sequence[Sequence[str]] = ()
     # What may have been forgotten, in a sentence.
     hint: str | None = None
 
@@ -88,7 +92,7 @@ class Dataset(ABC):
     @property
     def transformed_label(self) -> str | None:
         """The name of the transformed label; None where the label is fitted as it stands."""
-        return self.shown_label if self.has_logs else None
+        return self.shown_label if self.has_logs or self.is_log10 else None
 
     def describe_labels(self) -> str:
         """Say how many labels there are, where they do not stand beside the rows."""
@@ -240,7 +244,9 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     aside = [truth, *(options.get(name) for name in _ASIDE)]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
     table, bag = read_files(options["data"], options, used)
-    table = _add_labels(settle([table], options)[0], [label, truth], options)
+    table = settle([table], options)[0]
+    is_log10 = options["log10"] or _is_logarithm(table, label)
+    table = _add_labels(table, [label, truth], options)
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
@@ -284,6 +290,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         given=given,
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
+        is_log10=is_log10,
+        columns=_list_columns([table], options),
         **_describe_reading(options),
     )
 
@@ -354,6 +362,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
             "their names by --bag"
         )
     rows, labels = settle([rows, labels], options)
+    is_log10 = options["log10"] or _is_logarithm(labels, options["label"])
     labels = _add_labels(labels, [options["label"]], options)
     bag = bag or label_bag
     weight = options["weight"] if options["weight"] in labels.columns else None
@@ -395,6 +404,8 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         has_logs=options["log10"],
         given=given,
         ids=_find_ids(rows, design, options),
+        is_log10=is_log10,
+        columns=_list_columns([rows, labels], options),
         **_describe_reading(options),
     )
 
@@ -412,6 +423,30 @@ def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, An
 def read_labelled(options: dict[str, Any]) -> Table:
     """Read a file, with its label computed where that is an expression of columns."""
     return _add_labels(read_file(options["data"], options), [options["label"]], options)
+
+
+def _is_logarithm(table: Table, label: str | None) -> bool:
+    """Return whether a label is an expression whose value is a logarithm to base 10."""
+    from unshuffle.io.label_column import find_expression
+
+    expression = None if label is None else find_expression(table, label)
+    return expression is not None and expression.is_log10
+
+
+def _list_columns(tables: Sequence[Table], options: dict[str, Any]) -> list[list[str]]:
+    """Return the table of columns that a report shows, its head first."""
+    if not options.get("report"):
+        return []
+    from unshuffle.io.description import describe_table, list_columns
+
+    parts = [list_columns(describe_table(table)) for table in tables]
+    # Long names of channels stand in one of two files perhaps.
+    head = next((head for head, _ in parts if len(head) == max(len(h) for h, _ in parts)), [])
+    lines = [line for _, own in parts for line in own]
+    return [
+        head,
+        *([*line[:1], "", *line[1:]] if len(line) < len(head) else line for line in lines),
+    ]
 
 
 def _describe_reading(options: dict[str, Any]) -> dict[str, Any]:

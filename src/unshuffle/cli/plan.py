@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +27,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
+from unshuffle.cli.tables import format_csv
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -156,7 +155,7 @@ def plan(**options: Any) -> None:
         found = _make_plan(samples, options, report)
     ids = list_ids(table, options, samples.rows.tolist())
     if options["out"]:
-        write_whole(options["out"], as_csv(found, samples, ids))
+        write_whole(options["out"], as_csv(found, samples, table, ids))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
     if options["figure"]:
         _draw(found, options["figure"])
@@ -287,16 +286,22 @@ def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
     return {str(name): value for name, value in pairs}
 
 
-def as_csv(found: Plan, samples: Samples, ids: Sequence[Any] | None = None) -> str:
-    """Return the run of every sample, counted from 1, for each number of runs."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["row", *([] if ids is None else ["id"])]
-    writer.writerow([*names, *(f"runs_{n_runs}" for n_runs in found.assignments)])
-    columns = [] if ids is None else [list(ids)]
-    columns += [(each.runs + 1).tolist() for each in found.assignments.values()]
-    writer.writerows(zip((samples.rows + 1).tolist(), *columns, strict=True))
-    return text.getvalue()
+def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | None = None) -> str:
+    """Return the run of every sample, counted from 1, for each number of runs.
+
+    The columns of the table follow, so that the file can be fitted once labels are measured.
+    """
+    from unshuffle.io.table import as_text
+
+    columns = {"row": (samples.rows + 1).tolist()}
+    if ids is not None:
+        columns["id"] = list(ids)
+    for n_runs, each in found.assignments.items():
+        columns[f"runs_{n_runs}"] = (each.runs + 1).tolist()
+    for name in table.names:
+        named = f"({name})" if name in columns else name
+        columns[named] = as_text(table.columns[name][samples.rows]).tolist()
+    return format_csv(list(columns), zip(*columns.values(), strict=True))
 
 
 def _tables(found: Plan) -> list[Any]:

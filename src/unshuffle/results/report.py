@@ -48,6 +48,7 @@ def write_report(
     base_levels: Mapping[str, str] | None = None,
     source: str | None = None,
     notes: Sequence[str] = (),
+    columns: Sequence[Sequence[str]] = (),
     provenance: Mapping[str, Any] | None = None,
     written: date | None = None,
     words: Callable[[str], str] = str,
@@ -80,6 +81,8 @@ def write_report(
         Name of the data.
     notes : sequence of str, optional
         Sentences on how the data were read.
+    columns : sequence of sequences of str, optional
+        A table of the columns, its head first.
     provenance : mapping of str to object, optional
         What repeats the fit: version, seed, hash of the data, command.
     written : date, optional
@@ -110,6 +113,7 @@ def write_report(
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
+    data["columns"] = [[shorten(cell) for cell in line] for line in columns]
     data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
