@@ -120,6 +120,14 @@ def quote_design() -> dict[str, str]:
     return quotes
 
 
+def quote_audit() -> dict[str, str]:
+    """Return of how many tables `match` does what the audit states: {audit_inside: "10", …}."""
+    text = (RESULTS / "audit.md").read_text(encoding="utf-8")
+    found = re.search(r"^(\d+) of (\d+) shares of `match`", text, re.MULTILINE)
+    assert found is not None
+    return {"audit_inside": found[1], "audit_tables": found[2]}
+
+
 def quote_certified() -> dict[str, str]:
     """Return the seconds that proofs take: {certified_100_3: "0.02", …}."""
     text = (RESULTS / "certified.md").read_text(encoding="utf-8")
@@ -138,7 +146,14 @@ def quote_violations() -> dict[str, str]:
 
 def quote_all() -> dict[str, str]:
     """Return everything that pages quote from the files of the benchmarks."""
-    kinds = (quote_corpus, quote_speed, quote_design, quote_certified, quote_violations)
+    kinds = (
+        quote_corpus,
+        quote_speed,
+        quote_design,
+        quote_certified,
+        quote_violations,
+        quote_audit,
+    )
     return {name: text for quote in kinds for name, text in quote().items()}
 
 
