@@ -12,6 +12,7 @@ import unshuffle
 from printed import find_difference, find_json_difference
 from unshuffle import METHODS, design
 from unshuffle.cli.app import COMMANDS
+from unshuffle.results.limits import LIMITS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -238,6 +239,20 @@ def test_the_readme_quotes_the_benchmarks_as_they_are():
     # Random bags divide every table, natural ones only some.
     n_tables = sum(int(quotes[f"{corpus}_fits_1"]) for corpus in site_figures.CORPORA)
     assert f"On {n_tables} real tables" in readme
+
+
+@needs_results
+def test_the_sentences_on_limits_quote_the_benchmarks_as_they_are():
+    quotes = site_figures.quote_all()
+    clean, noisy = (
+        [quotes[f"{corpus}_signs_{bags}"] for bags in ("1", "4", "10")]
+        for corpus in site_figures.CORPORA
+    )
+    one, four, ten = clean
+    assert f"on {quotes['tables_1']} real tables" in LIMITS
+    said = f"{one} % of the coefficients with one bag, {four} % with four bags and {ten} % with ten"
+    assert said in LIMITS
+    assert f"it was {noisy[0]}, {noisy[1]} and {noisy[2]} %" in LIMITS
 
 
 def test_the_readme_quotes_the_errors_on_the_papers_data_from_the_decision():
