@@ -169,6 +169,19 @@ def test_pages_read_well_without_the_site():
         assert "{{" not in text, f"{page.name} shows a placeholder"
 
 
+def test_pages_that_the_code_names_exist():
+    named = re.compile(r"\bdocs/[\w/-]+\.md\b")
+    files = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
+    for folder in ("src", "benchmarks", "examples", "docs"):
+        files += [
+            path for path in (ROOT / folder).rglob("*.py") if "auto_gallery" not in path.parts
+        ]
+    for path in files:
+        if path.is_file():
+            for page in named.findall(path.read_text(encoding="utf-8")):
+                assert (ROOT / page).is_file(), f"{path.relative_to(ROOT)} names {page}"
+
+
 def test_roles_become_links(tmp_path):
     page = DOCS / "guides" / "register.md"
     text = "{term}`bags <bag>` {doc}`../start` {doc}`here </auto_gallery/plot_10_anchors>`"
