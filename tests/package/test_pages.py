@@ -169,6 +169,16 @@ def test_pages_read_well_without_the_site():
         assert "{{" not in text, f"{page.name} shows a placeholder"
 
 
+def test_sentences_of_readme_and_pages_are_short(capsys):
+    path = ROOT / "packaging" / "sentence_length.py"
+    if not path.is_file():
+        pytest.skip("the source distribution has no script for this")
+    spec = importlib.util.spec_from_file_location("sentence_length", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.main(["README.md", "docs"]) == 0, capsys.readouterr().out
+
+
 def test_pages_that_the_code_names_exist():
     named = re.compile(r"\bdocs/[\w/-]+\.md\b")
     files = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
