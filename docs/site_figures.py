@@ -135,6 +135,22 @@ def quote_certified() -> dict[str, str]:
     return {f"certified_{n}_{d}": f"{float(seconds):.2g}" for n, d, seconds in found}
 
 
+def quote_sizes() -> dict[str, str]:
+    """Return the numbers of real tables, with natural bags too, and seconds of a million rows."""
+    corpus = read_corpus()
+    counts = {
+        f"tables_{bags}": str(sum(len(corpus["head", name, bags]) for name in CORPORA))
+        for bags in ("1", "natural")
+    }
+    seconds: dict[str, list[float]] = {}
+    with (RESULTS / "scale.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["n"] == "1000000":
+                seconds.setdefault(row["case"], []).append(float(row["seconds"]))
+    medians = sorted(float(np.median(each)) for each in seconds.values())
+    return {**counts, "million_seconds": f"{medians[0]:.0f} to {medians[-1]:.0f}"}
+
+
 def quote_violations() -> dict[str, str]:
     """Return how many intervals hold where the model is wrong in the worst way, in percent."""
     worst = [
@@ -148,6 +164,7 @@ def quote_all() -> dict[str, str]:
     """Return everything that pages quote from the files of the benchmarks."""
     kinds = (
         quote_corpus,
+        quote_sizes,
         quote_speed,
         quote_design,
         quote_certified,
