@@ -37,7 +37,7 @@ MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
     "rows", "labels", "weight", "categorical", "separate", "same_individuals", "anchor",
-    "mislinked", "link_probability", "audit", "safe",
+    "mislinked", "link_probability", "link_columns", "audit", "safe",
 )  # fmt: skip
 
 
