@@ -47,9 +47,7 @@ from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
 from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
 
 TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "linkage" / "calibration.json"
-import os as _os
-
-RECORD = Path(_os.environ.get("LINKS_RECORD", "/tmp/unshuffle-links.pkl"))
+RECORD = Path("/tmp/unshuffle-links.pkl")  # noqa: S108
 SHARES = (0.0, 0.1, 0.3, 0.5)
 REAL = ("clean", "noisy")
 # Where the numbers are looked for.
