@@ -15,7 +15,9 @@ SECTIONS = {
         "method", "methods", "noise", "bag_offsets", "calibration", "model_holds", "l1", "l2",
         "no_intercept", "starts", "time_limit", "seed",
     ),
-    "Links between rows and labels": ("mislinked", "link_probability", "audit", "safe"),
+    "Links between rows and labels": (
+        "mislinked", "link_probability", "link_columns", "audit", "safe",
+    ),
     "Output": (
         "report", "save", "out", "as_object", "level", "new_label", "draws", "figure", "pictures",
         "picture_format", "exposed", "strict", "strict_model", "verbose", "quiet", "help",
