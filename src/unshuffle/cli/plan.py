@@ -120,7 +120,6 @@ def split_numbers(
     help="Threads, all cores without it; the result stays the same.",
 )
 @seed_option
-@id_option
 @click.option("--out", metavar="FILE", help="Write the run of every sample to a CSV file.")
 @click.option("--figure", metavar="FILE", help="Draw the expected errors: .svg, .png or .pdf.")
 @reading_options

@@ -73,6 +73,9 @@ def plot_coefficients(
         units can be compared.
     label : str, optional
         Name of the label for the axes.
+    log_base : float, optional
+        For labels that are logarithms to this base: a second axis shows the factors by which the
+        label changes.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; new ones without it.
 
