@@ -16,8 +16,8 @@ For each field the table has, at half and at double: the number of answers that 
 1e-9 of the coefficients; the median and the largest move, relative to the coefficients; the mean
 error relative to that of the default (linked least squares is the truth); processor seconds
 relative to the default. ``refused`` counts fits that raised an error. A field that moves nothing is
-marked "-". The table goes to ``benchmarks/results/sensitivity.md``, where rows of other settings
-classes stay as they were.
+marked "-". The table goes to ``benchmarks/results/sensitivity.md``, where rows of other fields stay as they
+were while the fields exist.
 """
 
 from __future__ import annotations
@@ -232,7 +232,10 @@ def main() -> int:
             fit(name, tables[size][-1])
             fit(name, tables[size][0])
         reads[size, name], base[size, name] = seen, [fit(name, each) for each in tables[size]]
-    rows = read_rows(args.out)
+    known = {
+        f"`{cls.__name__}.{e.name}`" for cls in find_settings() for e in dataclasses.fields(cls)
+    }
+    rows = {key: row for key, row in read_rows(args.out).items() if key in known}
     for cls in classes:
         for each in dataclasses.fields(cls):
             key = f"`{cls.__name__}.{each.name}`"
