@@ -16,8 +16,8 @@ For each field the table has, at half and at double: the number of answers that 
 1e-9 of the coefficients; the median and the largest move, relative to the coefficients; the mean
 error relative to that of the default (linked least squares is the truth); processor seconds
 relative to the default. ``refused`` counts fits that raised an error. A field that moves nothing is
-marked "-". The table goes to ``benchmarks/results/sensitivity.md``, where rows of other settings
-classes stay as they were.
+marked "-". The table goes to ``benchmarks/results/sensitivity.md``, where rows of other fields stay
+while the fields exist.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "sm": ("sm", {}),
     "p1": ("p1", {}),
     "p2": ("p2", {}),
-    "p2, l1": ("p2", {"l1": 0.02}),
+    "p2 with l1": ("p2", {"l1": 0.02}),
     "p3": (Projection(3), {}),
     "certified": ("certified", {}),
     "likelihood": ("likelihood", {}),
@@ -232,7 +232,10 @@ def main() -> int:
             fit(name, tables[size][-1])
             fit(name, tables[size][0])
         reads[size, name], base[size, name] = seen, [fit(name, each) for each in tables[size]]
-    rows = read_rows(args.out)
+    known = {
+        f"`{cls.__name__}.{e.name}`" for cls in find_settings() for e in dataclasses.fields(cls)
+    }
+    rows = {key: row for key, row in read_rows(args.out).items() if key in known}
     for cls in classes:
         for each in dataclasses.fields(cls):
             key = f"`{cls.__name__}.{each.name}`"
@@ -265,7 +268,7 @@ def make_row(
 ) -> str:
     """Return the row of a field."""
     if not used:
-        return f"| {key} | {default} | nothing reads it |" + " |" * 10 + "\n"
+        return f"| {key} | {default} | nothing reads it here |" + " |" * 10 + "\n"
     before = [answer for place in used for answer in base[place]]
     found = {}
     for factor in (0.5, 2.0):

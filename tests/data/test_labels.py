@@ -95,7 +95,7 @@ def test_an_item_of_mass_two_is_the_item_twice_bit_for_bit(method):
 def test_masses_that_are_kept_give_the_fit_of_the_items_written_out(method, monkeypatch):
     short, long = with_counts()
     expected = fit(long, method=method, rng=1)
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", 0)
     joined = join_bags(short)
     assert joined.rows.has_masses
     assert joined.labels.has_masses
@@ -113,7 +113,7 @@ LOSSES = {"ls": Squared(), "emd": Absolute(), "sm": Moments(4)}
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("same", [None, False], ids=["unequal", "separate"])
 def test_a_split_mass_leaves_value_and_slope_as_they_are(name, same, monkeypatch):
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", 0)
     rng = np.random.default_rng(4)
     whole, split = [], []
     for X, y in draw_parts(4, (9, 14, 20)):
@@ -136,7 +136,7 @@ def test_values_with_masses_are_those_of_quantile_functions(monkeypatch):
     shares = np.array([len(bag.X) * len(bag.y) / (len(bag.X) + len(bag.y)) for bag in long])
     shares /= shares.sum()
     w = np.array([0.7, 0.4])
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", 0)
     for kind, loss in (("squared", Squared()), ("absolute", Absolute())):
         expected = sum(
             share
@@ -196,7 +196,7 @@ def test_copies_of_plain_bags_are_plain(way):
 
 
 def test_subsampled_rows_with_masses_keep_all_labels_and_are_not_plain(monkeypatch):
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", 0)
     counts = np.ones(50)
     counts[7] = 2
     X = np.arange(50.0)[:, None]

@@ -140,7 +140,7 @@ def draw_bags(same, rng):
 def test_statistics_with_masses_are_those_of_the_items_written_out(same, monkeypatch):
     bags, parts = draw_bags(same, np.random.default_rng(7))
     long = join_bags(bags, same)
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", 0)
     short = join_bags(bags, same)
     assert (
         short.pairing

@@ -81,7 +81,7 @@ def outcome(found):
 @pytest.mark.parametrize("limit", [0, 20_000], ids=["with masses", "written out"])
 @all_methods
 def test_order_of_rows_labels_bins_and_bags_changes_no_bit(method, limit, monkeypatch):
-    monkeypatch.setattr(bags_module, "_WRITTEN_OUT", limit)
+    monkeypatch.setattr(bags_module, "EXPANDED_ITEMS", limit)
     bags = draw_bags()
     expected = outcome(fit_quietly(bags, method))
     for seed in range(3):

@@ -11,7 +11,7 @@ if not (ROOT / "packaging" / "count_constants.py").is_file():
     pytest.skip("there are no scripts of the repository here", allow_module_level=True)
 
 # Constants and settings fields that count; lower this when you remove some.
-LIMIT = 608
+LIMIT = 599
 
 
 def _load():
@@ -65,7 +65,7 @@ def test_finds_numbers_that_someone_chose(tmp_path, monkeypatch, source, found):
 
 def test_their_number_does_not_grow():
     counted = [each for each in NUMBERS if not counting.is_exempt(each)]
-    assert len(counted) <= LIMIT, "derive the number, or give another one up"
+    assert len(counted) <= LIMIT, "derive the number, or remove another"
 
 
 def test_every_exemption_is_used_and_has_a_kind():

@@ -25,7 +25,7 @@ from unshuffle.errors import InputError
 __all__ = ["Bag", "Bags", "join_bags", "make_bags"]
 
 # Up to so many items, frequencies are expanded into single items, which every method takes.
-_WRITTEN_OUT = 20_000
+EXPANDED_ITEMS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +303,7 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
         return _join_with_means(bags, pairing)
     if any(bag.anchors is not None for bag in bags):
         return _join_anchored(bags, pairing)
-    write_rows, write_labels = n.sum() <= _WRITTEN_OUT, m.sum() <= _WRITTEN_OUT
+    write_rows, write_labels = n.sum() <= EXPANDED_ITEMS, m.sum() <= EXPANDED_ITEMS
     rows = [_order_items(bag.X, bag.row_counts, write_rows) for bag in bags]
     labels = [_order_labels(bag, write_labels) for bag in bags]
 

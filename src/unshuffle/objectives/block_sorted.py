@@ -26,7 +26,7 @@ from unshuffle.objectives.penalties import Penalty, no_penalty
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 
 # Bytes of the cells of one pass: as many points as fit share it. No answer depends on it.
-_TOTAL_BYTES = 48 * 2**20
+TOTAL_BYTES = 48 * 2**20
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class SortedProblem(MomentProblem):
         if n_bags:
             n_cells = count_cells(n_bags)
             lanes = count_lanes(len(self.standard.centre))
-            size = max(1, _TOTAL_BYTES // (8 * n_bags * n_cells * lanes))
+            size = max(1, TOTAL_BYTES // (8 * n_bags * n_cells * lanes))
             for at in range(0, len(weights), size):
                 part = slice(at, at + size)
                 values[part], gradients[part] = self._evaluate_batch(

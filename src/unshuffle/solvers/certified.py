@@ -37,9 +37,13 @@ COMPLETE_GAP = 1e-6
 ROUNDING = 1e-9
 
 
+# Rows sorted between two looks at the clock: some tens of milliseconds. No answer depends on it.
+_CLOCK_ROWS = 1_000_000
+
+
 @dataclass(frozen=True)
 class ProofSettings:
-    """Limits of the branch and bound, and how it divides its work.
+    """Limits of the branch and bound.
 
     docs/decisions/030-numbers-of-the-solvers.md has the measurements.
 
@@ -49,25 +53,10 @@ class ProofSettings:
         Most weights, the intercept among them: each more needs 20 times as many cones.
     max_cones : int
         Most open cones: what fits in memory. Beyond it the gap is reported.
-    min_batch : int
-        Least cones that a round splits.
-    batch_share : int
-        A round splits one in so many open cones: few rounds, and still the lowest bounds first.
-    work : int
-        Rows sorted between two looks at the clock.
-    n_climbs : int
-        Corners of each round from which alternating minimisation starts.
-    n_kept : int
-        Most local minima kept as competing answers.
     """
 
     max_weights: int = 4
     max_cones: int = 2_000_000
-    min_batch: int = 256
-    batch_share: int = 4
-    work: int = 1_000_000
-    n_climbs: int = 8
-    n_kept: int = 100
 
 
 PROOF = ProofSettings()
@@ -253,8 +242,9 @@ class _Search:
     def _choose(self) -> np.ndarray:
         """Return the places of the lowest bounds, as many as a round splits."""
         n_open = len(self.bounds)
-        most = max(1, PROOF.work // len(self.axes.labels))
-        size = min(n_open, max(PROOF.min_batch, n_open // PROOF.batch_share), most)
+        most = max(1, _CLOCK_ROWS // len(self.axes.labels))
+        # Few rounds, and still the lowest bounds first.
+        size = min(n_open, max(256, n_open // 4), most)
         return np.argsort(self.bounds, kind="stable")[:size]
 
     def _split(self, chosen: np.ndarray) -> None:
@@ -308,7 +298,7 @@ class _Search:
             self.corners = np.concatenate([self.corners, corners])
             self.points = np.concatenate([self.points, points])
             self.values = np.concatenate([self.values, values])
-            lowest = np.argsort(values, kind="stable")[: PROOF.n_climbs]
+            lowest = np.argsort(values, kind="stable")[:8]
             self._collect(points[lowest], values[lowest])
         return np.array([self.middles[edge] for edge in edges], dtype=int)
 
@@ -323,7 +313,7 @@ class _Search:
 
     def _collect(self, points: np.ndarray, values: np.ndarray) -> None:
         """Climb from points to their own least squares, and keep the ends, best first."""
-        steps = max(1, PROOF.work // len(self.axes.labels))
+        steps = max(1, _CLOCK_ROWS // len(self.axes.labels))
         self.n_climbs += len(points)
         while True:
             ends, lower = self._climb(points, steps)
@@ -333,13 +323,13 @@ class _Search:
                 break
         ends = np.concatenate([self.ends, points])
         values = np.concatenate([self.end_values, values])
-        order = np.argsort(values, kind="stable")[: PROOF.n_kept]
+        order = np.argsort(values, kind="stable")[:100]
         self.ends, self.end_values = ends[order], values[order]
 
     def _climb(self, directions: np.ndarray, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Sort along directions, in threads where asked."""
         points, values = np.empty(directions.shape), np.empty(len(directions))
-        size = max(1, PROOF.work // (16 * len(self.axes.labels)))
+        size = max(1, _CLOCK_ROWS // (16 * len(self.axes.labels)))
 
         def fill(start: int) -> None:
             part = slice(start, start + size)

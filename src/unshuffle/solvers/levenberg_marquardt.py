@@ -28,18 +28,16 @@ class DampingSettings:
     ----------
     initial : float
         First damping, as a share of the rows' own curvature.
-    good, fair : float
-        A step is good, or fair, if it gains more than this share of the predicted gain.
-    after_good, after_poor, after_loss : float
-        Factors of the damping after a good step, after one that is not even fair, and after one
-        that gains nothing. After a fair step the damping stays.
+    good : float
+        A step is good if it gains more than this share of the predicted gain.
+    after_good, after_loss : float
+        Factors of the damping after a good step, and after one that gains nothing. After other
+        steps the damping stays.
     """
 
     initial: float = 1e-2
     good: float = 0.5
-    fair: float = 0.1
     after_good: float = 0.2
-    after_poor: float = 3.0
     after_loss: float = 8.0
 
 
@@ -132,8 +130,6 @@ def _update_damping(gain: float, predicted: float, damping: float) -> float:
     least = _LEAST_DAMPING
     if gain > DAMPING.good * predicted:
         return DAMPING.after_good if damping > least * _FLAT else 1.0
-    if gain > DAMPING.fair * predicted:
-        return 1.0
     if gain > 0.0:
-        return DAMPING.after_poor
+        return 1.0
     return max(DAMPING.after_loss, least / damping)

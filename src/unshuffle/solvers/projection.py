@@ -33,24 +33,9 @@ MET = 1e-9
 _NEWTON_STEPS = 20
 
 
-@dataclass(frozen=True)
-class ProjectionSettings:
-    """Settings of P(dp) with an L1 penalty, and with three moments or more.
-
-    Attributes
-    ----------
-    smoothing : float
-        Rounding of |w| near zero, in standard units, while zeros are searched. A weight below ten
-        times this is zero.
-    n_constrained : int
-        Minima under two moments from which more moments are met.
-    """
-
-    smoothing: float = 1e-4
-    n_constrained: int = 16
-
-
-SETTINGS = ProjectionSettings()
+# Rounding of |w| near zero, in standard units, while zeros are searched. A weight below ten times
+# this is zero.
+_SMOOTHING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -229,7 +214,7 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
         "fun": gaps,
         "jac": lambda w: _moment_slopes(bags, noise, dp, w),
     }
-    for candidate in two_moments.candidates[: SETTINGS.n_constrained]:
+    for candidate in two_moments.candidates[:16]:
         # A search may leave the range of numbers; the check of the conditions then refuses its end.
         with np.errstate(over="ignore", invalid="ignore"):
             found = minimize(
@@ -280,7 +265,7 @@ class _SmoothedL1(Penalty):
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = super().smooth(w)
-        size = np.sqrt(w**2 + SETTINGS.smoothing**2) if self.is_rounded else np.abs(w)
+        size = np.sqrt(w**2 + _SMOOTHING**2) if self.is_rounded else np.abs(w)
         side = w / size if self.is_rounded else np.sign(w)
         return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * side
 
@@ -297,7 +282,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     largest = np.argsort(-np.abs(best), kind="stable")
     # As many weights as conditions meet them in a few points, if at all; one more leaves room.
     for n_kept in (dp, dp + 1):
-        keep = (np.abs(best) > 10 * SETTINGS.smoothing) | (penalty.l1 == 0)
+        keep = (np.abs(best) > 10 * _SMOOTHING) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
         # Signs fixed at those found would pay a search for crossing to the other side.
         part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)

@@ -1,0 +1,108 @@
+"""Tests use public names, but for parts that meet their oracle and limits that are lowered."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+
+# Private names of the library by test file. A new line needs a reason; an unused one is an error.
+ALLOWED = {
+    # A kernel or a fast path beside its plain twin.
+    "blocks/test_block_posterior.py": {
+        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_judge_some", "_keep_best", "_weaken",
+    },
+    "helpers/targets.py": {"_fit_least_squares"},
+    "inference/test_tempered_smc.py": {
+        "_FAR_ROWS", "_PARTS", "_add_labels", "_draw_orders", "_reorder_tops", "_step",
+    },
+    "kernels/test_kernel_limits.py": {"_node_terms"},
+    "kernels/test_lattice.py": {"_band_kernel", "_weigh_links"},
+    "kernels/test_pairing_kernels.py": {"_node_terms"},
+    "objectives/test_gradients.py": {"_plain_evaluator"},
+    "results/test_matching.py": {"_match_bag"},
+    # A limit of memory or size that is lowered, so that little data reach it.
+    "solvers/test_certified.py": {"_CLOCK_ROWS"},
+    "blocks/test_blocks.py": {"_MEMORY", "_ROOM", "_plan"},
+    "blocks/test_dask.py": {"_AHEAD", "_MEMORY", "_finish"},
+    "gpu/test_gpu.py": {"_MOST_LISTED", "_ROOM"},
+    "inference/test_draws.py": {"_KEPT_ROWS"},
+    "io/test_text_files.py": {"_CHUNK"},
+    "results/test_prediction.py": {"_MOST_OFFSETS"},
+    # A download, a scratch file or a fit that fails on purpose.
+    "experiments/test_reproduce_command.py": {"_download"},
+    "io/test_datasets.py": {"_download"},
+    "io/test_table_source.py": {"_file"},
+    "methods/test_registry.py": {"_compare_one"},
+    "methods/test_threads.py": {"_plane", "_surface"},
+}  # fmt: skip
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def find_private_names(tree):
+    """Return private names of the library that a file imports, reads from a module, or patches."""
+    found, modules = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "unshuffle":
+            found |= {each.name for each in node.names if is_private(each.name)}
+            modules |= {each.asname or each.name for each in node.names}
+    modules = {name for name in modules if name.islower()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {node.attr} if node.value.id in modules and is_private(node.attr) else set()
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".setattr"):
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            names = {each.split(".")[-1] for each in texts if isinstance(each, str)}
+            found |= {name for name in names if is_private(name)}
+    return found
+
+
+FILES = {
+    path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(TESTS.rglob("*.py"))
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from unshuffle.data.bags import _LIMIT, Bag", {"_LIMIT"}),
+        ("from unshuffle.data import bags\nbags._number()", {"_number"}),
+        ("from unshuffle.data import bags\nmonkeypatch.setattr(bags, '_LIMIT', 3)", {"_LIMIT"}),
+        ("patch.setattr('unshuffle.data.bags._LIMIT', 3)", {"_LIMIT"}),
+        ("from helpers import _own\nself._value = _own()", set()),
+    ],
+)
+def test_finds_private_names_of_the_library_alone(source, found):
+    assert find_private_names(ast.parse(source)) == found
+
+
+def test_tests_use_no_other_private_names():
+    found = {name: find_private_names(tree) for name, tree in FILES.items()}
+    more = {name: each - ALLOWED.get(name, set()) for name, each in found.items()}
+    assert not {name: each for name, each in more.items() if each}
+
+
+def test_every_permission_is_used():
+    unused = {
+        name: each - (find_private_names(FILES[name]) if name in FILES else set())
+        for name, each in ALLOWED.items()
+    }
+    assert not {name: each for name, each in unused.items() if each}
+
+
+def test_no_test_module_imports_another():
+    tests = {Path(name).stem for name in FILES if Path(name).stem.startswith("test_")}
+    imported = {
+        (name, module)
+        for name, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in [getattr(node, "module", None), *(each.name for each in node.names)]
+        if module in tests
+    }
+    assert not imported
