@@ -134,8 +134,8 @@ def test_every_kind_of_method_can_be_reported(method, tmp_path):
 
 def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason(tmp_path):
     model, data = fit()
-    thin = dataclasses.replace(model.posterior_, is_thin=True)
-    solution = dataclasses.replace(model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR)
+    rough = dataclasses.replace(model.posterior_, is_thin=True)
+    solution = dataclasses.replace(model.solution_, uncertainty=rough, status=Status.THIN_POSTERIOR)
     model.result_ = dataclasses.replace(model.result_, solution=solution)
     text = report(tmp_path / "r.html", model, data)
     assert "<p><strong>Not identified</strong></p>" in text
