@@ -85,19 +85,38 @@ def make_shuffled(
         raise InputError(f"n and d must be at least 1, got n={n}, d={d}")
     if features not in _DRAWS:
         raise InputError(f"unknown features '{features}': {suggest(features, _DRAWS)}")
+    groups = _make_groups(n, bags)
+    return measure_samples(
+        _DRAWS[features](rng, (n, d)), groups, noise, weights=weights, intercept=intercept,
+        snr_db=snr_db, rng=rng,
+    )  # fmt: skip
+
+
+def measure_samples(
+    X: np.ndarray,
+    groups: np.ndarray,
+    noise: float | None = None,
+    *,
+    weights: Sequence[float] | None = None,
+    intercept: float = 0.0,
+    snr_db: float | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> ShuffledData:
+    """Simulate labels of given rows and bags; the parameters are those of `make_shuffled`."""
+    rng = np.random.default_rng(rng)
+    n, d = X.shape
     if noise is not None and snr_db is not None:
         raise InputError("give noise or snr_db, not both")
     if noise is not None and not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise must be a finite sd of at least 0, got {noise}")
-    groups = _make_groups(n, bags)
-    X = _DRAWS[features](rng, (n, d))
-    w = rng.standard_normal(d) if weights is None else np.asarray(weights, dtype=float)
+    drawn = rng.standard_normal(d) if weights is None else weights
+    w = np.asarray(drawn, dtype=float)
     if w.shape != (d,):
         raise InputError(f"weights must have d = {d} entries, got {w.size}")
     signal = X @ w + intercept
     if noise is None:
         noise = 0.1 if snr_db is None else float(np.sqrt(np.mean(signal**2) / 10 ** (snr_db / 10)))
-    linked = signal + noise * rng.standard_normal(n)
+    linked = np.asarray(signal + noise * rng.standard_normal(n))
     return ShuffledData(
         X, shuffle_labels(linked, groups, rng), groups, w, float(intercept), noise, linked
     )

@@ -1,4 +1,4 @@
-"""Laws of the command line's help: light, with an example, and known to the shell."""
+"""Help of the command line: light, in sections, with an example, and known to the shell."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_help_answers_in_a_process_of_its_own():
-    # How fast is no law: that nothing heavy is imported, above, is what makes it so.
+    # No test asserts a time: that nothing heavy is imported, above, makes it fast.
     process = start(["--help"])
     out, err = process.communicate()
     assert process.returncode == 0

@@ -201,8 +201,8 @@ def test_a_label_may_be_an_expression_in_every_command_that_takes_one(here, caps
         ["compare", "data.csv", "--label", label, *bag, "--methods", "ls,means", "--json"],
         ["match", "data.csv", "--label", f"{label} * 2", *bag, "--method", "means", "--json"],
         ["audit", "data.csv", "--label", label, *bag, "--method", "ls", "--json"],
-        ["plan", "data.csv", "--label", label, "--noise", "0.01", "--method", "means",
-         "--runs", "2", "--trials", "2", "--json"],
+        ["plan", "data.csv", "--label", label, "--features", "age", "--noise", "0.01",
+         "--method", "ls", "--runs", "2", "--trials", "2", "--json"],
     ):  # fmt: skip
         assert run([*command, "-q"]) == 0
         printed = json.loads(capsys.readouterr().out)
@@ -309,3 +309,23 @@ def test_shares_that_do_not_fit_are_refused(here, capsys):
     assert_one_line(run(["fit", *one]), capsys.readouterr(), ["shares", "--separate"])
     code = run(["fit", *how, "--weight", "share"])
     assert_one_line(code, capsys.readouterr(), ["--labels", "--bag"])
+
+
+NOTED = {
+    "constant": ({"flat": [7] * N}, "the same in every row, and no use as features: 'flat'"),
+    "code": ({"kids": [999, 999, *([2, 1, 0] * 20)[: N - 2]]}, "(--na 'kids=999')"),
+    "almost alike": (
+        {"district": ["D0 ", "d0", *BAG[2:-1], "D5"]},
+        "bag 'district' has names that differ in case, blanks or marks alone",
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "words"), NOTED.values(), ids=NOTED)
+def test_a_fit_notes_what_describe_notes_of_its_columns(more, words, here, capsys):
+    whole = {"age": AGE, "district": BAG, "pay": PAY}
+    how = ["fit", "data.csv", "--label", "pay", "--bag", "district", "--method", "ls"]
+    for columns, is_noted in ((whole, False), ({**whole, **more}, True)):
+        write("data.csv", **columns)
+        assert run(how) == 0
+        assert (words in capsys.readouterr().err) == is_noted

@@ -1,6 +1,7 @@
 """A description names what a fit would stumble over, and nothing in a clean table."""
 
 import csv
+import shlex
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
-from unshuffle.io.description import describe_table, find_alike, find_codes, read_common
+from unshuffle.io.description import describe_table, find_codes, read_common
+from unshuffle.io.remarks import find_alike
 
 N = 120
 ROW = np.arange(N)
@@ -57,7 +59,7 @@ ODD = {
     "a constant": ("child", lambda c: np.ones(N), "holds 1 in every row"),
     "row names": ("age", lambda c: np.arange(N) + 17, "numbers of rows"),
     "names": ("sex", lambda c: [f"p{k}" for k in range(N)], "different in every row"),
-    "dates": ("sex", lambda c: [f"2021-03-{k % 28 + 1:02}" for k in range(N)], "dates (2021"),
+    "dates": ("sex", lambda c: [f"2021-03-{k % 28 + 1:02}" for k in range(N)], "dates: count days"),
     "alike": ("district", lambda c: np.where(ROW % 10 == 3, "d-1", c), "'d-1' (12) and 'D1'"),
     "many texts": ("sex", lambda c: [f"t{k // 2}" for k in range(N)], "60 different texts"),
     "nothing": ("child", lambda c: [""] * N, "holds no value"),
@@ -141,3 +143,21 @@ def test_channels_of_a_cytometry_file_are_listed_by_both_names(tmp_path, capsys)
     printed = capsys.readouterr().out
     assert "long name" in printed and "GFP" in printed and "time of acquisition" in printed
     assert f"unshuffle fit {path} --label FITC-A" in printed
+
+
+def test_the_suggested_command_takes_the_table_as_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    columns = make_columns(np.random.default_rng(0))
+    days = np.datetime64("2020-01-01") + (ROW * 37) % 400
+    odd = {"person": [f"p{k:03d}" for k in ROW], "visit": days, "flat": ["x"] * N}
+    age = [999.0, 999.0, *columns["age"][2:]]
+    write_columns("data.csv", **{**odd, **columns, "age": age})
+    assert run(["describe", "data.csv"]) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert command[:3] == ["unshuffle", "fit", "data.csv"]
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert options == {
+        "--label": "income", "--bag": "district", "--id": "person", "--dates": "visit",
+        "--na": "age=999", "--exclude": "flat",
+    }  # fmt: skip
+    assert run([*command[1:], "--missing", "drop", "--method", "ls", "-q"]) == 0

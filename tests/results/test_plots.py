@@ -260,7 +260,7 @@ def test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wid
     assert seen[[0, -1]].max() < 0.5 < 1 + band < seen.max()
 
 
-def test_panels_hold_all_labels_and_the_law_adds_up_to_one(fitted):
+def test_panels_show_all_labels_and_the_density_adds_up_to_one(fitted):
     model, data = fitted
     ax = bag_plots.plot_bags(model, data.X, data.y, data.groups)
     assert len(ax.child_axes) == 6
@@ -292,13 +292,46 @@ def test_matches_are_told_by_marks_as_well_as_colours(fitted):
     assert ax.get_ylabel() == "matched pH"
 
 
-def test_without_noise_there_is_no_law_to_place_labels_in(fitted):
+def test_without_noise_there_is_no_predictive_distribution(fitted):
     _, data = fitted
     model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
     with pytest.raises(InputError, match="noise"):
         bag_plots.plot_places(model, data.X, data.y, data.groups)
     with pytest.raises(InputError, match="offsets"):
         bag_plots.plot_offsets(model, data.X, data.y, data.groups)
+
+
+def test_bags_stand_beside_the_offsets_by_name_while_they_are_few(fitted):
+    model, data = fitted
+    names = [f"district number {g}" for g in data.groups]
+    ax = bag_plots.plot_offsets(offset(model), data.X, data.y, names)
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert shown == list(dict.fromkeys(names))
+    pyplot.close("all")
+    many = make_shuffled(300, 3, noise=0.1, bags=50, rng=0)
+    ax = bag_plots.plot_offsets(offset(model), many.X, many.y, many.groups)
+    assert ax.get_xlabel() == "bag, in the order of the data"
+
+
+def test_names_above_panels_never_touch(fitted):
+    model, data = fitted
+    for names in (data.groups, [f"Landkreis Bernkastel-Wittlich {g}" for g in data.groups]):
+        ax = bag_plots.plot_bags(model, data.X, data.y, names)
+        ax.figure.canvas.draw()
+        renderer = ax.figure.canvas.get_renderer()
+        boxes = [pane.title.get_window_extent(renderer) for pane in ax.child_axes]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("base", [np.e, 10.0])
+def test_factors_stand_above_the_coefficients_of_a_logarithm(base, fitted):
+    model, _ = fitted
+    ax = plots.plot_coefficients(model, log_base=base)
+    ax.figure.canvas.draw()
+    (upper,) = ax.child_axes
+    assert upper.get_xlim() == pytest.approx(base ** np.array(ax.get_xlim()))
+    assert len([tick for tick in upper.get_xticks() if tick > 0]) > 1
+    assert not plots.plot_coefficients(model).child_axes
 
 
 def test_intervals_are_never_hidden_by_their_dots(fitted):

@@ -119,7 +119,7 @@ def _list_drawings(audit: Audit) -> list[Drawing]:
         Drawing(
             "How the risk changes",
             partial(plots.plot_exposure, audit),
-            (7.0, 0.8 + drawing.row_height(len(audit.exposures))),
+            (4.8, 1.0 + drawing.row_height(len(audit.exposures))),
             "Share of rows matched to their own label in each release (bars), by guessing inside "
             "bags (lines), by an outsider who knows the true coefficients (diamonds), and the risk "
             "with its 95 % interval.",
@@ -130,7 +130,7 @@ def _list_drawings(audit: Audit) -> list[Drawing]:
             Drawing(
                 "Claimed and true probabilities",
                 partial(plots.plot_calibration, audit),
-                (5.5, 4.0),
+                (4.8, 3.6),
                 "Share of matches that are right against the probability claimed for them, in "
                 "bins, with the number of rows beside each. On the line claims and facts agree. An "
                 "outsider sees only the claims.",

@@ -57,11 +57,15 @@ class Dataset(ABC):
     notes: Sequence[str]
     base_levels: Mapping[str, str] = field(default_factory=dict)
     has_logs: bool = False
+    # Whether the label is log10 of something.
+    is_log10: bool = False
     # From which day each column of dates counts.
     dates: Mapping[str, str] = field(default_factory=dict)
     missing_codes: Sequence[str] = ()
     # The column that names the rows.
     id: str | None = None
+    # Head and lines of the table of columns, for a report.
+    columns: Sequence[Sequence[str]] = ()
     # What may have been forgotten, in a sentence.
     hint: str | None = None
 
@@ -88,7 +92,7 @@ class Dataset(ABC):
     @property
     def transformed_label(self) -> str | None:
         """The name of the transformed label; None where the label is fitted as it stands."""
-        return self.shown_label if self.has_logs else None
+        return self.shown_label if self.has_logs or self.is_log10 else None
 
     def describe_labels(self) -> str:
         """Say how many labels there are, where they do not stand beside the rows."""
@@ -189,7 +193,8 @@ class InMemory(Dataset):
             )  # fmt: skip
         if self.links is not None:
             raise click.UsageError(
-                "--link-probability, --audit and --safe need one label beside each row; leave "
+                "--link-probability, --link-columns, --audit and --safe need one label beside "
+                "each row; leave "
                 "--weight and --separate out"
             )
         bags, bag_names = join_design(design), name_bags(design)
@@ -237,10 +242,12 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
-    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    aside = [truth, *(options.get(name) for name in _ASIDE), *(options.get("link_columns") or ())]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
     table, bag = read_files(options["data"], options, used)
-    table = _add_labels(settle([table], options)[0], [label, truth], options)
+    table = settle([table], options)[0]
+    is_log10 = options["log10"] or _is_logarithm(table, label)
+    table = _add_labels(table, [label, truth], options)
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
@@ -284,6 +291,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         given=given,
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
+        is_log10=is_log10,
+        columns=_list_columns([table], options),
         **_describe_reading(options),
     )
 
@@ -354,6 +363,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
             "their names by --bag"
         )
     rows, labels = settle([rows, labels], options)
+    is_log10 = options["log10"] or _is_logarithm(labels, options["label"])
     labels = _add_labels(labels, [options["label"]], options)
     bag = bag or label_bag
     weight = options["weight"] if options["weight"] in labels.columns else None
@@ -395,6 +405,8 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         has_logs=options["log10"],
         given=given,
         ids=_find_ids(rows, design, options),
+        is_log10=is_log10,
+        columns=_list_columns([rows, labels], options),
         **_describe_reading(options),
     )
 
@@ -412,6 +424,30 @@ def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, An
 def read_labelled(options: dict[str, Any]) -> Table:
     """Read a file, with its label computed where that is an expression of columns."""
     return _add_labels(read_file(options["data"], options), [options["label"]], options)
+
+
+def _is_logarithm(table: Table, label: str | None) -> bool:
+    """Return whether a label is an expression whose value is a logarithm to base 10."""
+    from unshuffle.io.label_column import find_expression
+
+    expression = None if label is None else find_expression(table, label)
+    return expression is not None and expression.is_log10
+
+
+def _list_columns(tables: Sequence[Table], options: dict[str, Any]) -> list[list[str]]:
+    """Return the table of columns that a report shows, its head first."""
+    if not options.get("report"):
+        return []
+    from unshuffle.io.description import describe_table, list_columns
+
+    parts = [list_columns(describe_table(table)) for table in tables]
+    # Long names of channels stand in one of two files perhaps.
+    head = next((head for head, _ in parts if len(head) == max(len(h) for h, _ in parts)), [])
+    lines = [line for _, own in parts for line in own]
+    return [
+        head,
+        *([*line[:1], "", *line[1:]] if len(line) < len(head) else line for line in lines),
+    ]
 
 
 def _describe_reading(options: dict[str, Any]) -> dict[str, Any]:
@@ -563,7 +599,8 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
     """Return what the options say of links; None where they say nothing but a share."""
     names = {"probability": options.get("link_probability"), "safe": options.get("safe")}
     audit, share = options.get("audit"), options.get("mislinked")
-    if audit is None and not any(names.values()):
+    explaining = options.get("link_columns") or ()
+    if audit is None and not explaining and not any(names.values()):
         return None
     if audit is not None and share is not None:
         raise click.UsageError("give --mislinked or --audit, not both")
@@ -576,9 +613,30 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
         for role, name in names.items()
         if name is not None
     }
+    if explaining:
+        columns["columns"] = _read_numbers(table, design, explaining)
     # With match probabilities a share shifts them; without, it is an option of the fit.
     rate = None if share == ESTIMATE or "probability" not in columns else share
     return Links(rate=rate, audit=audit, **columns)
+
+
+def _read_numbers(table: Table, design: Design, names: Sequence[str]) -> np.ndarray:
+    """Return columns of numbers, or name the one that holds text or a row without a number."""
+    import numpy as np
+
+    found = []
+    for given in names:
+        name = table.find(given, "column")
+        column = table.columns[name][design.rows]
+        if column.dtype == object:
+            raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
+        if not np.isfinite(column).all():
+            row = int(design.rows[np.flatnonzero(~np.isfinite(column))[0]]) + 1
+            raise InputError(
+                f"{table.source}: column {quote(name)} has no number in row {row}: fill it in"
+            )
+        found.append(column)
+    return np.column_stack(found)
 
 
 def _find_ids(table: Table, design: Design, options: dict[str, Any]) -> dict[int, Any] | None:

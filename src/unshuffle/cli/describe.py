@@ -51,17 +51,10 @@ def describe(**options: Any) -> None:
 
 def _print_description(found: Description, options: dict[str, Any]) -> None:
     """Print the table of columns, remarks on some of them, and the command that would fit."""
-    from unshuffle.io.description import show_range
+    from unshuffle.io.description import list_columns
 
     n_columns = count(len(found.columns), "column")
-    has_names = any(each.other_name for each in found.columns)
-    heads = ["column", *(["long name"] if has_names else []), "type", "missing"]
-    rows = []
-    for each in found.columns:
-        where = "" if not each.n_missing else f"{each.n_missing} (row {each.first_missing})"
-        names = [each.name, *([each.other_name or ""] if has_names else [])]
-        rows.append([*names, each.type, where or "0", show_range(each)])
-    heads.append("least … median … greatest, or values (rows)")
+    heads, rows = list_columns(found)
     console.print_result(f"{found.source}: {count(found.n_rows, 'row')}, {n_columns}", "")
     console.print_result(console.make_table(heads, rows, n_text=len(heads)))
     notes = [*found.notes, *found.remarks]
@@ -76,9 +69,30 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
         return ["No column looks like a label."]
     # Several files are a bag each without being told.
     has_bag = found.bag is not None and (found.bag != FILE_BAG or len(options["data"]) == 1)
-    bag = f" --bag {shlex.quote(str(found.bag))}" if has_bag else ""
-    files = shlex.join(options["data"])
+    command = ["unshuffle", "fit", *options["data"], "--label", found.label]
+    command += ["--bag", str(found.bag)] if has_bag else []
     return [
         "Label and bag are guessed from names and values. To fit:",
-        f"  unshuffle fit {files} --label {shlex.quote(found.label)}{bag}",
+        f"  {shlex.join([*command, *_suggest_reading(found)])}",
     ]
+
+
+def _suggest_reading(found: Description) -> list[str]:
+    """Return the options for names of rows, dates, codes of missing values and constants."""
+    from unshuffle.io.description import CONSTANT, DATES, EMPTY, NAMES
+
+    taken = (found.label, found.bag)
+    left = [each for each in found.columns if each.name not in taken]
+    ids = [each.name for each in left if each.type == NAMES]
+    lists = {
+        "--id": ids[:1],
+        "--dates": [each.name for each in left if each.type == DATES],
+        "--na": [f"{each.name}={code:g}" for each in found.columns for code in each.codes],
+        "--exclude": [*ids[1:], *(each.name for each in left if each.type in (CONSTANT, EMPTY))],
+    }
+    return [part for name, values in lists.items() if values for part in (name, _join(values))]
+
+
+def _join(names: list[str]) -> str:
+    """Return names as an option takes them: one that holds a comma stands in quotation marks."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)

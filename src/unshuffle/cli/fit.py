@@ -10,6 +10,7 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Dataset
+from unshuffle.cli.fit_files import check_files, write_files
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
     ManyFiles,
@@ -20,13 +21,14 @@ from unshuffle.cli.options import (
     level_option,
     links_option,
     model_options,
+    pictures_options,
     provenance,
     seed_option,
 )
 from unshuffle.cli.streaming import load_dataset
 from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
-from unshuffle.formatting import show_number
+from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
     from unshuffle.results.fit import Fit
@@ -42,6 +44,9 @@ Examples:
   unshuffle fit table.csv --label score --bag school --weight pupils
   unshuffle fit run1.fcs run2.fcs --label FITC-A --features SSC-A,FSC-A
   unshuffle fit cells.csv --label fluorescence --bag pool --save model.json
+  unshuffle fit cells.csv --label 'log10(green / red)' --bag pool --figure fit.svg
+  unshuffle fit --rows pools.csv --weight share --labels pool*.fcs --label FITC-A --bag pool
+  unshuffle fit register.csv --label income --bag district --na 999 --dates birth --id person
   unshuffle fit 'runs/*.parquet' --label score --bag run
   unshuffle fit cells.csv --label fluorescence --bag pool --anchor barcoded
   unshuffle fit registers.csv --label income --bag village --mislinked estimate
@@ -71,6 +76,7 @@ _NAME_LENGTH = 30
     "fit on stderr, how long it took, and its peak of memory.",
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@pictures_options
 @click.option(
     "--dask",
     metavar="ADDRESS",
@@ -86,6 +92,17 @@ _NAME_LENGTH = 30
     "digits stay the same.",
 )
 @click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
+@click.option("--out", metavar="F.csv", help="Write the coefficients to a CSV file.")
+@click.option(
+    "--draws",
+    metavar="F.csv",
+    help="Write draws of equal weight from the posterior: coefficients, noise and bag effects.",
+)
+@click.option(
+    "--figure",
+    metavar="F.svg",
+    help="Draw the coefficients with their intervals: .svg, .png or .pdf.",
+)
 @json_option
 def fit(**options: Any) -> int:
     """Fit weights and intervals to a table.
@@ -113,10 +130,13 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.results.report import check_report
 
         check_report(options["report"])
-    if options["save"]:
-        from unshuffle.io.writing import check_writable
+    if options["pictures"]:
+        from unshuffle.io.writing import make_folder
+        from unshuffle.results.report import check_report
 
-        check_writable(options["save"])
+        check_report("pictures.html")
+        make_folder(options["pictures"])
+    check_files(options)
     data = load_dataset(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
@@ -129,6 +149,9 @@ def _fit(options: dict[str, Any]) -> int:
         print_fit(found, summary)
     if options["report"]:
         _write_report(found, data, options, origin)
+    if options["pictures"]:
+        _write_pictures(found, data, options)
+    write_files(found, summary, data, options)
     if options["save"]:
         save_fit(found, data, options, origin)
     return _judge(found, options)
@@ -158,10 +181,27 @@ def _write_report(
             base_levels=data.base_levels,
             source=data.source,
             notes=data.describe(),
+            columns=data.columns,
             provenance=origin,
             words=speak,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
+
+
+def _write_pictures(found: Fit, data: Dataset, options: dict[str, Any]) -> None:
+    from unshuffle.results.report import write_report_pictures
+
+    with console.show_progress("drawing …", options["quiet"]):
+        paths = write_report_pictures(
+            found,
+            options["pictures"],
+            **data.list_rows(),
+            level=options["level"],
+            label=data.shown_label,
+            ending=options["picture_format"],
+        )
+    told = f"{count(len(paths), 'picture')} written to {options['pictures']}"
+    console.print_messages([told], options["quiet"])
 
 
 def make_object(

@@ -25,7 +25,7 @@ def fit_data(data: Dataset, options: dict[str, Any], report: Report | None = Non
     asked, report = make_options(options, data.n_rows), report or say_nothing
     report("fitting", 0.0)  # libraries are imported by now
     found = data.fit(asked, make_rng(options["seed"]), report)
-    return note_label(found, data.transformed_label, data.has_logs)
+    return note_label(found, data.transformed_label, data.has_logs or data.is_log10)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:

@@ -375,6 +375,13 @@ _LINKS = (
     click.option(
         "--safe", metavar="COL", help="Column that says by 1 and 0 which links are certainly right."
     ),
+    click.option(
+        "--link-columns",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns that explain link quality, such as a string distance.",
+    ),
 )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +27,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
+from unshuffle.cli.tables import format_csv
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -70,9 +69,9 @@ def split_numbers(
 @click.option(
     "--weights",
     metavar="FILE",
-    help="Weights, as expected: a CSV of feature and weight, or a model that fit --save wrote.",
+    help="Coefficients, as expected: a CSV of feature and coefficient, or a model of fit --save.",
 )
-@click.option("--bag", metavar="COL", help="Judge the bags that this column holds.")
+@click.option("--bag", metavar="COL", help="Assess the bags that this column holds.")
 @features_option("Columns of features; all that have no other role without it.")
 @exclude_option
 @label_option("Column of labels that exist; its sd is --label-sd.")
@@ -128,11 +127,12 @@ def split_numbers(
 def plan(**options: Any) -> None:
     """Assign samples to runs so that bags differ, and simulate what that will tell.
 
-    DATA is a table of the samples' features, known before the experiment. For every number of runs
-    the samples are shared out so that the means of the runs differ in every direction; then
-    experiments with random and with designed bags are simulated on these very samples and fitted,
-    with and without offsets between the runs. With --bag the bags of the table are judged instead.
-    Without --label-sd, --weights or --label the signal is drawn from the prior.
+    DATA is a table of the samples' features, known before the experiment. For each number of runs
+    the samples are assigned so that the means of the runs differ in every direction. Then
+    experiments with random and with designed bags are simulated on these samples and fitted, with
+    and without offsets between the runs. With --bag the bags of the table are assessed instead.
+    Without --label-sd, --weights or --label the signal is drawn from the prior. Errors stand with
+    their Monte Carlo errors; no difference within these is reported.
     """
     from unshuffle.io import choose_samples
     from unshuffle.io.writing import check_writable, write_whole
@@ -156,7 +156,7 @@ def plan(**options: Any) -> None:
         found = _make_plan(samples, options, report)
     ids = list_ids(table, options, samples.rows.tolist())
     if options["out"]:
-        write_whole(options["out"], as_csv(found, samples, ids))
+        write_whole(options["out"], as_csv(found, samples, table, ids))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
     if options["figure"]:
         _draw(found, options["figure"])
@@ -176,7 +176,7 @@ def _check_calls(options: dict[str, Any]) -> None:
         raise click.UsageError("give one of --label-sd, --weights and --label")
     for name in ("runs", "sizes", "capacity", "together"):
         if options["bag"] and options[name]:
-            raise click.UsageError(f"--bag judges bags that exist; leave out --{name}")
+            raise click.UsageError(f"--bag assesses bags that exist; leave out --{name}")
     if options["sizes"] and options["capacity"]:
         raise click.UsageError("give --sizes or --capacity, not both: sizes are kept exactly")
     if options["figure"]:
@@ -200,7 +200,7 @@ def _describe(samples: Samples, table: Table) -> list[str]:
 
 
 def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
-    from unshuffle.design import judge_bags, plan_runs
+    from unshuffle.design import assess_bags, plan_runs
 
     label_sd = options["label_sd"]
     if samples.label is not None:
@@ -224,7 +224,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
         "report": report,
     }
     if samples.groups is not None:
-        return judge_bags(samples.X, samples.groups, **shared)
+        return assess_bags(samples.X, samples.groups, **shared)
     runs, capacity = options["runs"], options["capacity"]
     if runs is None:
         given = options["sizes"] or (capacity if capacity and len(capacity) > 1 else None)
@@ -250,7 +250,7 @@ def _read_weights(options: dict[str, Any], names: Sequence[str]) -> list[float] 
     missing = [name for name in names if name not in found]
     if missing:
         raise InputError(
-            f"{shorten(path, 120)}: no weight for the feature {quote(missing[0])}; "
+            f"{shorten(path, 120)}: no coefficient for the feature {quote(missing[0])}; "
             f"{suggest(missing[0], list(found))}"
         )
     return [found[name] for name in names]
@@ -261,7 +261,7 @@ def _is_object(path: str) -> bool:
         with open(path, "rb") as file:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
-        return False  # said by whoever reads it next
+        return False  # reading it next gives the error
 
 
 def _weights_of_model(path: str) -> dict[str, float]:
@@ -280,27 +280,33 @@ def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
     numbers = [name for name in table.names if table.columns[name].dtype != object]
     if len(texts) != 1 or len(numbers) != 1:
         raise InputError(
-            f"{table.source}: needs a column of feature names and one of weights, and has "
+            f"{table.source}: needs a column of feature names and one of coefficients, and has "
             f"{count(len(texts), 'column')} of text and {len(numbers)} of numbers"
         )
     pairs = zip(table.columns[texts[0]].tolist(), table.columns[numbers[0]].tolist(), strict=True)
     return {str(name): value for name, value in pairs}
 
 
-def as_csv(found: Plan, samples: Samples, ids: Sequence[Any] | None = None) -> str:
-    """Return the run of every sample, counted from 1, for each number of runs."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["row", *([] if ids is None else ["id"])]
-    writer.writerow([*names, *(f"runs_{n_runs}" for n_runs in found.assignments)])
-    columns = [] if ids is None else [list(ids)]
-    columns += [(each.runs + 1).tolist() for each in found.assignments.values()]
-    writer.writerows(zip((samples.rows + 1).tolist(), *columns, strict=True))
-    return text.getvalue()
+def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | None = None) -> str:
+    """Return the run of every sample, counted from 1, for each number of runs.
+
+    The columns of the table follow, so that the file can be fitted once labels are measured.
+    """
+    from unshuffle.io.table import as_text
+
+    columns = {"row": (samples.rows + 1).tolist()}
+    if ids is not None:
+        columns["id"] = list(ids)
+    for n_runs, each in found.assignments.items():
+        columns[f"runs_{n_runs}"] = (each.runs + 1).tolist()
+    for name in table.names:
+        named = f"({name})" if name in columns else name
+        columns[named] = as_text(table.columns[name][samples.rows]).tolist()
+    return format_csv(list(columns), zip(*columns.values(), strict=True))
 
 
 def _tables(found: Plan) -> list[Any]:
-    """Return the table of errors, and that of signs and widths by weight."""
+    """Return the table of errors, and that of signs and widths by coefficient."""
     rows = [
         [
             str(each.n_runs),
@@ -312,15 +318,18 @@ def _tables(found: Plan) -> list[Any]:
         for each in found.expectations
     ]
     tables: list[Any] = [
-        console.make_table(["runs", "bags", "offsets", "error", "signs known"], rows, 3)
+        console.make_table(["runs", "bags", "offsets", "error", "signs determined"], rows, 3)
     ]
     shown = [each for each in found.expectations if not each.has_offsets]
     if any(each.sign_known is not None for each in shown):
-        head = ["weight", *(f"{each.n_runs} {each.kind}" for each in shown)]
+        head = ["coefficient", *(f"{each.n_runs} {each.kind}" for each in shown)]
         cells = [
             [name, *(_show_weight(each, j) for each in shown)] for j, name in enumerate(found.names)
         ]
-        tables += ["", "Chance that the sign of a weight is known, and width of its interval:"]
+        tables += [
+            "",
+            "Chance that the sign of a coefficient is determined, and width of its interval:",
+        ]
         tables.append(console.make_table(head, cells))
         tables.append(_describe_precision(shown))
     return tables
@@ -339,7 +348,7 @@ def _describe_precision(shown: Sequence[Expectation]) -> str:
     ]
     told = [f"of chances at most ± {max(chances):.0%}"]
     told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
-    return f"Monte-Carlo errors: {', '.join(told)}."
+    return f"Monte Carlo errors: {', '.join(told)}."
 
 
 def _show_weight(each: Expectation, j: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids, read_file
 from unshuffle.cli.sections import Sectioned
+from unshuffle.cli.tables import format_csv
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
 
@@ -177,13 +176,11 @@ def _make_cells(
 def _as_csv(
     cells: list[tuple[int, float, float | None, float | None]], ids: list[Any] | None
 ) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", *([] if ids is None else ["id"]), "prediction", "low", "high"])
-    for place, (row, *values) in enumerate(cells):
-        named = [] if ids is None else [ids[place]]
-        writer.writerow([row, *named, *("" if value is None else repr(value) for value in values)])
-    return text.getvalue()
+    names = ["row", "prediction", "low", "high"]
+    if ids is None:
+        return format_csv(names, cells)
+    rows = [(row, name, *values) for (row, *values), name in zip(cells, ids, strict=True)]
+    return format_csv(["row", "id", *names[1:]], rows)
 
 
 def _as_object(

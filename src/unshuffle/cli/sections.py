@@ -1,4 +1,4 @@
-"""Help in sections: data, model, output and large data, what is used most first."""
+"""Help in sections, with what is used most first."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ import click
 SECTIONS = {
     "Data": (
         "label", "features", "bag", "formula", "exclude", "categorical", "base", "log10", "id",
-        "weight", "anchor", "rows", "labels", "separate", "same_individuals", "truth", "missing",
-        "na", "dates", "delimiter", "decimal", "thousands", "encoding", "header",
-        "allow_offset_error",
+        "weight", "anchor", "rows", "labels", "separate", "same_individuals", "together", "truth",
+        "missing",
     ),
     "Model": (
-        "method", "methods", "noise", "bag_offsets", "calibration", "model_holds", "mislinked",
-        "link_probability", "audit", "safe", "l1", "l2", "no_intercept", "starts", "time_limit",
-        "seed",
+        "method", "methods", "noise", "bag_offsets", "calibration", "model_holds", "l1", "l2",
+        "no_intercept", "starts", "time_limit", "seed",
+    ),
+    "Links between rows and labels": (
+        "mislinked", "link_probability", "link_columns", "audit", "safe",
     ),
     "Output": (
-        "report", "save", "out", "as_object", "level", "new_label", "draws", "strict",
-        "strict_model", "verbose", "quiet", "help",
+        "report", "save", "out", "as_object", "level", "new_label", "draws", "figure", "pictures",
+        "picture_format", "exposed", "strict", "strict_model", "verbose", "quiet", "help",
+    ),
+    "Reading files": (
+        "na", "dates", "delimiter", "decimal", "thousands", "encoding", "header",
+        "allow_offset_error",
     ),
     "Large data": ("jobs", "device", "dask"),
 }  # fmt: skip

@@ -37,7 +37,8 @@ MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
     "formula", "rows", "labels", "weight", "categorical", "base", "id", "na", "dates", "separate",
-    "same_individuals", "anchor", "mislinked", "link_probability", "audit", "safe",
+    "same_individuals", "anchor", "mislinked", "link_probability",
+    "link_columns", "audit", "safe",
 )  # fmt: skip
 
 
@@ -239,6 +240,7 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
         "bag": laid.bag,
         "n_read": laid.n_read,
         "has_logs": asked.log10,
+        "is_log10": asked.log10,
         "hint": None if laid.forgotten is None else point_out(*laid.forgotten),
     }
     notes = (*laid.notes, f"read in pieces into a scratch file of {size / 2**20:.0f} MB")

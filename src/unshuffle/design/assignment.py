@@ -30,7 +30,7 @@ _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
 # A pass that gains less than this share of the determinant ends the search among many samples.
 _CLOSE = 1e-3
-# Exchanges one by one end what sharing out anew begins: the last of its passes are not worth it.
+# Exchanges one by one end what sharing out anew begins: its last passes gain too little.
 _CLOSE_SPLIT = 1e-2
 # Columns of squares and products are made as long as there are at most so many columns in all.
 _MOST_COLUMNS = 80
@@ -61,7 +61,7 @@ class Assignment:
 
     Examples
     --------
-    >>> found = judge_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> found = assess_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     >>> found.n_runs, found.sizes.tolist(), found.shares.round(6).tolist()
     (2, [2, 2], [0.2])
     """
@@ -151,10 +151,10 @@ def assign_runs(
     assert best is not None
     runs_of = np.empty(len(X), dtype=np.int64)
     runs_of[order] = _number_runs(best[1][member], limits)
-    return judge_runs(X, runs_of, ridge=ridge)
+    return assess_runs(X, runs_of, ridge=ridge)
 
 
-def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
+def assess_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
     """Return the assignment that these runs are, with its value.
 
     Parameters
@@ -178,7 +178,7 @@ def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
 
     Examples
     --------
-    >>> judge_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
+    >>> assess_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
     [0.8]
     """
     X = check_rows(X)

@@ -1,4 +1,4 @@
-"""Plans: designed bags, what they will tell beside random ones, and that in words."""
+"""Plans: designed bags, and the errors to be expected of them and of random bags."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from unshuffle.design.assignment import (
     Assignment,
+    assess_runs,
     assign_runs,
     check_rows,
     choose_spread,
-    judge_runs,
 )
 from unshuffle.design.simulation import (
     PRECISION,
@@ -22,7 +22,7 @@ from unshuffle.design.simulation import (
     Scenario,
     simulate_cells,
 )
-from unshuffle.design.words import compare_runs, judge_design
+from unshuffle.design.words import compare_runs, describe_bags
 from unshuffle.errors import InputError
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.progress import Report, say_nothing
@@ -30,8 +30,8 @@ from unshuffle.progress import Report, say_nothing
 DESIGNED, RANDOM, GIVEN = "designed", "random", "given"
 # Errors of one and two runs are then known to a quarter, of more runs to an eighth.
 TRIALS = 12
-# A fit of so many rows takes about a second. More rows are thinned for the simulation, each run by
-# the same share, and the plan says so: with all of them errors will be smaller.
+# A fit of so many rows takes about a second. Of more rows a sample is simulated, the same share of
+# each run, and the plan says so: with all of them errors will be smaller.
 SIMULATED_ROWS = 1000
 
 
@@ -182,7 +182,7 @@ def plan_runs(
     report: Report = say_nothing,
     **options: Any,
 ) -> Plan:
-    """Design bags for every number of runs, and simulate what they and random bags will tell.
+    """Design bags for each number of runs, and simulate the errors of these and of random bags.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def plan_runs(
         Sd of the noise of a label.
     label_sd, weights : optional
         The sd of the labels, or the weights that are expected (one for each feature). Without
-        either the noise's share of the variance is drawn from the prior, which is said.
+        either the noise's share of the variance is drawn from the prior, and a note says so.
     offset : float
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.
     sizes, capacities, together, spread : optional
@@ -242,7 +242,7 @@ def plan_runs(
         report("designing", place / len(numbers))
         width = choose_spread(rows, n_runs) if spread is None else spread
         assignments[n_runs] = assign_runs(rows, n_runs, **limits, spread=width, rng=rng)
-    order, note = _thin_rows(rows, assignments[max(numbers)].runs, rng)
+    order, note = _sample_rows(rows, assignments[max(numbers)].runs, rng)
     cells = _list_cells(assignments, order, offset > 0)
     asked = FitOptions(**options, bag_offsets=bag_offsets)
     found = simulate_cells(
@@ -255,7 +255,7 @@ def plan_runs(
     return Plan(shown, assignments, tuple(found), verdict, notes, trials)
 
 
-def judge_bags(
+def assess_bags(
     X: Any,
     groups: Any,
     *,
@@ -271,7 +271,7 @@ def judge_bags(
     report: Report = say_nothing,
     **options: Any,
 ) -> Plan:
-    """Simulate what bags that exist will tell, beside random and designed bags of their sizes.
+    """Simulate the errors of bags that exist, beside random and designed bags of their sizes.
 
     Parameters
     ----------
@@ -308,18 +308,18 @@ def judge_bags(
     Examples
     --------
     >>> X = np.random.default_rng(0).exponential(size=(24, 2))
-    >>> plan = judge_bags(X, [0, 1] * 12, noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> plan = assess_bags(X, [0, 1] * 12, noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
     >>> sorted({each.kind for each in plan.expectations})
     ['designed', 'given', 'random']
     """
     rows = check_rows(X)
     scenario = _make_scenario(rows, noise, label_sd, weights, offset)
     rng = make_rng(rng)
-    given = judge_runs(rows, _number_bags(rows, groups))
+    given = assess_runs(rows, _number_bags(rows, groups))
     report("designing", 0.0)
     spread = choose_spread(rows, given.n_runs)
     designed = assign_runs(rows, sizes=given.sizes.tolist(), spread=spread, rng=rng)
-    order, note = _thin_rows(rows, given.runs, rng)
+    order, note = _sample_rows(rows, given.runs, rng)
     has_offsets = (False, True) if offset > 0 and given.n_runs > 1 else (False,)
     kinds = {GIVEN: given, RANDOM: given, DESIGNED: designed}
     cells = [
@@ -334,7 +334,7 @@ def judge_bags(
         options=asked,
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
-    verdict = judge_design(found, shown, scenario.offset)
+    verdict = describe_bags(found, shown, scenario.offset)
     notes = (*_describe(scenario, found, asked), *note)
     return Plan(shown, {given.n_runs: designed}, tuple(found), verdict, notes, trials)
 
@@ -383,7 +383,7 @@ def _number_bags(X: np.ndarray, groups: Any) -> np.ndarray:
     return np.array([codes[name] for name in names], dtype=np.int64)
 
 
-def _thin_rows(
+def _sample_rows(
     X: np.ndarray, runs: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the rows to simulate on in canonical order, and a note where they are not all."""
@@ -431,7 +431,7 @@ def _list_cells(
 
 
 def _close_ranks(runs: np.ndarray) -> np.ndarray:
-    """Number runs without gaps: thinning may have emptied one."""
+    """Number runs without gaps: sampling may have emptied one."""
     return np.unique(runs, return_inverse=True)[1]
 
 
@@ -450,6 +450,6 @@ def _describe(
     return (
         scenario.describe(),
         f"{shown} experiments were simulated for each kind of bags, until its error was known to "
-        f"{PRECISION:.0%} or there were enough; ± is the Monte-Carlo error.",
+        f"{PRECISION:.0%} or there were enough; ± is the Monte Carlo error.",
         *([told] if is_told and found[-1].n_runs > 1 else []),
     )

@@ -16,10 +16,11 @@ import numpy as np
 
 from unshuffle.errors import import_extra
 from unshuffle.experiments.rows import Table
+from unshuffle.io.writing import write_whole
 from unshuffle.results.pictures.drawing import render_figure
 
 # Okabe and Ito's colours, told apart by every common kind of colour vision; each method also has
-# its own marker, so that nothing hangs on colour alone.
+# its own marker, so that nothing depends on colour alone.
 STYLES: dict[str, tuple[str, str, str]] = {
     "ols": ("OLS (linked labels)", "#000000", "s"),
     "ls": ("LS", "#D55E00", "o"),
@@ -247,11 +248,11 @@ def save_drawing(drawing: Drawing, name: str, folder: Path) -> list[Path]:
             ("html", sheet.to_html()),
         ):
             written.append(folder / "tables" / f"{stem}.{ending}")
-            written[-1].write_text(text, encoding="utf-8")
+            write_whole(written[-1], text)
     return written
 
 
 def save_figure(figure: Any, name: str, target: Path) -> None:
     """Save a figure so that the same table gives the same bytes."""
     with figure_style():
-        target.write_bytes(render_figure(figure, target.suffix[1:], name, dpi=150))
+        write_whole(target, render_figure(figure, target.suffix[1:], name, dpi=150))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from unshuffle.io.dates import find_date_form
 from unshuffle.io.design_matrix import MAX_UNDECLARED
 from unshuffle.io.forgotten_bags import find_forgotten_bag
 from unshuffle.io.reading import FilePath, check_stems, read_table
-from unshuffle.io.remarks import numbers_rows
+from unshuffle.io.remarks import describe_alike, numbers_rows
 from unshuffle.io.table import Column, Table, keep_common, stack_tables
 
 # Types of columns, in the words of output and JSON.
@@ -42,8 +42,8 @@ class ColumnFacts:
     """A column: its type, range or levels, missing values, and what is odd about it.
 
     ``first_missing`` is a row counted from 1, ``other_name`` the long name of a channel, ``levels``
-    the most frequent values of a text or of few whole numbers with their counts, and ``remarks``
-    sentences without the name of the column.
+    the most frequent values of a text or of few whole numbers with their counts, ``remarks``
+    sentences without the name of the column, and ``codes`` values that may stand for missing ones.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ColumnFacts:
     levels: tuple[tuple[str, int], ...]
     other_name: str | None
     remarks: tuple[str, ...]
+    codes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Description:
                 **asdict(each),
                 "levels": [{"value": value, "rows": rows} for value, rows in each.levels],
                 "remarks": list(each.remarks),
+                "codes": list(each.codes),
             }
             for each in self.columns
         ]
@@ -139,6 +141,7 @@ def _describe_numbers(
     n_levels = len(levels) if is_whole else None
     kind = WHOLE if is_whole else NUMBERS
     remarks: list[str] = []
+    codes: list[float] = []
     if low == high:
         kind, n_levels = CONSTANT, 1
         remarks.append(f"holds {low:g} in every row: it adds nothing")
@@ -150,8 +153,11 @@ def _describe_numbers(
     else:
         outlier = find_outlier(table.columns[name])
         if outlier is not None:
-            remarks.append(_describe_outlier(outlier))
+            remarks.append(_describe_outlier(outlier, name))
         remarks += _describe_codes(table.columns[name], outlier)
+        codes += [code for code, _ in find_codes(table.columns[name])]
+        if outlier is not None and is_code(outlier.value) and outlier.value not in codes:
+            codes.append(outlier.value)
     shown: tuple[tuple[str, int], ...] = ()
     if is_whole and counts is not None and kind != NAMES and len(levels) <= MAX_UNDECLARED:
         order = np.argsort(-counts, kind="stable")[:_N_SHOWN]
@@ -160,8 +166,9 @@ def _describe_numbers(
         remarks.append(f"is {table.aside[name]}: no feature unless it is named as one")
     median = float(np.median(values))
     return ColumnFacts(
-        name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks)
-    )
+        name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks),
+        tuple(codes),
+    )  # fmt: skip
 
 
 def _describe_text(
@@ -179,7 +186,7 @@ def _describe_text(
         remarks.append(f"holds {quote(next(iter(counts)), 30)} in every row: it adds nothing")
     elif form is not None:
         kind = DATES
-        remarks.append(f"holds dates ({form.example}): write them as numbers, or leave it out")
+        remarks.append(f"holds dates: count days (dates={quote(name)}), or leave it out")
     elif n_levels == len(values) and n_levels >= LEAST_ROWS:
         kind = NAMES
         remarks.append("is different in every row: leave it out of the features")
@@ -194,8 +201,9 @@ def _describe_text(
     )
 
 
-def _describe_outlier(outlier: Outlier) -> str:
-    what = "; if it stands for a missing value, say so" if is_code(outlier.value) else ""
+def _describe_outlier(outlier: Outlier, name: str) -> str:
+    code = f"; if it is a code for missing values, name it (na='{name}={outlier.value:g}')"
+    what = code if is_code(outlier.value) else ""
     return f"row {outlier.row + 1} {outlier.describe()}{what}"
 
 
@@ -228,31 +236,6 @@ def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
         if is_code(float(levels[end])) and counts[end] > 1 and is_apart:
             found.append((float(levels[end]), int(counts[end])))
     return found
-
-
-def find_alike(names: Iterable[str]) -> list[list[str]]:
-    """Return groups of names that differ in case, blanks or punctuation alone.
-
-    >>> find_alike(["Site A", "site  a", "Site B", "site-A"])
-    [['Site A', 'site  a', 'site-A']]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(re.sub(r"[\W_]+", "", name).casefold(), []).append(name)
-    return [group for key, group in groups.items() if key and len(group) > 1]
-
-
-def describe_alike(counts: Counter[str]) -> list[str]:
-    """Say which names differ in case, blanks or punctuation alone, and how often each occurs."""
-    # Among names of rows there are too many to compare, and nothing to be merged.
-    groups = find_alike(counts) if len(counts) <= sum(counts.values()) / 2 else []
-    shown = []
-    for group in groups[:_N_SHOWN]:
-        common = sorted(group, key=lambda name: -counts[name])[:_N_SHOWN]
-        shown.append(" and ".join(f"{quote(name, 30)} ({counts[name]})" for name in common))
-    more = f"; {len(groups) - _N_SHOWN} more" if len(groups) > _N_SHOWN else ""
-    said = f"names that differ in case, blanks or marks alone: {'; '.join(shown)}{more}"
-    return [said] if groups else []
 
 
 def _is_there(column: Column) -> NDArray[np.bool_]:
@@ -289,6 +272,18 @@ def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None
         left = [name for name in left if not _SCATTER.match(name)]
         return left[0] if left else None
     return left[-1] if len(left) > 1 or bag is not None else None
+
+
+def list_columns(found: Description) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the lines of a table of the columns."""
+    has_names = any(each.other_name for each in found.columns)
+    head = ["column", *(["long name"] if has_names else []), "type", "missing"]
+    lines = []
+    for each in found.columns:
+        where = "" if not each.n_missing else f"{each.n_missing} (row {each.first_missing})"
+        names = [each.name, *([each.other_name or ""] if has_names else [])]
+        lines.append([*names, each.type, where or "0", show_range(each)])
+    return [*head, "least … median … greatest, or values (rows)"], lines
 
 
 def show_range(facts: ColumnFacts) -> str:

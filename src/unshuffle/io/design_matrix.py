@@ -139,7 +139,7 @@ def make_design(
     rows, counts, left_out = choose_counts(table, weight, rows)
     X, names, coding, more = code_features(table, chosen, categorical, rows, base)
     numbers = [name for name in chosen if name not in categorical]
-    more += remark_columns(table, numbers, [label], rows, features is not None)
+    more += remark_columns(table, numbers, [label], rows, features is not None, bag)
     groups = None if bag is None else bag_keys(table, bag, rows)
     y = table.columns[label] if len(rows) == table.n_rows else table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]

@@ -95,6 +95,11 @@ class Expression:
         """The columns that the expression needs, each once."""
         return tuple(dict.fromkeys(step for step in self.steps if isinstance(step, str)))
 
+    @property
+    def is_log10(self) -> bool:
+        """Whether the value is a logarithm to base 10."""
+        return self.steps[-1] is FUNCTIONS["log10"]
+
     def evaluate(self, columns: Mapping[str, Values]) -> tuple[Values, Gap | None]:
         """Return the value in every row, NaN where there is none, and a gap where rows have none.
 

@@ -69,7 +69,9 @@ def find_partitions(paths: Sequence[str | os.PathLike[str]], name: str | None) -
 
 def describe_file_bags(bag: str, names: Iterable[str]) -> str:
     """Say that files are a bag each although a column of bags was named."""
-    return f"no file has a column {quote(bag)}, so that every file is a bag; {suggest(bag, names)}"
+    near = suggest(bag, names)
+    hint = f"; {near}" if near.startswith("did you mean") else ""
+    return f"no file has a column {quote(bag)}, so that every file is a bag{hint}"
 
 
 def are_parquet(paths: Sequence[str]) -> bool:

@@ -1,15 +1,16 @@
-"""Notes on columns before a fit: outliers, numbers of rows, and channels that are no features."""
+"""Notes on columns before a fit: outliers, constants, numbers of rows, and names almost alike."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unshuffle.data.outliers import Outlier, describe_outliers, find_outlier
+from unshuffle.data.outliers import Outlier, describe_outliers, find_outlier, is_code
 from unshuffle.errors import quote
 from unshuffle.io.table import Column, Table
 
@@ -19,6 +20,10 @@ _ID = re.compile(r"(?:.*[\W_])?(?:id|Id|ID)|.*[a-z]I[dD]")
 _LEAST_ROWS = 10
 # Running numbers may lack one in so many.
 _LACKING = 0.05
+# So many columns, or groups of names, are shown.
+_N_COLUMNS, _N_NAMES = 6, 3
+# So many columns, or groups of names, are shown.
+_N_COLUMNS, _N_NAMES = 6, 3
 
 
 def remark_columns(
@@ -27,12 +32,13 @@ def remark_columns(
     labels: Sequence[str],
     rows: NDArray[np.intp],
     is_chosen: bool,
+    bag: str | None = None,
 ) -> list[str]:
-    """Return notes on columns of numbers in these rows.
+    """Return notes on columns of numbers in these rows, and on the names of bags.
 
-    Where the features were chosen by name, only outliers are noted.
+    Numbers of rows are noted where the features were not chosen by name.
     """
-    found, numbered = [], []
+    found, numbered, constant, codes = [], [], [], []
     for name in [*features, *labels]:
         column = table.columns[name]
         if column.dtype == object:
@@ -43,9 +49,20 @@ def remark_columns(
         if outlier is not None:
             where = _name_cell(table.source, rows[outlier.row] + 1, name)
             found.append((where, replace(outlier, is_log=is_log)))
+            codes += [f"{name}={outlier.value:g}"] if is_code(outlier.value) else []
+        if name in features and len(column) > 1 and (column == column[0]).all():
+            constant.append(name)
         if name in features and not is_chosen and numbers_rows(column, name):
             numbered.append(name)
     notes = [describe_outliers(found)] if found else []
+    if codes:
+        notes.append(f"name codes of missing values (na='{','.join(codes)}')")
+    if constant:
+        shown = ", ".join(quote(name, 30) for name in constant[:_N_COLUMNS])
+        notes.append(f"the same in every row, and no use as features: {shown}")
+    if bag is not None and table.columns[bag].dtype == object:
+        alike = describe_alike(Counter(table.columns[bag][rows].tolist()))
+        notes += [f"bag {quote(bag, 30)} has {each}" for each in alike]
     if not is_chosen:
         notes += [*remark_numbers(numbered), *remark_aside(table)]
     return notes
@@ -94,7 +111,7 @@ def remark_numbers(names: Sequence[str]) -> list[str]:
     """Say which columns that look like numbers of rows are features."""
     if not names:
         return []
-    shown = ", ".join(quote(name, 30) for name in names[:6])
+    shown = ", ".join(quote(name, 30) for name in names[:_N_COLUMNS])
     return [f"used as features, but look like numbers of rows: {shown}; exclude them if they are"]
 
 
@@ -104,6 +121,31 @@ def remark_aside(table: Table) -> list[str]:
         f"column {quote(name, 30)} is {reason}: no feature unless it is named as one"
         for name, reason in table.aside.items()
     ]
+
+
+def find_alike(names: Iterable[str]) -> list[list[str]]:
+    """Return groups of names that differ in case, blanks or punctuation alone.
+
+    >>> find_alike(["Site A", "site  a", "Site B", "site-A"])
+    [['Site A', 'site  a', 'site-A']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(re.sub(r"[\W_]+", "", name).casefold(), []).append(name)
+    return [group for key, group in groups.items() if key and len(group) > 1]
+
+
+def describe_alike(counts: Counter[str]) -> list[str]:
+    """Say which names differ in case, blanks or punctuation alone, and how often each occurs."""
+    # Among names of rows there are too many to compare, and nothing to be merged.
+    groups = find_alike(counts) if len(counts) <= sum(counts.values()) / 2 else []
+    shown = []
+    for group in groups[:_N_NAMES]:
+        common = sorted(group, key=lambda name: -counts[name])[:_N_NAMES]
+        shown.append(" and ".join(f"{quote(name, 30)} ({counts[name]})" for name in common))
+    more = f"; {len(groups) - _N_NAMES} more" if len(groups) > _N_NAMES else ""
+    found = f"names that differ in case, blanks or marks alone: {'; '.join(shown)}{more}"
+    return [found] if groups else []
 
 
 def numbers_rows(column: Column, name: str) -> bool:

@@ -90,7 +90,7 @@ def make_design_from_two(
         same_individuals = _refuse_individuals(rows, str(row_weight), same_individuals)
     X, names, coding, more = code_features(rows, chosen, categorical, places, base)
     numbers = [name for name in chosen if name not in categorical]
-    more += remark_columns(rows, numbers, [], places, features is not None)
+    more += remark_columns(rows, numbers, [], places, features is not None, row_bag)
     groups = None if row_bag is None else bag_keys(rows, row_bag, places)
     groups, other = _name_alike(groups, side.groups)
     pairing, choice = _pair(

@@ -3,6 +3,7 @@
 import os
 import secrets
 from pathlib import Path
+from typing import BinaryIO
 
 from unshuffle.errors import InputError, shorten
 
@@ -11,21 +12,18 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file so that it is either complete or, after any failure, as it was before.
 
     The content goes to a temporary file in the same folder, which then takes the place of the
-    old one in a single step. Devices and pipes are written straight to: they cannot be replaced.
+    old one in a single step. Where the system allows it, that file has no name until it is
+    complete, so that a killed process leaves nothing. Devices and pipes are written straight to:
+    they cannot be replaced.
     """
     target = check_writable(path)
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    is_special = target.exists() and not target.is_file()
-    place = target if is_special else target.with_name(f".unshuffle-{secrets.token_hex(8)}.tmp")
     try:
-        try:
-            _write(place, data, "wb" if is_special else "xb")
-            if not is_special:
-                os.replace(place, target)
-        finally:
-            # After a failure or Ctrl-C only; a finished file no longer goes by this name.
-            if not is_special:
-                place.unlink(missing_ok=True)
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as file:
+                file.write(data)
+        else:
+            _replace(target, data)
     except OSError as exc:
         reason = shorten(exc.strerror or exc, 100)
         raise InputError(
@@ -33,6 +31,44 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
             "choose another place or make room"
         ) from exc
     return target
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """Write a temporary file beside the target, and put it in its place."""
+    place = target.with_name(f".unshuffle-{secrets.token_hex(8)}.tmp")
+    try:
+        if not _write_nameless(place, data):
+            with open(place, "xb") as file:
+                _write_through(file, data)
+        os.replace(place, target)
+    finally:
+        # After a failure or Ctrl-C only; a finished file no longer goes by this name.
+        place.unlink(missing_ok=True)
+
+
+def _write_nameless(place: Path, data: bytes) -> bool:
+    """Write a file that gets its name once it is complete; False where there are no such files."""
+    flag = getattr(os, "O_TMPFILE", None)  # of Linux
+    if flag is None:
+        return False
+    try:
+        number = os.open(place.parent, flag | os.O_WRONLY, 0o666)
+    except OSError:  # not every file system has them; other failures show at the next attempt
+        return False
+    with open(number, "wb") as file:
+        _write_through(file, data)
+        try:
+            os.link(f"/proc/self/fd/{number}", place, follow_symlinks=True)
+        except OSError:
+            return False
+    return True
+
+
+def _write_through(file: BinaryIO, data: bytes) -> None:
+    """Write to the disk: a full one may show only when a file is synchronised."""
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -87,12 +123,3 @@ def check_page(path: str | os.PathLike[str]) -> Path:
             "name that ends in .html"
         )
     return target
-
-
-def _write(place: Path, data: bytes, mode: str) -> None:
-    with open(place, mode) as file:
-        file.write(data)
-        file.flush()
-        if mode == "xb":
-            # A full disk may show only now; afterwards it would be too late to keep the old file.
-            os.fsync(file.fileno())

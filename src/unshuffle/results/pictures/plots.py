@@ -1,6 +1,6 @@
 """Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
 
-Nothing is computed here that is not already in the model; only curves of many points are thinned.
+Nothing is computed here that is not already in the model; only curves of many points get fewer.
 Pictures that need the data are in `bag_plots`.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.errors import InputError, shorten
+from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.results.determined import UNDETERMINED
 from unshuffle.results.pictures.drawing import (
     BLUE,
@@ -36,10 +36,14 @@ from unshuffle.results.result import Fit, as_fit
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Ticks of an axis beside long names.
+_FEW_TICKS = 5
+# Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
+_WIDE_FACTORS, _LARGEST_EXPONENT = 20.0, 50.0
 # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
 _ASIDE = 1.045
 # Where the risk stands below the bar of its release.
-_BELOW = 0.34
+_BELOW = 0.36
 
 
 def plot_coefficients(
@@ -48,13 +52,15 @@ def plot_coefficients(
     level: float = 0.95,
     standardised: bool = False,
     label: str | None = None,
+    log_base: float | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw the weights of a fitted model with their intervals, one line each.
+    """Draw the coefficients of a fitted model with their intervals, one line each.
 
-    `standardised` multiplies each weight by the sd of its column, so that weights of columns in
-    different units can be compared; all are then in units of the `label`. A hollow mark is a weight
-    of which not even the sign is known.
+    `standardised` multiplies each coefficient by the sd of its column, so that those of columns in
+    different units can be compared; all are then in units of the `label`. A hollow mark is an
+    undetermined coefficient. For labels that are logarithms to `log_base` an axis at the upper edge
+    shows the factors by which the label changes.
 
     Parameters
     ----------
@@ -67,6 +73,9 @@ def plot_coefficients(
         units can be compared.
     label : str, optional
         Name of the label for the axes.
+    log_base : float, optional
+        For labels that are logarithms to this base: a second axis shows the factors by which the
+        label changes.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; new ones without it.
 
@@ -81,7 +90,7 @@ def plot_coefficients(
     >>> data = make_shuffled(200, 2, bags=4, rng=0)
     >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
     >>> plot_coefficients(model).get_xlabel()
-    'weight'
+    'coefficient'
     """
     found = as_fit(model)
     rows = found.summary(level).rows[: len(found.coef)]
@@ -91,17 +100,46 @@ def plot_coefficients(
     for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
         if row.low is not None and row.high is not None:
             draw_interval(ax, (row.low * scale, row.high * scale), place)
-    is_open = np.array([row.known == UNDETERMINED for row in rows])
+    is_open = np.array([row.determined == UNDETERMINED for row in rows])
     for chosen, filling in ((~is_open, BLUE), (is_open, "none")):
         if chosen.any():
             places = np.flatnonzero(chosen)
             ax.plot(estimates[chosen], places, "o", color=BLUE, mfc=filling, ms=5.5)
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
+    space_ticks(ax, n_x=_FEW_TICKS)
     _name_rows(ax, [row.name for row in rows])
+    per = "sd of the column" if standardised else "unit of the column"
+    if log_base is not None:
+        _add_factors(ax, log_base, per)
     ax.set_xlabel(
-        f"weight × sd of its column, in units of {name_label(label)}" if standardised else "weight"
+        f"coefficient × sd of its column\n(in units of {name_label(label)})"
+        if standardised
+        else "coefficient"
     )
     return ax
+
+
+def _add_factors(ax: Any, base: float, per: str) -> None:
+    """Show at the upper edge by which factor the label changes."""
+    ticker = import_extra("matplotlib.ticker", "plots", "drawing")
+    low, high = ax.get_xlim()
+    if max(abs(low), abs(high)) * np.log(base) > _LARGEST_EXPONENT:
+        return
+    upper = ax.secondary_xaxis(
+        "top",
+        functions=(
+            lambda x: base ** np.asarray(x, dtype=float),
+            lambda x: np.log(np.maximum(x, 1e-300)) / np.log(base),
+        ),
+    )
+    ends = base**low, base**high
+    if ends[1] / ends[0] > _WIDE_FACTORS:
+        upper.xaxis.set_major_locator(ticker.LogLocator(numticks=_FEW_TICKS))
+        upper.xaxis.set_minor_locator(ticker.NullLocator())
+    else:
+        upper.xaxis.set_major_locator(ticker.MaxNLocator(_FEW_TICKS, steps=[1, 2, 5, 10]))
+    upper.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.4g}"))
+    upper.set_xlabel(f"factor on the label for one {per}")
 
 
 def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax: Any = None) -> Any:
@@ -187,17 +225,17 @@ def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> A
     >>> plot_offset_sd(model).get_ylabel()
     'probability, %'
     """
-    law = as_fit(model).effects
-    if law is None or len(law.sizes) < 2:
+    effects = as_fit(model).effects
+    if effects is None or len(effects.sizes) < 2:
         raise InputError(
             "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "
             "method='likelihood', and bag_offsets='auto' or 'estimate'"
         )
     ax = _prepare(ax, (6.4, 3.2))
-    places = np.arange(len(law.sizes))
-    bars = ax.bar(places, 100 * np.array(law.shares), 0.7, color=BLUE, alpha=0.6)
-    ax.bar_label(bars, [_percent(share) for share in law.shares], fontsize=9, padding=2)
-    names = ["none" if size == 0.0 else f"{size:.2g}" for size in law.sizes]
+    places = np.arange(len(effects.sizes))
+    bars = ax.bar(places, 100 * np.array(effects.shares), 0.7, color=BLUE, alpha=0.6)
+    ax.bar_label(bars, [_percent(share) for share in effects.shares], fontsize=9, padding=2)
+    names = ["none" if size == 0.0 else f"{size:.2g}" for size in effects.sizes]
     ax.set_xticks(places, names)
     ax.set_ylim(0, 110)
     ax.set_yticks([0, 50, 100])
@@ -294,13 +332,14 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
     _name_rows(ax, _feature_names(found))
     ax.set_xlim(-1.1, 1.1)
-    ax.set_xlabel("weight, over the largest of its row")
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.set_xlabel("coefficient, over the largest of its row")
+    ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.4, 1.0),
+              ncols=min(len(candidates), 3), handletextpad=0.2, columnspacing=1.0)  # fmt: skip
     return ax
 
 
 def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of every pair of weights, and of each weight on the diagonal.
+    """Draw the posterior of every pair of coefficients, and of each on the diagonal.
 
     Without `features` (positions) those determined least are shown, and none of which the data say
     nothing. `ax` becomes the frame of the grid; the estimate is marked by lines.
@@ -336,7 +375,7 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     posterior = _need_posterior(found)
     chosen = list(found.doubtful if features is None else features)
     if not chosen:
-        raise InputError("the data say nothing about the weights, so there is nothing to draw")
+        raise InputError("the data say nothing about the coefficients, so there is nothing to draw")
     n_shown = len(chosen)
     ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
@@ -475,7 +514,7 @@ def plot_error_by_bags(
     ax.set_xticks(list(n_bags), [str(n) for n in n_bags])
     ax.minorticks_off()
     ax.set_xlabel("number of bags")
-    ax.set_ylabel("error of the weights")
+    ax.set_ylabel("error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -529,7 +568,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.minorticks_off()
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("number of runs")
-    ax.set_ylabel("expected error of the weights")
+    ax.set_ylabel("expected error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -562,7 +601,7 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     found = audit.exposures
     ax = _prepare(ax, (6.4, 0.8 + _row_height(len(found))))
     places = np.arange(len(found))
-    ax.barh(places, [100 * each.right for each in found], 0.45, color=BLUE, alpha=0.55, lw=0,
+    ax.barh(places, [100 * each.right for each in found], 0.4, color=BLUE, alpha=0.55, lw=0,
             label="outsider")  # fmt: skip
     for values, colour, marker, text in (
         ([each.guess for each in found], ORANGE, "|", "guessing"),
@@ -575,13 +614,13 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
         ends = [100 * risk.low, 100 * risk.high]
         below = [place + _BELOW] * 2
         label = "risk, 95 % interval" if place == 0 else None
-        ax.plot(ends, below, "-", color=PURPLE, lw=1.6, label=label, solid_capstyle="butt")
+        ax.plot(ends, below, "-", color=PURPLE, lw=2.2, label=label, solid_capstyle="butt")
         ax.plot([100 * risk.value], below[:1], "o", color=PURPLE, ms=4)
     _name_rows(ax, [each.release.name for each in found])
     ax.set_xlim(left=0.0)
     ax.set_xlabel("share of the rows, %")
-    ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=4,
-              bbox_to_anchor=(0.35, 1.0), columnspacing=1.2, handletextpad=0.5)  # fmt: skip
+    ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=2,
+              bbox_to_anchor=(0.3, 1.0), columnspacing=1.2, handletextpad=0.5)  # fmt: skip
     return ax
 
 

@@ -1,0 +1,97 @@
+"""Files of a fit: coefficients and draws as CSV, and the figure of the coefficients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.tables import format_csv
+from unshuffle.errors import InputError, import_extra, quote
+
+if TYPE_CHECKING:
+    from unshuffle.cli.data import Dataset
+    from unshuffle.results.fit import Fit
+    from unshuffle.results.summary import Summary
+
+ENDINGS = (".svg", ".png", ".pdf")
+# Draws of equal weight in a file: enough for the ends of an interval, and some 100 kB a column.
+N_DRAWS = 4000
+_COLUMNS = ("estimate", "sd", "low", "high", "determined")
+
+
+def check_files(options: dict[str, Any]) -> None:
+    """Refuse files that cannot be written, before any work is done for them."""
+    from unshuffle.io.writing import check_writable
+
+    for name in ("out", "draws", "figure", "save"):
+        if options[name]:
+            check_writable(options[name])
+    if options["figure"]:
+        check_figure(options["figure"])
+
+
+def check_figure(path: str) -> None:
+    """Refuse a figure of an unknown format, or without the library that draws it."""
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise click.UsageError(f"--figure {quote(path)}: its name must end in .svg, .png or .pdf")
+    import_extra("matplotlib", "plots", "drawing")
+
+
+def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, Any]) -> None:
+    """Write the files that the options name, each whole or not at all."""
+    from unshuffle.io.writing import write_whole
+
+    if options["out"]:
+        rows = [(each.name, *(getattr(each, name) for name in _COLUMNS)) for each in summary.rows]
+        write_whole(options["out"], format_csv(["coefficient", *_COLUMNS], rows))
+        console.print_messages([f"coefficients written to {options['out']}"], options["quiet"])
+    if options["draws"]:
+        write_whole(options["draws"], _list_draws(found, options["seed"]))
+        console.print_messages(
+            [f"{N_DRAWS} draws from the posterior written to {options['draws']}"],
+            options["quiet"],
+        )
+    if options["figure"]:
+        write_whole(options["figure"], _draw(found, data, options))
+        console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
+
+
+def _list_draws(found: Fit, seed: int) -> str:
+    """Return draws of equal weight from the posterior as CSV, one column for each parameter."""
+    if found.posterior is None:
+        raise InputError(
+            f"method '{found.method}' has no posterior to draw from; use method 'likelihood', or "
+            "leave the draws out"
+        )
+    draws = found.posterior.sample(N_DRAWS, seed)
+    return format_csv(list(draws), zip(*(each.tolist() for each in draws.values()), strict=True))
+
+
+def _draw(found: Fit, data: Dataset, options: dict[str, Any]) -> bytes:
+    """Return the figure of the coefficients with their intervals.
+
+    Where log10 of a label is fitted, a second axis has the factors by which it changes.
+    """
+    from matplotlib.figure import Figure
+
+    from unshuffle.results.pictures.drawing import render_figure, row_height
+    from unshuffle.results.pictures.plots import plot_coefficients
+
+    height = row_height(len(found.coef)) + (0.5 if data.is_log10 else 0.0)
+    figure = Figure(figsize=(6.4, height), layout="constrained")
+    ax = plot_coefficients(found, level=options["level"], ax=figure.add_subplot())
+    ax.set_xlabel(f"change of {data.shown_label} per unit")
+    if data.is_log10:
+        top = ax.secondary_xaxis("top", functions=(lambda w: 10.0**w, _take_log10))
+        top.set_xlabel("factor per unit")
+    return render_figure(figure, Path(options["figure"]).suffix.lower()[1:], dpi=150)
+
+
+def _take_log10(factor: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log10(factor)

@@ -1,0 +1,25 @@
+"""Tables as CSV, every digit kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def format_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    r"""Return names and rows as CSV: None is an empty cell, and floats keep all digits.
+
+    >>> format_csv(["a", "b"], [(1, 0.1), ("x,y", None)])
+    'a,b\n1,0.1\n"x,y",\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_show(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _show(cell: Any) -> Any:
+    return repr(cell) if isinstance(cell, float) else "" if cell is None else cell
