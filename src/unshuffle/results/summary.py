@@ -1,4 +1,4 @@
-"""What a fit says in tables: verdict, estimates with intervals, competing answers."""
+"""The summary of a fit: verdict, estimates with intervals, competing answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything a fit says, as text, HTML, a frame, a dictionary or LaTeX.
+    """The summary of a fit, as text, HTML, a frame, a dictionary or LaTeX.
 
     Attributes
     ----------
