@@ -62,7 +62,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     n_starts : int or None, default=None
-        Number of starts of the search; None goes on until the best value was reached three times.
+        Number of starts of the search; None: until the best value was reached three times.
         For "likelihood" None means 80 starts of the search for modes. "sampler" makes independent
         runs instead, whose number is ``Sampler(n_runs=…)``.
     tol : float, default=1e-6
@@ -89,8 +89,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Threads; the result is the same for every number.
     verbose : int, default=0
-        1 tells the stages of a fit on stderr, and that functions are compiled where this is the
-        first; 2 also how far each stage is.
+        1 prints each stage to stderr, and a note when functions are compiled; 2 also how far each
+        stage is.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             found = self._fit_dask(X, y, groups, options)
         else:
             found = self._fit_arrays(X, y, groups, options, anchors, links)
-        self._take(replace(found, library=find_library(X)))
+        self._take(replace(found, library=_find_library(X)))
         warn_once(found, stacklevel=2)
         return self
 
@@ -907,6 +907,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         # match to R² > 0.5 in general.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _find_library(X: Any) -> str | None:
+    """Return the library of the frames that results are; rows of Dask have pandas' names."""
+    return "pandas" if is_dask(X) and hasattr(X, "columns") else find_library(X)
 
 
 def _refuse_groups(groups: Any) -> None:

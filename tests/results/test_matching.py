@@ -149,8 +149,8 @@ def test_the_samplers_tables_are_not_used_for_other_data_nor_where_it_did_not_mi
     assert "walked over" not in " ".join(model.match(X[:6], y[:6]).verdict)
     from dataclasses import replace
 
-    thin = replace(model.posterior_, is_thin=True)
-    found = replace(model.result_, solution=replace(model.solution_, uncertainty=thin))
+    rough = replace(model.posterior_, is_thin=True)
+    found = replace(model.result_, solution=replace(model.solution_, uncertainty=rough))
     match = found.match(make_bags(X, y, groups))
     assert "walked over" not in " ".join(match.verdict) and "rough" in " ".join(match.verdict)
 

@@ -72,7 +72,8 @@ _NAME_LENGTH = 30
 @click.option(
     "--verbose",
     is_flag=True,
-    help="Tell the stages of the fit on stderr, how long it took, and its peak of memory.",
+    help="Print rules, bag effects, priors and all competing answers too; tell the stages of the "
+    "fit on stderr, how long it took, and its peak of memory.",
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
 @pictures_options

@@ -83,9 +83,8 @@ def take_columns(frame: Any, names: Collection[str], what: str) -> Any:
                 "for instance days"
             )
         missing = column.isna().to_numpy(dtype=bool)
-        is_number = kinds.is_numeric_dtype(column) and not isinstance(
-            column.dtype, pandas.CategoricalDtype
-        )
+        is_category = isinstance(column.dtype, pandas.CategoricalDtype)
+        is_number = kinds.is_numeric_dtype(column) and not is_category
         if is_number and not missing.any():
             column = pandas.Series(_as_numbers(column))
             missing = ~np.isfinite(column.to_numpy(dtype=float))
@@ -96,6 +95,9 @@ def take_columns(frame: Any, names: Collection[str], what: str) -> Any:
                 f"{what}: column {quote(name)} has missing or infinite values in {rows} "
                 f"(first: row {row}): drop such rows with their labels, or fill them in"
             )
+        if not is_number and not is_category:
+            # Not every version of formulaic knows the texts of every version of pandas.
+            column = pandas.Series(np.array(column.tolist(), dtype=object), dtype=object)
         taken[name] = column
     return pandas.DataFrame(taken)
 

@@ -1,4 +1,4 @@
-"""The result of a fit, from which estimator, command line, report and JSON all speak."""
+"""The result of a fit, which estimator, command line, report and JSON share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A solution with everything that is to be said of it.
+    """The result of a fit: estimates, intervals, verdict, predictions and matches.
 
     Attributes
     ----------

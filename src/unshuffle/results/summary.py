@@ -1,4 +1,4 @@
-"""What a fit says in tables: verdict, estimates with intervals, competing answers."""
+"""The summary of a fit: verdict, estimates with intervals, competing answers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
 )
+# Lines below the facts in the short summary: with three features it has twelve lines at most.
+_SHOWN_NOTES = 2
 # Bag effects that are less probable than this have no digits.
 _UNLIKELY = 0.05
 _RIVALS = "Competing answers, best first:"
@@ -65,7 +67,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything a fit says, as text, HTML, a frame, a dictionary or LaTeX.
+    """The summary of a fit, as text, HTML, a frame, a dictionary or LaTeX.
 
     Attributes
     ----------
@@ -243,8 +245,8 @@ class Summary:
     def notes(self) -> tuple[str, ...]:
         """What is to be said below the facts: reasons, proofs, remarks, and details if asked.
 
-        The short summary has a line of diagnostics and one of remarks; with `detail` each
-        sentence has a line.
+        The short summary has two lines: where there is more to be said, one of diagnostics and one
+        of remarks. With `detail` each has a line.
         """
         found = list(self.explanation[1:])
         if not self.pairing.is_usual:
@@ -253,8 +255,8 @@ class Summary:
             found.append(MEANS_SENTENCE)
         if self.certificate is not None:
             found.append(self.certificate.describe(self.candidates[0]["value"]))
-        if self.detail:
-            return (*found, *self.remarks, *self.details)
+        if self.detail or len(found) + len(self.remarks) <= _SHOWN_NOTES:
+            return (*found, *self.remarks, *(self.details if self.detail else ()))
         return tuple(" ".join(part) for part in (found, self.remarks) if part)
 
     @property
