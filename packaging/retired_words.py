@@ -88,7 +88,12 @@ WORDS = (
         "shapes",
         r"shapes",
         "within-bag likelihood (of the labels given the bag's rows)",
-        (r"shapes of (the )?(arrays?|matrices|tensors|operands)", r"array shapes", r"noise shapes"),
+        (
+            r"shapes of (the )?(arrays?|matrices|tensors|operands)",
+            r"array shapes",
+            r"noise shapes",
+            r"got shapes",
+        ),
     ),
     Word(
         "law",
@@ -198,6 +203,9 @@ ALLOWED_PATHS = (
     ("packaging/retired_words.py", "*", "the table itself"),
     ("tests/package/test_retired_words.py", "*", "its test"),
     ("benchmarks/results/*", "*", "records of earlier versions"),
+    ("src/unshuffle/objectives/losses.py", "pull", "the public parameter of OrderInvariant"),
+    ("src/unshuffle/core/solution.py", "thin", "the public name Status.THIN_POSTERIOR"),
+    ("src/unshuffle/core/uncertainty.py", "thin", "the public attribute Posterior.is_thin"),
     ("docs/reproduction.md", "weight", "the paper's w"),
     ("docs/paper.md", "weight", "the paper's w"),
     ("docs/reproduction.md", "top", "the paper's top five motifs"),

@@ -11,6 +11,10 @@ _NAMES = {
     "load": "loading",
     "fit": "results.fit",
     "Fit": "results.result",
+    "Summary": "results.summary",
+    "Match": "results.matching",
+    "Contrast": "results.contrasts",
+    "Posterior": "core.uncertainty",
     "METHODS": "registry",
     "choose_method": "methods",
     "Means": "solvers.means",
@@ -67,8 +71,11 @@ _NAMES = {
     "Audit": "auditing.findings",
     "write_audit": "auditing.page",
     "InputError": "errors",
+    "DataWarning": "errors",
+    "MissingGroupsWarning": "errors",
     "ModelMisfitWarning": "errors",
     "OutlierWarning": "errors",
+    "SavedSeedWarning": "errors",
 }
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compares the two)
@@ -87,6 +94,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         Solution as Solution,
         Status as Status,
     )
+    from unshuffle.core.uncertainty import (
+        Posterior as Posterior,
+    )
     from unshuffle.data.bags import (
         Bag as Bag,
         make_bags as make_bags,
@@ -101,9 +111,12 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         load_dataset as load_dataset,
     )
     from unshuffle.errors import (
+        DataWarning as DataWarning,
         InputError as InputError,
+        MissingGroupsWarning as MissingGroupsWarning,
         ModelMisfitWarning as ModelMisfitWarning,
         OutlierWarning as OutlierWarning,
+        SavedSeedWarning as SavedSeedWarning,
     )
     from unshuffle.estimator import (
         ShuffledLinearRegression as ShuffledLinearRegression,
@@ -139,8 +152,14 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
     from unshuffle.registry import (
         METHODS as METHODS,
     )
+    from unshuffle.results.contrasts import (
+        Contrast as Contrast,
+    )
     from unshuffle.results.fit import (
         fit as fit,
+    )
+    from unshuffle.results.matching import (
+        Match as Match,
     )
     from unshuffle.results.pictures.bag_plots import (
         plot_bag_means as plot_bag_means,
@@ -172,6 +191,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
     )
     from unshuffle.results.result import (
         Fit as Fit,
+    )
+    from unshuffle.results.summary import (
+        Summary as Summary,
     )
     from unshuffle.scoring import (
         make_shuffled_scorer as make_shuffled_scorer,

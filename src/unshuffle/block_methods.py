@@ -16,10 +16,10 @@ from unshuffle.methods import check_kernels, make_effort
 from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
 from unshuffle.objectives.block_sorted import (
     SortedProblem,
+    draw_subsample,
+    make_sample_problem,
+    make_sorted_problem,
     make_standard,
-    pose_sample,
-    pose_sorted,
-    thin_sample,
 )
 from unshuffle.objectives.checks import (
     check_noise,
@@ -39,7 +39,7 @@ from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.projection import Projection
-from unshuffle.solvers.thinning import meet_by, solve_thinned
+from unshuffle.solvers.successive_halving import choose_moments, solve_on_samples
 
 
 def solve_source(
@@ -145,7 +145,7 @@ def _solve_moments(
     """Solve data in blocks from their moments, in standard units."""
     d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
     # Least squares begins where moments lead.
-    criterion = loss if isinstance(loss, Moments) else meet_by(d, n_bags)
+    criterion = loss if isinstance(loss, Moments) else choose_moments(d, n_bags)
     degree = criterion.n_moments(d, n_bags) if not isinstance(settings, Means) else 2
     found = take_moments(first, scaling, degree, effort.report)
     bags = as_bags(found)
@@ -156,7 +156,7 @@ def _solve_moments(
     penalty = scale_penalty(options, scaling, settings.degree)
     if isinstance(settings, Search | Projection):
         standard = make_standard(first, scaling)
-        posed = pose_sorted(found, standard, loss, penalty, options.fit_intercept)
+        posed = make_sorted_problem(found, standard, loss, penalty, options.fit_intercept)
         return _solve_sorted(posed, first, scaling, settings, rng, effort)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
@@ -164,7 +164,7 @@ def _solve_moments(
         # Two roots meet both moments: least squares picks, as where the rows are held. All of them
         # count, since it is the labels' own rows that tell roots of one law apart.
         standard = make_standard(first, scaling)
-        judge = pose_sorted(found, standard, Squared(), penalty, options.fit_intercept)
+        judge = make_sorted_problem(found, standard, Squared(), penalty, options.fit_intercept)
         weights = find_roots(solution.candidates[0].weights, bags.statistics)
         values = sums.smooth(weights)[0]
         order = np.argsort(judge.smooth(weights)[0], kind="stable")
@@ -183,11 +183,11 @@ def _solve_sorted(
 ) -> Solution:
     """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
     # Points share a pass; its threads are those of the source.
-    alone = effort if problem.is_held else replace(effort, n_jobs=None)
+    alone = effort if problem.is_in_memory else replace(effort, n_jobs=None)
     if isinstance(settings, Projection):
         return settings.solve(problem, rng, alone)
 
     def thin(n_rows: int) -> Problem:
-        return pose_sample(problem, thin_sample(first, scaling, n_rows))
+        return make_sample_problem(problem, draw_subsample(first, scaling, n_rows))
 
-    return solve_thinned(problem, thin, rng, effort, alone)
+    return solve_on_samples(problem, thin, rng, effort, alone)

@@ -49,6 +49,45 @@ class OutlierWarning(UserWarning):
     """
 
 
+class DataWarning(UserWarning):
+    """Something in the data was handled that should be known, such as a constant column.
+
+    Examples
+    --------
+    Silence it where the data are known:
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", DataWarning)
+    """
+
+
+class MissingGroupsWarning(UserWarning):
+    """A model fitted with groups is fitted again or scored without them.
+
+    All rows are then one bag. scikit-learn passes groups on only where metadata routing asks for
+    them.
+
+    Examples
+    --------
+    Make it an error in cross-validation:
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", MissingGroupsWarning)
+    """
+
+
+class SavedSeedWarning(UserWarning):
+    """A model file cannot keep the generator that was given as random_state.
+
+    Examples
+    --------
+    Silence it where the seed is of no matter:
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", SavedSeedWarning)
+    """
+
+
 class MissingDataError(InputError):
     """A data set is known by name but its file is neither here nor to be had."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unshuffle.data.bags import make_bags
 from unshuffle.data.outliers import warn_of_outliers
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, MissingGroupsWarning
+from unshuffle.formulas.frames import find_library, is_frame, read_frame
 from unshuffle.gpu.devices import read_number
 from unshuffle.io.dask.pieces import cut_into_pieces, is_dask
 from unshuffle.io.dask.rows import map_rows
@@ -21,16 +24,18 @@ from unshuffle.methods import find_block_settings
 from unshuffle.objectives.checks import check_range
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.progress import make_report
-from unshuffle.results.fit import Fit, fit_source, fit_table, warn_once
+from unshuffle.results.fit import Fit, fit_formula, fit_source, fit_table, warn_once
 from unshuffle.results.matching import Match
 from unshuffle.results.storage import store_model
 from unshuffle.results.summary import Summary
+from unshuffle.results.verdict import check_level
 from unshuffle.scoring import sorted_r2
 from unshuffle.validation import check_data, check_groups
 
 if TYPE_CHECKING:
     from unshuffle.data.links import Links
-    from unshuffle.options import MethodLike, NoiseLike, Seed
+    from unshuffle.options import Frame, MethodLike, ModelOptions, NoiseLike, Seed
+    from unshuffle.results.contrasts import Contrast
     from unshuffle.sklearn_types import BaseEstimator, RegressorMixin
 else:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -138,6 +143,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    # Whether this is a clone of an estimator that was fitted with groups.
+    _comes_from_groups = False
 
     # Asked for by default under metadata routing: without groups the labels' bags are lost, and
     # without anchors the pairs that are known.
@@ -190,7 +197,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         anchors: Any = None,
         links: Links | None = None,
     ) -> ShuffledLinearRegression:
-        """Estimate the weights; `groups` says which labels may belong to which rows.
+        """Estimate the coefficients; `groups` says which labels may belong to which rows.
 
         Parameters
         ----------
@@ -210,21 +217,35 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             Labels stand beside their rows, but some links are wrong: match probabilities, the
             mismatch rate, an audit, or safe pairs. Without any of the first three the rate is
             estimated.
+
+        Returns
+        -------
+        ShuffledLinearRegression
+            The fitted estimator.
+
+        Raises
+        ------
+        InputError
+            For data or options that make no sense: one line that names the way out.
+
+        Warns
+        -----
+        ModelMisfitWarning
+            Where the labels do not look as the model predicts.
+        MissingGroupsWarning
+            Where the estimator, or the one it was cloned from, was fitted with groups before.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=300, d=2, noise=0.1, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression(method="ls", random_state=0)
+        >>> model.fit(data.X, data.y, groups=data.groups).coef_.round(1).tolist()
+        [0.8, -1.3]
         """
-        options = FitOptions(
-            self.method,
-            self.noise,
-            self.l1,
-            self.l2,
-            bool(self.fit_intercept),
-            self.n_starts,
-            self.tol,
-            self.n_jobs,
-            self.bag_offsets,
-            self.mislinked,
-            self.device,
-            self.model_holds,
-        )
+        if groups is None:
+            self._warn_of_groups("fitted again")
+        options = self._options()
         is_remote = is_dask(X) or is_dask(y) or is_dask(groups)
         has_links = self.mislinked is not None or links is not None
         if is_remote and (anchors is not None or has_links):
@@ -241,9 +262,98 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             found = self._fit_dask(X, y, groups, options)
         else:
             found = self._fit_arrays(X, y, groups, options, anchors, links)
-        self._take(found)
+        self._take(replace(found, library=find_library(X)))
         warn_once(found, stacklevel=2)
         return self
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        bags: Any = None,
+        *,
+        anchors: Any = None,
+        links: Links | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> ShuffledLinearRegression:
+        """Fit a formula to a frame; `predict` then rebuilds the columns from new frames.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"log(y) ~ x1 * C(x2, Treatment('b')) + bs(x3, df=4)"`` (Wilkinson and Rogers
+            1973): factors with a base level, interactions, transformations and splines. ``.`` is
+            every other column, ``- 1`` means no intercept. Needs ``pip install
+            'unshuffle[formula]'``.
+        data : frame or mapping of str to array-like
+            Rows and labels: pandas, polars, or a dictionary of columns.
+        bags : str or sequence of n hashable labels, optional
+            The column of bags, or the bag of each row. Without it all rows form one bag.
+        anchors : str or sequence, optional
+            Pairs that are known, as in `fit`, or their column.
+        links : Links, optional
+            What is known of links, as in `fit`.
+        **options
+            Parameters of the estimator. The formula says whether there is an intercept.
+
+        Returns
+        -------
+        ShuffledLinearRegression
+            The fitted estimator. `predict`, `predict_interval`, `score` and `match` take frames
+            with the columns that the formula names.
+
+        Raises
+        ------
+        InputError
+            For formulas that are none, unknown columns and functions, and missing values.
+
+        See Also
+        --------
+        unshuffle.fit : The same without scikit-learn.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> made = make_shuffled(n=300, d=2, noise=0.1, bags=10, rng=0)
+        >>> frame = {"a": made.X[:, 0], "b": made.X[:, 1], "y": made.y, "pool": made.groups}
+        >>> model = ShuffledLinearRegression.from_formula(
+        ...     "y ~ a + a:b", frame, bags="pool", method="means")
+        >>> model.feature_names_in_.tolist()
+        ['a', 'a:b']
+        >>> model.predict({"a": [1.0, 2.0], "b": [0.0, 1.0]}).shape
+        (2,)
+        """
+        if "fit_intercept" in options:
+            raise InputError("a formula says whether there is an intercept: write '- 1' for none")
+        model = cls(**options)
+        rng, report = make_rng(model.random_state), make_report(model.verbose)
+        found = fit_formula(
+            formula, data, bags, model._options(), rng, report, anchors, links, stacklevel=2
+        )
+        model.fit_intercept = found.options.fit_intercept
+        model._take(found)
+        model.feature_names_in_ = np.array(found.facts.names[: len(found.coef)], dtype=object)
+        model.n_features_in_ = len(found.coef)
+        warn_once(found, stacklevel=2)
+        return model
+
+    def _options(self) -> FitOptions:
+        """Return what a fit is asked for."""
+        return FitOptions(
+            self.method,
+            self.noise,
+            self.l1,
+            self.l2,
+            bool(self.fit_intercept),
+            self.n_starts,
+            self.tol,
+            self.n_jobs,
+            self.bag_offsets,
+            self.mislinked,
+            self.device,
+            self.model_holds,
+        )
 
     def _fit_arrays(
         self,
@@ -293,6 +403,47 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         self.link_probability_ = found.solution.stats.link_probability
         self.bag_offset_sd_ = None if offsets is None else offsets.offset_sd
 
+    def __sklearn_clone__(self) -> ShuffledLinearRegression:
+        """Return an unfitted copy, which remembers whether this one was fitted with groups."""
+        copy = super().__sklearn_clone__()
+        if self._had_groups():
+            copy._comes_from_groups = True
+        return copy
+
+    def _had_groups(self) -> bool:
+        """Return whether this estimator, or the one it was cloned from, was fitted with groups."""
+        found = getattr(self, "result_", None)
+        return self._comes_from_groups if found is None else found.facts.n_bags > 1
+
+    def _warn_of_groups(self, done: str) -> None:
+        """Warn of missing groups where a fit had them."""
+        if self._had_groups():
+            warnings.warn(
+                f"a model of several groups is {done} without groups, so that all rows are one "
+                "bag: give groups, in scikit-learn's tools by metadata routing "
+                "(sklearn.set_config(enable_metadata_routing=True))",
+                MissingGroupsWarning,
+                stacklevel=3,
+            )
+
+    def _read_rows(self, X: Any) -> Any:
+        """Return rows for validation: a formula makes its columns from a frame."""
+        formula = self.result_.formula
+        if formula is None or not is_frame(X) or self._has_columns(X):
+            return X
+        return read_frame(dict(zip(formula.names, formula.build(X).T, strict=True)))
+
+    def _has_columns(self, X: Any) -> bool:
+        """Return whether a frame has the columns of the model, and no formula need build them."""
+        return list(getattr(X, "columns", [])) == self.feature_names_in_.tolist()
+
+    def _read_labels(self, X: Any, y: Any) -> Any:
+        """Return labels for validation, transformed as the formula says where X is a frame."""
+        formula = self.result_.formula
+        if formula is None or not formula.is_transformed or not is_frame(X):
+            return y
+        return formula.build_label(y, X)
+
     def _html_repr(self) -> str:
         """Return what a notebook shows: a card once fitted, scikit-learn's diagram before."""
         if not hasattr(self, "result_"):
@@ -325,7 +476,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows. Rows of Dask give lazy predictions of Dask.
+            Rows; after a fit by a formula a frame with the columns that it names. Dask input
+            returns lazy Dask output.
         return_std : bool, default=False
             Whether to return the posterior predictive sd of a label too: weights, noise, the
             random and contextual effect of the row's bag, and the curvature of the mean function,
@@ -335,13 +487,31 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             The bag of each row. The prediction for a bag that was fitted includes its effect, and
             the curvature of the mean function; all other rows, and all rows without `groups`, are
             of new bags.
+
+        Returns
+        -------
+        ndarray of shape (n,), or two of them
+            Predictions, with `return_std` also their sds. After a fit by a formula they are of the
+            transformed label.
+
+        Raises
+        ------
+        InputError
+            With `return_std` for methods without intervals.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).predict([[2.0]]).round(6).tolist()
+        [5.0]
         """
         check_is_fitted(self)
         if is_dask(X):
             _refuse_groups(groups)
             z = map_rows(X, lambda part: np.asarray(self.predict(part)))
             return (z, map_rows(X, self._predict_sd)) if return_std else z
-        X = validate_data(self, X, reset=False, dtype=float)
+        X = validate_data(self, self._read_rows(X), reset=False, dtype=float)
         bags = check_groups(groups, len(X))
         z = self.result_.predict(X, bags)
         return (z, self.result_.predict_sd(X, bags)) if return_std else z
@@ -355,13 +525,14 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         level: float = 0.95,
         new_label: bool = False,
         groups: Iterable[Hashable] | None = None,
+        alpha: float | None = None,
     ) -> np.ndarray:
         """Return one row (low, high) for each row of X.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows. Rows of Dask give lazy intervals of Dask.
+            Rows, as in `predict`.
         level : float, default=0.95
             Posterior probability of the interval.
         new_label : bool, default=False
@@ -370,26 +541,68 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             bag, and the curvature of the mean function, where the model has them.
         groups : sequence of n hashable labels, optional
             The bag of each row, as in `predict`.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            The ends of the intervals, infinite where the data say nothing.
 
         Raises
         ------
         InputError
             For methods without intervals.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression("means").fit(data.X, data.y, data.groups)
+        >>> model.predict_interval(data.X, alpha=0.1).shape
+        (60, 2)
         """
         check_is_fitted(self)
+        level = check_level(level, alpha)
         if is_dask(X):
             _refuse_groups(groups)
             self.conf_int(level)  # refuses now what would fail on workers
             interval = partial(self.predict_interval, level=level, new_label=new_label)
             return map_rows(X, interval, ("low", "high"))
-        X = validate_data(self, X, reset=False, dtype=float)
+        X = validate_data(self, self._read_rows(X), reset=False, dtype=float)
         return self.result_.predict_interval(X, level, new_label, check_groups(groups, len(X)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the fitted model in a JSON file, which `unshuffle.load` reads.
 
-        It holds numbers and names, the draws of the posterior included, and no code; no row or
-        label of the data is in it.
+        It holds numbers and names, the draws of the posterior and the formula included, and no
+        code; no row or label of the data is in it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, replaced where it exists.
+
+        Raises
+        ------
+        InputError
+            For methods and noises with functions of your own, which a file cannot keep.
+
+        Warns
+        -----
+        SavedSeedWarning
+            Where `random_state` is a generator: the loaded model has None.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from unshuffle import ShuffledLinearRegression, load
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> model = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.json")
+        ...     load(f"{folder}/model.json").predict([[2.0]]).round(6).tolist()
+        [5.0]
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
@@ -414,11 +627,38 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, groups
-            As in `fit`; the data fitted, or others: one label for each row, group by group.
+        X : array-like of shape (n, d)
+            Rows, as in `predict`.
+        y : array-like of shape (n,)
+            Labels; after a fit by a formula in the units of the frame, if X is a frame.
+        groups : sequence of n hashable labels, optional
+            The bag of each row and of each label, as in `fit`.
         sample_weight : None
-            There are no weights of rows, since nobody knows which label a row has. It stands here
-            for scikit-learn's pipelines, which always name it.
+            There are no weights of rows: which label a row has is not known. It stands here for
+            scikit-learn's pipelines, which always name it.
+
+        Returns
+        -------
+        float
+            The score; 1 is best.
+
+        Raises
+        ------
+        InputError
+            For a `sample_weight`, and for rows and labels of different number.
+
+        Warns
+        -----
+        MissingGroupsWarning
+            Without groups, where the fit had some.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.0, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression("means").fit(data.X, data.y, data.groups)
+        >>> round(model.score(data.X, data.y, data.groups), 6)
+        1.0
         """
         check_is_fitted(self)
         if sample_weight is not None:
@@ -426,28 +666,127 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
                 "score has no sample_weight: which label belongs to a row is not known; repeat "
                 "rows and labels instead, or leave it out"
             )
-        rows, labels = check_data(self, X, y, reset=False)
+        if groups is None:
+            self._warn_of_groups("scored")
+        labels, X = self._read_labels(X, y), self._read_rows(X)
+        rows, labels = check_data(self, X, labels, reset=False)
         return sorted_r2(labels, self.predict(X), check_groups(groups, len(rows)))
 
-    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
-        """Return one row (low, high) per feature, and a last one for the intercept where asked.
+    def conf_int(
+        self, level: float = 0.95, intercept: bool = False, alpha: float | None = None
+    ) -> np.ndarray | Frame:
+        """Return the interval of each coefficient.
 
         The intervals are of the population value of the pooled slope, as `coef_` is. A coefficient
         of which the data say nothing (of a constant column, or where nothing varies) has the row
-        (-inf, inf); `summary()` shows it without an interval, and a remark says why. Methods
-        without a posterior refuse: around a biased estimate an interval would cover the wrong
-        value.
+        (-inf, inf); `summary()` shows it without an interval, and a remark says why.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        intercept : bool, default=False
+            Whether to return that of the intercept too, last.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        ndarray of shape (n_coefficients, 2), or frame
+            One row (low, high) per coefficient. Where X was a frame of pandas or polars, a frame
+            of that library with the columns low and high; pandas' index has the names.
+            ``np.asarray`` of it is the same array.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals: around a biased estimate an interval would cover the
+            wrong value.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression("means").fit(data.X, data.y, data.groups)
+        >>> model.conf_int(alpha=0.1).shape
+        (1, 2)
         """
         check_is_fitted(self)
-        return self.result_.conf_int(level, intercept)
+        ends: np.ndarray | Frame = self.result_.conf_int(level, intercept, alpha)
+        return ends
 
-    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+    def contrast(
+        self, expression: str, level: float = 0.95, alpha: float | None = None
+    ) -> Contrast:
+        """Return a linear combination of coefficients, with sd and interval.
+
+        Parameters
+        ----------
+        expression : str
+            Sums and differences of coefficients by name, times or over numbers: ``"x1 - x2"``.
+            Names that hold signs of arithmetic may stand in backticks; "intercept" is one.
+        level : float, default=0.95
+            Probability of the interval.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        Contrast
+            Estimate, sd and interval: from the posterior draws, or from the t distribution.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals, unknown names, and products of coefficients.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+        >>> data = make_shuffled(n=60, d=2, noise=0.1, bags=6, rng=0)
+        >>> model = ShuffledLinearRegression("means").fit(data.X, data.y, data.groups)
+        >>> difference = model.contrast("x0 - x1")
+        >>> difference.low < difference.estimate < difference.high
+        True
+        """
+        check_is_fitted(self)
+        return self.result_.contrast(expression, level, alpha)
+
+    def summary(
+        self, level: float = 0.95, detail: bool = False, alpha: float | None = None
+    ) -> Summary:
         """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
 
-        With `detail` its text tells rules, bag effects and priors too.
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        detail : bool, default=False
+            Whether its text tells rules, estimand, bag effects, priors and competing answers too.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        Summary
+            What the fit says, as text, frame, dictionary, HTML or LaTeX.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        Not judged: method 'ls' has no intervals here.
+        <BLANKLINE>
+        coefficient  estimate
+        x0                  2
+        intercept           1
+        <BLANKLINE>
+        method ls · 3 rows · 1 feature · one bag · no intervals
+        Several starts reached the best value: the minimum found is probably the lowest.
         """
         check_is_fitted(self)
-        return self.result_.summary(level, detail)
+        return self.result_.summary(level, detail, alpha)
 
     def match(
         self, X: Any, y: Any, groups: Iterable[Hashable] | None = None, *, anchors: Any = None
@@ -461,10 +800,34 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, groups, anchors
-            As in `fit`; the data fitted, or new data of the same kind. Known pairs stay together.
+        X : array-like of shape (n, d)
+            Rows, as in `predict`: the data fitted, or new data of the same kind.
+        y : array-like of shape (n,)
+            Labels, as in `score`.
+        groups : sequence of n hashable labels, optional
+            The bag of each row and of each label, as in `fit`.
+        anchors : sequence, optional
+            Pairs that are known, as in `fit`. They stay together.
+
+        Returns
+        -------
+        Match
+            The order of the labels, and the probability of each match.
+
+        Raises
+        ------
+        InputError
+            For rows and labels of different number.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> X, y = [[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]
+        >>> ShuffledLinearRegression("ls", random_state=0).fit(X, y).match(X, y).order.tolist()
+        [0, 2, 1]
         """
         check_is_fitted(self)
+        y, X = self._read_labels(X, y), self._read_rows(X)
         X, y = check_data(self, X, y, reset=False)
         bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
         check_range(bags, getattr(self, "feature_names_in_", None))
@@ -492,9 +855,15 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             Number of pairings; 10 to 20 are usual.
         rng : None, int or Generator, default=None
             Seed of the draws.
-        X, y, groups, anchors
-            The data fitted, as in `fit`. They are needed where the fit keeps none: above 10 000
-            rows of shuffled data, and after loading a model.
+        X : array-like of shape (n, d), optional
+            The rows fitted. Data are needed where the fit keeps none: above 10 000 rows of shuffled
+            data, and after loading a model.
+        y : array-like of shape (n,), optional
+            The labels fitted.
+        groups : sequence of n hashable labels, optional
+            The bags fitted.
+        anchors : sequence, optional
+            The pairs that were known.
 
         Returns
         -------
@@ -527,6 +896,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self.result_.sample_pairings(m, rng)
+        y, X = self._read_labels(X, y), self._read_rows(X)
         X, y = check_data(self, X, y, reset=False)
         bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
         return self.result_.sample_pairings(m, rng, bags)

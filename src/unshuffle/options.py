@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     MethodLike: TypeAlias = "str | Strategy | Loss"
     NoiseLike: TypeAlias = "float | Sequence[float] | np.ndarray | Noise | None"
+    # A frame of pandas or polars, which need not be installed.
+    Frame: TypeAlias = Any
     Seed: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | None"
 
 # In place of the share of wrong links, where it is to be found.
@@ -105,6 +107,13 @@ class Options(TypedDict, total=False):
     mislinked: str | float | None
     device: str | None
     model_holds: bool
+
+
+class ModelOptions(Options, total=False):
+    """The keyword arguments of the estimator."""
+
+    random_state: Seed
+    verbose: int
 
 
 def check_options(options: FitOptions) -> None:

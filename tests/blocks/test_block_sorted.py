@@ -14,7 +14,7 @@ from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import BLOCKS_ABOVE, HELD_UP_TO, find_block_settings
 from unshuffle.objectives import block_sorted
 from unshuffle.objectives.block_moments import take_moments
-from unshuffle.objectives.block_sorted import make_standard, pose_sorted, thin_sample
+from unshuffle.objectives.block_sorted import draw_subsample, make_sorted_problem, make_standard
 from unshuffle.objectives.losses import Absolute, Squared
 from unshuffle.objectives.penalties import Penalty, no_penalty
 from unshuffle.objectives.problem import Problem
@@ -41,7 +41,9 @@ def pose(data, loss, **how):
     units = standardise_pass(first, True)
     np.testing.assert_allclose(units.scale, scaling.scale, rtol=1e-10)
     found = take_moments(first, units, 2)
-    return pose_sorted(found, make_standard(first, units), loss, memory.penalty, True), memory
+    return make_sorted_problem(
+        found, make_standard(first, units), loss, memory.penalty, True
+    ), memory
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
@@ -66,7 +68,7 @@ def test_small_bags_are_sorted_as_they_are_in_memory(loss):
         data = make_data(bags=sizes, n=sum(sizes))
         blocks, memory = pose(data, loss)
         is_small = min(sizes) == max(sizes)
-        assert blocks.is_held == is_small
+        assert blocks.is_in_memory == is_small
         (ours, slopes), (exact, others) = blocks.smooth(points), memory.smooth(points)
         np.testing.assert_allclose(ours, exact, rtol=1e-12 if is_small else 1e-3)
         np.testing.assert_allclose(slopes, others, rtol=1e-9 if is_small else 2e-2, atol=1e-2)
@@ -180,7 +182,7 @@ def test_a_thinned_sample_has_the_laws_of_rows_and_labels():
     data = make_data(bags=3, n=60_000)
     first = look_at(source_of(data.X, data.y, data.groups), 0)
     units = standardise_pass(first, True)
-    bags = thin_sample(first, units, 5000)
+    bags = draw_subsample(first, units, 5000)
     assert bags.n == pytest.approx(5000, abs=3) and bags.is_plain
     # Means of 5000 rows and of even ranks: four standard errors, and the width of a rank.
     assert np.abs(bags.X[:, :2].mean(axis=0)).max() < 4.0 / np.sqrt(5000)

@@ -51,7 +51,7 @@ def test_json_is_one_object_and_the_same_for_the_same_seed(samples, capsys):
     found = json.loads(first.out)
     assert first.err == ""
     assert set(found) == {
-        "verdict", "notes", "trials", "designs", "expectations", "assignment", "provenance"
+        "verdict", "notes", "trials", "designs", "expectations", "assignment", "ids", "provenance"
     }  # fmt: skip
     assert sorted(found["assignment"]["2"].values()) == [1] * 12 + [2] * 12
     assert found["designs"]["2"]["sizes"] == [12, 12]

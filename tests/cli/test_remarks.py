@@ -205,7 +205,7 @@ def test_labels_of_a_cytometry_file_without_a_logarithm_can_be_dropped(table, ca
     assert run([*args, "--missing", "drop", "--json"]) == 0
     out, err = capsys.readouterr()
     assert set(json.loads(out)["coefficients"]) == {"SSC-A", "FSC-A"}
-    assert "channel 'Time' is the time of acquisition" in err
+    assert "column 'Time' is the time of acquisition" in err
     chosen = ["--missing", "drop", "--features", "SSC-A,Time", "--json"]
     assert run([*args, *chosen]) == 0
     out, err = capsys.readouterr()

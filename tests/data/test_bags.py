@@ -101,18 +101,18 @@ def test_bag_means_are_the_means_of_each_bag():
     np.testing.assert_allclose(labels, [bags.y[a:b].mean() for a, b in ends], rtol=1e-14)
 
 
-def test_thinned_bags_keep_shares_pairing_and_the_law_of_the_labels():
+def test_subsamples_keep_shares_pairing_and_the_distribution_of_the_labels():
     data = make_shuffled(60_000, 2, bags=[20_000, 40_000], rng=0)
     bags = make_bags(data.X, data.y, data.groups)
-    thin = bags.thin(3_000, np.random.default_rng(1))
-    assert thin.sizes.tolist() == [1_000, 2_000]
-    np.testing.assert_array_equal(data.X[thin.rows.order], thin.X)
-    np.testing.assert_array_equal(data.y[thin.labels.order], thin.y)
-    assert len(set(thin.rows.order.tolist())) == 3_000
+    sample = bags.subsample(3_000, np.random.default_rng(1))
+    assert sample.sizes.tolist() == [1_000, 2_000]
+    np.testing.assert_array_equal(data.X[sample.rows.order], sample.X)
+    np.testing.assert_array_equal(data.y[sample.labels.order], sample.y)
+    assert len(set(sample.rows.order.tolist())) == 3_000
     # Middles of equal slices: a quantile moves by at most one slice of 1/1000.
     for r in range(2):
         full = bags.y[bags.offsets[r] : bags.offsets[r + 1]]
-        part = thin.y[thin.offsets[r] : thin.offsets[r + 1]]
+        part = sample.y[sample.offsets[r] : sample.offsets[r + 1]]
         for level in (0.1, 0.5, 0.9):
             low, high = np.quantile(full, [level - 0.001, level + 0.001])
             assert low <= np.quantile(part, level) <= high

@@ -195,17 +195,17 @@ def test_copies_of_plain_bags_are_plain(way):
     assert isinstance(labels, Labels)
 
 
-def test_thinned_rows_with_masses_keep_all_labels_and_are_not_plain(monkeypatch):
+def test_subsampled_rows_with_masses_keep_all_labels_and_are_not_plain(monkeypatch):
     monkeypatch.setattr(bags_module, "_WRITTEN_OUT", 0)
     counts = np.ones(50)
     counts[7] = 2
     X = np.arange(50.0)[:, None]
     bags = join_bags([Bag(X, np.arange(51.0), counts)])
-    thin = bags.thin(5, np.random.default_rng(0))
-    assert len(thin.X) == 5
-    assert not thin.rows.has_masses
-    assert len(thin.y) == 51
-    assert not thin.is_plain
+    sample = bags.subsample(5, np.random.default_rng(0))
+    assert len(sample.X) == 5
+    assert not sample.rows.has_masses
+    assert len(sample.y) == 51
+    assert not sample.is_plain
 
 
 def test_order_leads_back_to_the_items_as_given():

@@ -37,6 +37,7 @@ ORDER = [
     "methods",
     "block_methods",
     "io",
+    "formulas",
     "results",
     "design",
     "auditing",

@@ -21,7 +21,12 @@ WRONG = {
     "model.match(data.X, data.y).probabilty": "attr-defined",
     'make_shuffled(n="many")': "arg-type",
     "load(3)": "arg-type",
-    "fit([Bag(data.X, data.y)], metod='ls')": "call-arg",
+    "fit([Bag(data.X, data.y)], metod='ls')": "call-overload",
+    "fit('y ~ a', {}, bag='pool')": "call-overload",
+    "ShuffledLinearRegression.from_formula('y ~ a')": "call-arg",
+    "model.contrast(3)": "arg-type",
+    "model.conf_int(alpha='5 %')": "arg-type",
+    "model.summary().tydi()": "attr-defined",
     "unshuffle.nonsense()": "attr-defined",
     "ShuffledLinearRegression(n_starts='ten')": "arg-type",
     "model.solution_.candidates[0].wieghts": "attr-defined",
@@ -38,6 +43,10 @@ mean: np.ndarray = model.predict(data.X)
 both: tuple[np.ndarray, np.ndarray] = model.predict(data.X, return_std=True)
 found: unshuffle.Fit = fit([Bag(data.X, data.y)], method="ls", rng=0)
 copy: ShuffledLinearRegression = model.set_params(method="means")
+other: unshuffle.Fit = fit("y ~ a", {"a": [1.0], "y": [1.0]}, bags=None, method="ls", rng=0)
+third = ShuffledLinearRegression.from_formula("y ~ a", {"a": [1.0]}, "pool", random_state=0)
+low: float = third.contrast("a - intercept", alpha=0.1).low
+match: unshuffle.Match = third.match(data.X, data.y)
 plan: design.Plan = design.plan_runs(data.X, [2], noise=0.1, label_sd=1.0, rng=0)
 print(model.summary().table, copy.get_params()["method"], found.coef.sum())
 """

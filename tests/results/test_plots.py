@@ -40,7 +40,13 @@ class Audit:
         calibration = (SimpleNamespace(claimed=0.5, right=0.4, n_rows=7),)
 
     exposures = (
-        SimpleNamespace(right=0.5, guess=0.1, known=0.6, release=SimpleNamespace(name="$a$")),
+        SimpleNamespace(
+            right=0.5,
+            guess=0.1,
+            known=0.6,
+            release=SimpleNamespace(name="$a$"),
+            risk=SimpleNamespace(value=0.4, low=0.3, high=0.5),
+        ),
     )
 
 

@@ -157,9 +157,9 @@ def test_different_answers_that_are_as_probable_are_not_identified(shares, other
     )
     summary = summary_of(make_posterior(draws, shares), label_spread=2.0)
     assert summary.verdict == verdict
-    listed = "Competing answers, best first:" in str(summary)
-    assert listed is (verdict == "not identified")
-    if listed:
+    heads = [name for name in summary.table[0] if name.startswith("answer")]
+    assert heads == (["answer 1", "answer 2"] if verdict == "not identified" else [])
+    if heads:
         assert "Not identified: 2 different answers" in summary.explanation[0]
         assert "answer 1 60%; answer 2 40%" in summary.explanation[0]
 
@@ -343,8 +343,8 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
         model.fit(frame, data.y, data.groups)
     plain = fit_quietly(method, data.X, data.y, data.groups)
     assert model.identified_ is plain.identified_ is True
-    assert model.conf_int()[1].tolist() == [-np.inf, np.inf]
-    assert np.isfinite(model.conf_int()[[0, 2]]).all()
+    ends = np.asarray(model.conf_int())
+    assert ends[1].tolist() == [-np.inf, np.inf] and np.isfinite(ends[[0, 2]]).all()
     summary = model.summary()
     assert summary.explanation[0] == (
         "Identified (columns that vary): sign and magnitude of every coefficient are determined."

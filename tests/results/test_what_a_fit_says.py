@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from registry_examples import SOLVERS, fit_quietly, make_law_data, make_method_data
+from unshuffle import load, pool
 from unshuffle.errors import InputError
 from unshuffle.objectives.noise import GaussianNoise, MomentNoise, noise_from_calibration
 from unshuffle.simulate import make_shuffled
@@ -78,18 +80,26 @@ def test_a_missing_pandas_says_how_to_get_it(monkeypatch):
 
 
 def test_html_shows_the_competing_answers_of_the_text():
-    # Two columns of one law: exchanging their weights explains the labels about as well.
+    # Two columns of one distribution: exchanging their coefficients explains the labels about as
+    # well.
     data = make_shuffled(200, 2, noise=0.3, features="normal", weights=[1.0, 0.4], rng=0)
-    summary = fit_quietly("likelihood", data.X, data.y).summary()
-    title = "Competing answers, best first:"
-    lines = str(summary).splitlines()
+    model = fit_quietly("likelihood", data.X, data.y)
+    summary, title = model.summary(), "Competing answers, best first:"
+    # The short summary has a column for each of the different answers, the long one all of them.
+    n_different = int(summary.explanation[0].split(" different")[0].split()[-1])
+    assert summary.table[0][6:] == tuple(f"answer {k + 1}" for k in range(n_different))
+    assert n_different >= 2 and title not in str(summary)
+    best = [row[6] for row in summary.table[1:]]
+    assert best == [f"{w:.4g}" for w in summary.candidates[0]["weights"]]
+    long = model.summary(detail=True)
+    lines = str(long).splitlines()
     rivals = [line.split() for line in lines[lines.index(title) + 1 :]]
-    # Weights go down and answers across, so that no number of weights makes a line longer.
+    # Coefficients go down and answers across, so that no number of them makes a line longer.
     assert [line[0] for line in rivals] == ["1", "share", "x0", "x1", "intercept"]
-    page = summary._repr_html_()
-    assert title in page
-    for name, *cells in rivals[1:]:
-        assert f'<th scope="row">{name}</th>' + "".join(f"<td>{c}</td>" for c in cells) in page
+    for shown, rows in ((summary, summary.table[1:]), (long, rivals[1:])):
+        for name, *cells in rows:
+            line = f'<th scope="row">{name}</th>' + "".join(f"<td>{c}</td>" for c in cells)
+            assert line in shown._repr_html_()
 
 
 def test_html_is_silent_where_nothing_competes():
@@ -129,3 +139,81 @@ def test_the_intercept_has_its_interval_where_asked():
     ends = model.conf_int(intercept=True)
     np.testing.assert_array_equal(ends[:-1], model.conf_int())
     assert ends[-1, 0] < model.intercept_ < ends[-1, 1]
+
+
+SIZES = {"one bag": None, "four bags": 4, "bags of one row": 80}
+
+
+@pytest.mark.parametrize("bags", SIZES)
+def test_the_short_summary_of_three_features_has_twelve_lines_at_most(bags):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    groups = None if SIZES[bags] is None else np.arange(80) * SIZES[bags] // 80
+    # A curved mean, offsets, a collinear and a constant column: everything there is to be said.
+    shift = 0.0 if groups is None else rng.normal(size=80)[groups]
+    for columns in (X, np.column_stack([X[:, :2], X[:, 0] + X[:, 1]]), X * [1.0, 1.0, 0.0]):
+        model = fit_quietly(
+            "likelihood", columns, X @ [1.0, 0.5, 0.1] + X[:, 0] ** 2 + shift, groups
+        )
+        summary = model.summary()
+        assert len(str(summary).splitlines()) <= 12
+        assert len(str(model.summary(detail=True)).splitlines()) >= len(str(summary).splitlines())
+        assert repr(model.result_) == repr(summary) == str(summary)
+
+
+def test_level_and_alpha_say_the_same():
+    model = fit_means(6)
+    np.testing.assert_array_equal(model.conf_int(0.9), model.conf_int(alpha=0.1))
+    np.testing.assert_array_equal(model.conf_int(0.9, alpha=0.1), model.conf_int(0.9))
+    assert str(model.summary(0.8)) == str(model.summary(alpha=0.2))
+    X = np.eye(2)
+    np.testing.assert_array_equal(
+        model.predict_interval(X, 0.9), model.predict_interval(X, alpha=0.1)
+    )
+    for wrong in ({"alpha": 0.0}, {"alpha": 1.5}, {"level": 0.9, "alpha": 0.05}, {"level": 1.0}):
+        with pytest.raises(InputError, match=r"alpha|level"):
+            model.conf_int(**wrong)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_intervals_and_tables_are_frames_of_the_library_that_was_fitted(library, tmp_path):
+    data = make_shuffled(60, 2, noise=0.1, bags=6, rng=0)
+    frame = library.DataFrame({"age": data.X[:, 0], "dose": data.X[:, 1]})
+    plain = fit_quietly("means", data.X, data.y, data.groups)
+    model = fit_quietly("means", frame, data.y, data.groups)
+    model.save(tmp_path / "model.json")
+    for each in (model, load(tmp_path / "model.json")):
+        for intercept in (False, True):
+            ends = each.conf_int(0.9, intercept)
+            assert isinstance(ends, library.DataFrame) and list(ends.columns) == ["low", "high"]
+            np.testing.assert_array_equal(np.asarray(ends), plain.conf_int(0.9, intercept))
+        tidy, rows = each.summary().tidy(), each.summary().rows
+        assert isinstance(tidy, library.DataFrame)
+        names = ["term", "estimate", "sd", "low", "high", "determined"]
+        assert list(tidy.columns) == names and list(tidy["term"]) == ["age", "dose", "intercept"]
+        for name in names[1:]:
+            assert list(tidy[name]) == [getattr(row, name) for row in rows]
+        matched = each.match(frame, data.y, data.groups)
+        table = matched.to_frame()
+        assert isinstance(table, library.DataFrame)
+        np.testing.assert_array_equal(np.asarray(table["order"]), matched.order)
+        assert list(table.columns) == ["row", "order", "label", "probability", "n_equal"]
+    assert isinstance(plain.conf_int(), np.ndarray)
+    if library is pd:
+        assert list(model.conf_int(intercept=True).index) == ["age", "dose", "intercept"]
+
+
+def test_results_print_what_a_person_wants():
+    data = make_method_data("likelihood")
+    model = fit_quietly("likelihood", data.X, data.y, data.groups)
+    shown = repr(model.posterior_).splitlines()
+    assert shown[0].startswith("Posterior: ") and [line.split()[0] for line in shown[2:]] == [
+        "x0",
+        "x1",
+        "intercept",
+    ]
+    assert repr(model.solution_).startswith(f"Solution: {model.solution_.status.name}, ")
+    matched = model.match(data.X, data.y, data.groups)
+    assert repr(matched) == str(matched) and matched.verdict[0] in repr(matched)
+    pooled = pool([[1.0], [2.0]], [[[0.25]], [[0.25]]])
+    assert repr(pooled) == str(pooled)

@@ -1,4 +1,4 @@
-"""Laws of the search from many starts: what is said of it, and how far it looks around."""
+"""The multi-start search reports agreement, and perturbs as far as its settings say."""
 
 from dataclasses import replace
 
@@ -24,18 +24,19 @@ from unshuffle.solvers.searching import (
 )
 
 
-def pose(seed, n=300, d=5):
+def make_problem(seed, n=300, d=5):
     data = make_shuffled(n, d, snr_db=15, rng=seed)
     bags, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
     return Problem(bags, Squared(), None, no_penalty(d + 1), True)
 
 
-@pytest.mark.parametrize("care", [BRIEF, THOROUGH], ids=["brief", "thorough"])
-def test_several_starts_are_said_to_agree_where_they_do(care):
+@pytest.mark.parametrize("settings", [BRIEF, THOROUGH], ids=["brief", "thorough"])
+def test_several_starts_agree_in_the_status_where_they_do(settings):
     seen = set()
     for seed in range(8):
-        problem, effort = pose(seed), Effort(n_starts=6 + 6 * (seed % 2))
-        found = search(make_space(problem, np.random.default_rng(seed)), effort, 300, care=care)
+        problem, effort = make_problem(seed), Effort(n_starts=6 + 6 * (seed % 2))
+        space = make_space(problem, np.random.default_rng(seed))
+        found = search(space, effort, 300, settings=settings)
         is_agreed = found.candidates[0].n_starts > 1
         assert found.status is (Status.AGREED if is_agreed else Status.LONELY)
         assert sum(c.n_starts for c in found.candidates) == effort.n_starts
@@ -59,7 +60,7 @@ def test_an_answer_that_only_one_start_reached_is_lonely_although_others_agreed_
 
 
 def test_steps_aside_are_no_longer_than_asked_and_keep_only_what_is_lower():
-    problem = pose(1)
+    problem = make_problem(1)
     space, asked = make_space(problem, np.random.default_rng(0)), []
 
     def evaluate(weights):

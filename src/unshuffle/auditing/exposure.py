@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from unshuffle.auditing.control import NO_CONTROL, Control, attack_control
+from unshuffle.auditing.proportions import Proportion, Risk, find_risk
 from unshuffle.auditing.releases import NOISY, Release
 from unshuffle.auditing.scales import AS_IS, SCALES, Scale
 from unshuffle.core.uncertainty import Posterior
@@ -20,6 +22,8 @@ from unshuffle.results.matching import Match, match_labels
 from unshuffle.results.verdict import IDENTIFIED
 
 LEVELS = (0.5, 0.8, 0.95)
+# A match counts as re-identification from this probability on: an outsider would act on it.
+SURE = 0.8
 # Bins of the match probability in which claims and facts are compared.
 BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
 
@@ -89,8 +93,9 @@ class Exposure:
     on the linked table; `covered` the share of weights inside the outsider's 95 % intervals. The
     shares of all rows that are matched rightly: `right` by the outsider, `guess` by guessing inside
     bags, `known` by one who knows the true weights. `label_gap` is the root mean square distance of
-    the label matched from the row's own, over the labels' sd, and `guess_gap` that of guessing.
-    Weights are those of the label on the `scale` that the outsider fits.
+    the label matched from the row's own, over the labels' sd `label_sd`, and `guess_gap` that of
+    guessing. Weights are those of the label on the `scale` that the outsider fits. `control` is the
+    same attack on rows that were left out of the release, and `risk` what is left beyond it.
     """
 
     release: Release
@@ -105,6 +110,8 @@ class Exposure:
     known: float
     label_gap: float
     guess_gap: float
+    label_sd: float
+    control: Control
     levels: tuple[Level, ...] | None
     known_levels: tuple[Level, ...]
     calibration: tuple[Bin, ...]
@@ -115,6 +122,29 @@ class Exposure:
     def identified(self) -> bool | None:
         """Whether the outsider's fit is identified; None without intervals."""
         return None if self.verdict is None else self.verdict == IDENTIFIED
+
+    @property
+    def matched(self) -> Proportion:
+        """Rows matched to their own label, whatever the probability."""
+        return Proportion(int(self.is_right.sum()), self.n)
+
+    @property
+    def control_right(self) -> Proportion:
+        """Control rows whose own label was picked."""
+        return Proportion(self.control.count_right(0.0), self.control.n)
+
+    @property
+    def risk(self) -> Risk:
+        """The risk of re-identification: matches of at least `SURE`, beyond control rows.
+
+        Of a method without probabilities every match counts.
+        """
+        level = 0.0 if self.levels is None else SURE
+        n_right = self.matched.count
+        if self.levels is not None:
+            n_right = next(each.n_right for each in self.levels if each.at_least == SURE)
+        control = Proportion(self.control.count_right(level), self.control.n)
+        return find_risk(Proportion(n_right, self.n), control, level)
 
     def share_at(self, level: float) -> float | None:
         """Return the share of all rows matched rightly with at least this probability."""
@@ -142,12 +172,14 @@ def attack(
         release=release,
         scale=truth.scale.name,
         n=len(y),
-        **_judge_weights(found, truth),
+        **_compare_weights(found, truth),
         right=float(is_right.mean()),
         guess=fsum((match.n_equal / sizes).tolist()) / len(y),
         known=float(knows.mean()),
         label_gap=float(np.sqrt(np.mean((matched - y) ** 2))) / spread,
         guess_gap=_guess_gap(release, y) / spread,
+        label_sd=spread,
+        control=NO_CONTROL,
         levels=None if probability is None else count_levels(probability, is_right),
         known_levels=count_levels(_probabilities(informed), knows),
         calibration=() if probability is None else calibrate(probability, is_right),
@@ -156,12 +188,18 @@ def attack(
     )
 
 
+def add_control(found: Exposure, y: np.ndarray, options: FitOptions, seed: int) -> Exposure:
+    """Attack control rows as well, which are left out of the release."""
+    control = attack_control(found.release, SCALES[found.scale], y, options, seed)
+    return replace(found, control=control)
+
+
 def _probabilities(match: Match) -> np.ndarray:
     assert match.probability is not None
     return match.probability
 
 
-def _judge_weights(found: Fit, truth: Truth) -> dict[str, Any]:
+def _compare_weights(found: Fit, truth: Truth) -> dict[str, Any]:
     d = len(truth.weights)
     size = np.linalg.norm(truth.scales * truth.weights)
     gap = np.linalg.norm(truth.scales * (found.coef - truth.weights))

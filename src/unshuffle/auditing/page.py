@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from unshuffle import __version__
-from unshuffle.auditing.findings import Audit
+from unshuffle.auditing.findings import CONFIDENTIAL, Audit
+from unshuffle.auditing.words import LITTLE, show_risk
 from unshuffle.errors import shorten
 from unshuffle.io.writing import write_whole
-from unshuffle.results.pictures import plots
-from unshuffle.results.report import Picture, check_report, draw_picture, fill_template, today
-
-# From so many rows matched rightly and surely on, the release as planned is called exposed.
-_EXPOSED_SHARE = 0.01
+from unshuffle.results.pictures import drawing, plots
+from unshuffle.results.pictures.report_pictures import Drawing, draw_picture, write_pictures
+from unshuffle.results.report import check_report, fill_template, today
 
 
 def write_audit(
@@ -51,15 +50,20 @@ def write_audit(
         *([("Source", shorten(source, 200))] if source is not None else []),
         ("Rows", f"{audit.n}"),
         ("Features", f"{audit.d}"),
+        *([("Known to the outsider", _describe_known(audit))] if audit.known else []),
         ("Bags", f"{audit.planned.release.n_bags}"),
         ("Label fitted", f"{audit.planned.scale}"),
+        *([] if audit.accept is None else [("Accepted risk", f"{100 * audit.accept:g} %")]),
     ]
     page = fill_template(
         "audit.html",
         audit=audit,
         planned=audit.planned,
-        headline=_headline(audit),
-        pictures=_draw_pictures(audit),
+        confidential=CONFIDENTIAL,
+        risk=show_risk(audit.planned.risk),
+        has_ids=any(each.id is not None for each in audit.shown),
+        headline=_make_headline(audit),
+        pictures=[draw_picture(each) for each in _list_drawings(audit)],
         facts=facts,
         label=label,
         source=None if source is None else shorten(source, 200),
@@ -71,36 +75,47 @@ def write_audit(
     return Path(path)
 
 
-def _headline(audit: Audit) -> tuple[str, str]:
+def write_audit_pictures(
+    audit: Audit, folder: str | os.PathLike[str], ending: str = "svg"
+) -> list[Path]:
+    """Write each picture of the report to a file of a folder: "svg", "png" or "pdf"."""
+    return write_pictures(_list_drawings(audit), folder, ending)
+
+
+def _describe_known(audit: Audit) -> str:
+    names = shorten(", ".join(audit.known), 200)
+    return f"{names}, with an error of {audit.known_noise:g} sd" if audit.known_noise else names
+
+
+def _make_headline(audit: Audit) -> tuple[str, str]:
     """Return the verdict in a few words, and the class of its colour; nothing is called safe."""
-    share = audit.planned.share_at(0.8)
-    if share is None:
-        return "Not judged", "unknown"
-    if share >= _EXPOSED_SHARE:
-        return "Rows are exposed", "doubtful"
+    limit = LITTLE if audit.accept is None else audit.accept
+    if audit.planned.risk.value > limit:
+        words = "Rows are exposed" if audit.accept is None else "The risk is above the accepted one"
+        return words, "doubtful"
     return "Few rows are exposed by this attack", "unknown"
 
 
-def _draw_pictures(audit: Audit) -> list[Picture]:
-    height = 1.2 + 0.3 * len(audit.exposures)
-    pictures = [
-        draw_picture(
+def _list_drawings(audit: Audit) -> list[Drawing]:
+    drawings = [
+        Drawing(
             "How the risk changes",
             partial(plots.plot_exposure, audit),
-            (8.0, height),
+            (7.0, 0.8 + drawing.row_height(len(audit.exposures))),
             "Share of rows matched to their own label in each release (bars), by guessing inside "
-            "bags (lines) and by somebody who knows the true weights (diamonds).",
+            "bags (lines), by an outsider who knows the true coefficients (diamonds), and the risk "
+            "with its 95 % interval.",
         )
     ]
     if audit.planned.calibration:
-        pictures.append(
-            draw_picture(
-                "Whether claims hold",
+        drawings.append(
+            Drawing(
+                "Claimed and true probabilities",
                 partial(plots.plot_calibration, audit),
                 (5.5, 4.0),
                 "Share of matches that are right against the probability claimed for them, in "
-                "bins, with the number of rows beside each. On the line the claims hold; an "
+                "bins, with the number of rows beside each. On the line claims and facts agree. An "
                 "outsider sees only the claims.",
             )
         )
-    return pictures
+    return drawings

@@ -46,7 +46,8 @@ Example:
   unshuffle fit cells.csv --label fluorescence --bag pool --report fit.html
 
 Exit codes: 0 done; 2 the input or the command is wrong; 3 with --strict when the fit is not
-identified or did not converge, with --strict-model when the model does not fit; 130 interrupted."""
+identified or did not converge, with --strict-model when the model does not fit, with audit --accept
+when the risk is above it; 130 interrupted."""
 
 
 class _ClosedPipeError(Exception):

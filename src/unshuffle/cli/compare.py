@@ -11,6 +11,7 @@ from unshuffle.cli import console
 from unshuffle.cli.data import InMemory, load_data
 from unshuffle.cli.fitting import choose_noise, choose_share
 from unshuffle.cli.options import (
+    ManyFiles,
     data_options,
     json_option,
     level_option,
@@ -38,7 +39,7 @@ Examples:
 _NAME_LENGTH = 30
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
 @tuning_options
 @links_option

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unshuffle.cli.options import FILE_BAG, choose_marks, choose_reading
+from unshuffle.cli.options import choose_marks
+from unshuffle.cli.reading import (
+    list_ids,
+    list_label_columns,
+    list_origins,
+    list_used,
+    read_file,
+    read_files,
+    settle,
+)
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count
 
@@ -20,13 +29,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unshuffle.data.links import Links
+    from unshuffle.formulas.columns import FormulaColumns
     from unshuffle.io import Coding, Design, Table
     from unshuffle.options import FitOptions
     from unshuffle.progress import Report
     from unshuffle.results.fit import Fit
 
 # Columns beside features, label and bag.
-_ASIDE = ("link_probability", "safe", "id")
+_ASIDE = ("link_probability", "safe")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +57,11 @@ class Dataset(ABC):
     notes: Sequence[str]
     base_levels: Mapping[str, str] = field(default_factory=dict)
     has_logs: bool = False
+    # From which day each column of dates counts.
+    dates: Mapping[str, str] = field(default_factory=dict)
+    missing_codes: Sequence[str] = ()
+    # The column that names the rows.
+    id: str | None = None
     # What may have been forgotten, in a sentence.
     hint: str | None = None
 
@@ -69,6 +84,11 @@ class Dataset(ABC):
     def shown_label(self) -> str:
         """The name of what is fitted: the label, or its logarithm."""
         return f"log10 {self.label}" if self.has_logs else self.label
+
+    @property
+    def transformed_label(self) -> str | None:
+        """The name of the transformed label; None where the label is fitted as it stands."""
+        return self.shown_label if self.has_logs else None
 
     def describe_labels(self) -> str:
         """Say how many labels there are, where they do not stand beside the rows."""
@@ -98,6 +118,9 @@ class Dataset(ABC):
             "rows_read": self.n_read,
             "rows_dropped": self.n_read - self.n_rows,
             "base_levels": dict(self.base_levels),
+            "dates": dict(self.dates),
+            "missing_codes": list(self.missing_codes),
+            "id": self.id,
             "notes": list(self.notes),
         }
 
@@ -114,6 +137,8 @@ class InMemory(Dataset):
     links: Links | None = None
     # The name of each row of the file, where a column holds them.
     ids: dict[int, Any] | None = None
+    # How a formula made the columns, where one was given.
+    formula: FormulaColumns | None = None
 
     @classmethod
     def of(cls, design: Design, **facts: Any) -> InMemory:
@@ -137,12 +162,26 @@ class InMemory(Dataset):
         """Whether each row has one label beside it."""
         return self.design.apart is None and self.design.counts is None
 
+    @property
+    def transformed_label(self) -> str | None:
+        is_transformed = self.formula is not None and self.formula.is_transformed
+        return self.label if is_transformed else super().transformed_label
+
+    @property
+    def shown_label(self) -> str:
+        return self.label if self.formula is not None else super().shown_label
+
     def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
+        found = self._fit(asked, rng, report)
+        return dataclasses.replace(found, formula=self.formula)
+
+    def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
         from unshuffle.results.fit import fit_bags, fit_table
 
         design = self.design
-        names, sources = design.feature_names, design.sources
+        names = design.feature_names
+        sources = design.sources if self.formula is None else self.formula.sources
         if self.is_plain:
             return fit_table(
                 design.X, design.y, design.groups, asked, rng, names, report,
@@ -188,6 +227,8 @@ class InMemory(Dataset):
 
 def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     """Read the files that the options name, and choose label, features and bags."""
+    if options.get("formula") is not None:
+        return _load_formula(options, truth)
     if options["rows"] or options["labels"]:
         return _load_two(options, truth)
     if not options["data"]:
@@ -196,14 +237,15 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
-    table, bag = _read(options["data"], options)
+    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    used = list_used(options, label, options["anchor"], options["id"], *aside)
+    table, bag = read_files(options["data"], options, used)
+    table = _add_labels(settle([table], options)[0], [label, truth], options)
     table = _mask_unlogged(table, [label, truth], options)
     if truth is not None:
         truth = table.find(truth, "truth column")
-    columns = choose_columns(options, table)
-    aside = [truth, *(options.get(name) for name in _ASIDE)]
-    if columns["features"] is None:
-        columns["exclude"] = [*columns["exclude"], *(name for name in aside if name is not None)]
+    columns = leave_out_ids(choose_columns(options, table), table, options["id"])
+    columns = leave_out(columns, aside)
     from unshuffle.io import Apart, make_design
 
     design = make_design(
@@ -214,6 +256,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         categorical=options["categorical"],
         missing=options["missing"],
         anchor=options["anchor"],
+        base=read_base(options),
         **columns,
     )
     if same_individuals is False:
@@ -226,8 +269,8 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         design = dataclasses.replace(design, y=_take_logs(design.y))
         linked = None if linked is None else _take_logs(linked)
     name = table.find(label)
-    used = [name, truth, options["weight"], *options["features"]]
-    hint = _point_out_bag(table, bag, used)
+    taken = [name, truth, options["weight"], *options["features"]]
+    hint = _point_out_bag(table, bag, taken)
     return InMemory.of(
         design,
         source=table.source,
@@ -241,6 +284,51 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         given=given,
         links=_find_links(table, design, options),
         ids=_find_ids(table, design, options),
+        **_describe_reading(options),
+    )
+
+
+def _load_formula(options: dict[str, Any], truth: str | None) -> InMemory:
+    """Read one table, and make label and features as a formula says."""
+    # What a formula says by itself, or cannot say.
+    taken = ("label", "features", "exclude", "categorical", "base", "log10", "no_intercept")
+    for name in (*taken, "rows", "labels", "separate", "same_individuals", "truth"):
+        if options.get(name):
+            raise click.UsageError(
+                f"give --formula or --{name.replace('_', '-')}, not both: a formula names label, "
+                "features, factors C(x) and transformations, and '- 1' for no intercept"
+            )
+    if not options["data"]:
+        raise click.UsageError("no data named; give a file, or '-'")
+    from unshuffle.formulas.tables import make_formula_design
+
+    aside = [options.get(name) for name in ("id", *_ASIDE)]
+    table, bag = read_files(options["data"], options, list_used(options, *aside))
+    table = settle([table], options)[0]
+    design, columns = make_formula_design(
+        table,
+        options["formula"],
+        bag=bag,
+        weight=options["weight"],
+        anchor=options["anchor"],
+        aside=[name for name in aside if name is not None],
+        missing=options["missing"],
+    )
+    options["no_intercept"] = not columns.has_intercept
+    used = [*columns.variables, *columns.label_variables, options["weight"]]
+    return InMemory.of(
+        design,
+        source=table.source,
+        sha256=table.sha256,
+        label=columns.label,
+        bag=bag,
+        n_read=table.n_rows,
+        hint=_point_out_bag(table, bag, used),
+        has_logs=columns.has_logs,
+        links=_find_links(table, design, options),
+        ids=_find_ids(table, design, options),
+        formula=columns,
+        **_describe_reading(options),
     )
 
 
@@ -258,8 +346,15 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
     same_individuals = _choose_pairing(options)
     from unshuffle.io import describe_label, is_histogram, is_mean_table, make_design_from_two
 
-    rows, bag = _read(options["rows"], options)
-    labels, label_bag = _read(options["labels"], options)
+    rows, bag = read_files(options["rows"], options, list_used(options, options["id"]))
+    labels, label_bag = read_files(options["labels"], options, list_label_columns(options))
+    if options["bag"] is None and label_bag is not None and label_bag not in rows.columns:
+        raise click.UsageError(
+            "--labels names several files, each a bag; name the column of the rows that holds "
+            "their names by --bag"
+        )
+    rows, labels = settle([rows, labels], options)
+    labels = _add_labels(labels, [options["label"]], options)
     bag = bag or label_bag
     weight = options["weight"] if options["weight"] in labels.columns else None
     label = describe_label(labels, options["label"], bag, weight)
@@ -277,7 +372,8 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         missing=options["missing"],
         log10=options["log10"],
         same_individuals=same_individuals,
-        **choose_columns(options, rows),
+        base=read_base(options),
+        **leave_out_ids(choose_columns(options, rows), rows, options["id"]),
     )
     given = design.y if has_raw_logs else None
     if has_raw_logs:
@@ -298,7 +394,44 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
         hint=hint,
         has_logs=options["log10"],
         given=given,
+        ids=_find_ids(rows, design, options),
+        **_describe_reading(options),
     )
+
+
+def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:
+    """Compute labels that are expressions of columns."""
+    from unshuffle.io.label_column import add_label
+
+    for name in names:
+        if name is not None:
+            table = add_label(table, name, options["missing"])
+    return table
+
+
+def read_labelled(options: dict[str, Any]) -> Table:
+    """Read a file, with its label computed where that is an expression of columns."""
+    return _add_labels(read_file(options["data"], options), [options["label"]], options)
+
+
+def _describe_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what the options say of dates, missing codes and ids, as JSON has it."""
+    return {
+        "dates": list_origins(options),
+        "missing_codes": tuple(options["na"]),
+        "id": options["id"],
+    }
+
+
+def read_base(options: dict[str, Any]) -> dict[str, str]:
+    """Return the base level of each category that has one by --base."""
+    bases = {}
+    for each in options["base"]:
+        name, mark, level = each.partition("=")
+        if not (name and mark and level):
+            raise click.UsageError(f"--base {quote(each)}: write COL=LEVEL, such as sex=female")
+        bases[name] = level
+    return bases
 
 
 def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -> str | None:
@@ -337,23 +470,6 @@ def _describe_separate() -> str:
     return Draws.sentence
 
 
-def _read(paths: Sequence[str], options: dict[str, Any]) -> tuple[Table, str | None]:
-    """Read one file, or several; return the table and its bag column.
-
-    Several are one table where --bag names a column they have, and a bag each otherwise.
-    """
-    from unshuffle.io import read_table, read_tables
-    from unshuffle.io.paths import expand_paths
-
-    how = choose_reading(options)
-    paths = expand_paths(paths)
-    if len(paths) > 1:
-        bag = options["bag"] or FILE_BAG
-        return read_tables(paths, bag=bag, shares_bags=options["bag"] is not None, **how), bag
-    table = read_table(paths[0], **how)
-    return table, None if options["bag"] is None else table.find(options["bag"], "bag column")
-
-
 def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:
     """Refuse labels without a logarithm, or let them count as missing, where logarithms are wanted.
 
@@ -384,6 +500,8 @@ def read_calibration(path: str, options: dict[str, Any]) -> Any:
         raise InputError(
             f"{table.source}: which column is the label? name it with --label, or keep one column"
         )
+    if len(table.names) > 1:
+        table = _add_labels(table, [label], options)
     name = table.names[0] if len(table.names) == 1 else table.find(str(label), "label column")
     column = _mask_unlogged(table, [name], options).columns[name]
     if column.dtype == object:
@@ -399,6 +517,19 @@ def choose_columns(options: dict[str, Any], table: Table) -> dict[str, Any]:
     for name in (*options["features"], *options["exclude"]):
         _hint_at_commas(name, table)
     return {"features": options["features"] or None, "exclude": options["exclude"]}
+
+
+def leave_out(columns: dict[str, Any], names: Sequence[str | None]) -> dict[str, Any]:
+    """Return the choice of columns without these, where the features were not named."""
+    if columns["features"] is not None:
+        return columns
+    known = [name for name in names if name is not None and name not in columns["exclude"]]
+    return {**columns, "exclude": [*columns["exclude"], *known]}
+
+
+def leave_out_ids(columns: dict[str, Any], table: Table, ids: str | None) -> dict[str, Any]:
+    """Return the choice of columns without the column of ids."""
+    return leave_out(columns, [None if ids is None else table.find(ids, "column of ids")])
 
 
 def _hint_at_commas(name: str, table: Table) -> None:
@@ -451,11 +582,10 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
 
 
 def _find_ids(table: Table, design: Design, options: dict[str, Any]) -> dict[int, Any] | None:
-    """Return the name of each row, where a column is named that holds them."""
-    if options.get("id") is None:
-        return None
-    column = table.columns[table.find(options["id"], "column of ids")]
-    return {row: column[row] for row in design.rows.tolist()}
+    """Return the name of each row of the file, where a column is named that holds them."""
+    rows = design.rows.tolist()
+    names = list_ids(table, options, rows)
+    return None if names is None else dict(zip(rows, names, strict=True))
 
 
 def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np.ndarray:

@@ -12,6 +12,7 @@ from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import Dataset
 from unshuffle.cli.fitting import fit_data, save_fit
 from unshuffle.cli.options import (
+    ManyFiles,
     check_dask,
     check_device,
     data_options,
@@ -51,7 +52,7 @@ Examples:
 _NAME_LENGTH = 30
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
 @model_options
 @level_option

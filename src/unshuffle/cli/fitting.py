@@ -20,11 +20,12 @@ def fit_data(data: Dataset, options: dict[str, Any], report: Report | None = Non
     """Fit the data as the options say; `report` is told how far the work is."""
     from unshuffle.options import make_rng
     from unshuffle.progress import say_nothing
-    from unshuffle.results.fit import note_logs
+    from unshuffle.results.fit import note_label
 
     asked, report = make_options(options, data.n_rows), report or say_nothing
     report("fitting", 0.0)  # libraries are imported by now
-    return note_logs(data.fit(asked, make_rng(options["seed"]), report), data.has_logs)
+    found = data.fit(asked, make_rng(options["seed"]), report)
+    return note_label(found, data.transformed_label, data.has_logs)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
@@ -64,6 +65,7 @@ def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[st
         "label": data.label,
         "log10": bool(options["log10"]),
         "coding": [asdict(each) for each in data.coding],
+        "dates": dict(data.dates),
     }
     params = {**asked, "random_state": options["seed"]}
     store_model(options["save"], found, params, data.feature_names, columns, origin)

@@ -14,6 +14,7 @@ from unshuffle.cli import console
 from unshuffle.cli.data import load_data
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import (
+    ManyFiles,
     data_options,
     json_option,
     links_option,
@@ -41,12 +42,11 @@ Examples:
   unshuffle match registers.csv --label income --link-probability p --draws 10 --out completed"""
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
 @model_options
 @links_option
 @seed_option
-@click.option("--id", metavar="COL", help="Column that names the rows, carried to the output.")
 @click.option(
     "--out",
     metavar="FILE",
@@ -62,7 +62,7 @@ Examples:
 def match(**options: Any) -> None:
     """Print a CSV of row, label, probability and bag.
 
-    The model is fitted first, and what it knows is said on stderr; the probability is that the row
+    The model is fitted first, and its verdict goes to stderr; the probability is that the row
     has a label of this value: equal labels of a bag are one label. Labels are those of the file,
     also where --log10 fits their logarithms. Methods without a posterior
     leave the probability empty. Rows are counted from 1 below the header, as in the file; without

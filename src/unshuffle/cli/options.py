@@ -106,6 +106,25 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def pictures_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--pictures`` and ``--picture-format``."""
+    return _add(_PICTURES, command)
+
+
+_PICTURES = (
+    click.option(
+        "--pictures", metavar="DIR", help="Write each picture of the report to a file of DIR."
+    ),
+    click.option(
+        "--picture-format",
+        type=click.Choice(["svg", "png", "pdf"]),
+        default="svg",
+        show_default=True,
+        help="Format of the pictures.",
+    ),
+)
+
+
 def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--exclude``."""
     return click.option(
@@ -133,12 +152,62 @@ def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+class ManyFiles(click.Command):
+    """A command whose options for files take several, as shells write patterns out.
+
+    ``--labels a.fcs b.fcs`` means ``--labels a.fcs --labels b.fcs``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, repeat_options(args, ("--rows", "--labels")))
+
+
+def repeat_options(args: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Write the name of an option before each of its values.
+
+    >>> repeat_options(["--labels", "a", "b", "--bag", "c"], ["--labels"])
+    ['--labels', 'a', '--labels', 'b', '--bag', 'c']
+    """
+    written: list[str] = []
+    option = None
+    for place, each in enumerate(args):
+        if each == "--":
+            return [*written, *args[place:]]
+        if each.startswith("-") and each != "-":
+            option = each if each in names else None
+        elif option is not None and args[place - 1] != option:
+            written.append(option)
+        written.append(each)
+    return written
+
+
+def label_option(text: str, **how: Any) -> Callable[..., Any]:
+    """Return ``--label`` with its help and what is said of expressions."""
+    more = " Also an expression, such as 'log10(FITC-A / PE-A)', with names as they stand or in ``."
+    return click.option("--label", metavar="COL", help=f"{text}{more}", **how)
+
+
+def id_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--id``."""
+    return click.option(
+        "--id",
+        metavar="COL",
+        help="Column that names the rows: no feature, and carried to every table of rows.",
+    )(command)
+
+
 _DATA = (
     click.argument("data", nargs=-1),
-    click.option("--label", metavar="COL", help="Column of labels."),
+    label_option("Column of labels."),
     features_option(
         "Columns of features; all but label, bag, weight and anchor without it. A name that "
         "holds a comma stands in quotation marks: '\"a,b\",c'."
+    ),
+    click.option(
+        "--formula",
+        metavar="TEXT",
+        help="Label and features in one formula, such as 'log(y) ~ a * C(b)'; in place of --label "
+        "and --features.",
     ),
     exclude_option,
     click.option(
@@ -149,12 +218,21 @@ _DATA = (
         f"(column '{FILE_BAG}') unless they have this column or lie in folders such as COL=3.",
     ),
     categorical_option,
-    click.option("--rows", multiple=True, metavar="FILE", help="File of rows without labels."),
+    click.option(
+        "--base",
+        multiple=True,
+        callback=split_names,
+        metavar="COL=LEVEL",
+        help="Base level of a category, which has no coefficient; the first level without it.",
+    ),
+    id_option,
+    click.option("--rows", multiple=True, metavar="FILE", help="Files of rows without labels."),
     click.option(
         "--labels",
         multiple=True,
         metavar="FILE",
-        help="File of labels, in any order in a bag; or of bins, with columns low, high and count.",
+        help="Files of labels, in any order in a bag, or of bins, with columns low, high and "
+        "count. Several files, such as pool1.fcs pool2.fcs, are a bag each.",
     ),
     click.option(
         "--separate",
@@ -170,7 +248,8 @@ _DATA = (
     click.option(
         "--weight",
         metavar="COL",
-        help="Column that says how often a line stands there, in either file.",
+        help="Column that says how often a line stands there, in either file; beside --labels also "
+        "the share of a row in its bag: shares sum to 1 or 100.",
     ),
     click.option(
         "--anchor",
@@ -189,6 +268,20 @@ _READING = (
         default="error",
         show_default=True,
         help="What to do with rows that miss a value.",
+    ),
+    click.option(
+        "--na",
+        multiple=True,
+        callback=split_names,
+        metavar="CODE,COL=CODE",
+        help="Codes of missing values, such as 999: of every column, or of one.",
+    ),
+    click.option(
+        "--dates",
+        multiple=True,
+        callback=split_names,
+        metavar="COL,COL=DAY",
+        help="Columns of dates: days since DAY (YEAR-MONTH-DAY), or since 2000-01-01.",
     ),
     click.option("--delimiter", metavar="MARK", help="Such as ',' or 'tab'; found without it."),
     click.option("--decimal", metavar="MARK", help="'.' or ','; found without it."),
@@ -248,13 +341,14 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def choose_reading(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `read_table`."""
-    names = ("delimiter", "decimal", "thousands", "encoding", "header", "allow_offset_error")
+    names = ("delimiter", "decimal", "thousands", "encoding", "header", "allow_offset_error", "na")
     return {name: options[name] for name in names}
 
 
 def choose_marks(options: dict[str, Any]) -> dict[str, Any]:
     """Return those options of `read_table` that hold for every file of numbers."""
-    return {name: options[name] for name in ("decimal", "thousands")}
+    names = ("decimal", "thousands", "allow_offset_error", "na")
+    return {name: options[name] for name in names}
 
 
 _LINKS = (

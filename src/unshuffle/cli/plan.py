@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns
+from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     choose_marks,
-    choose_reading,
     exclude_option,
     features_option,
+    id_option,
     json_option,
+    label_option,
     method_option,
     provenance,
     read_offsets,
@@ -26,6 +27,7 @@ from unshuffle.cli.options import (
     seed_option,
     split_names,
 )
+from unshuffle.cli.reading import list_ids
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -72,9 +74,10 @@ def split_numbers(
 @click.option("--bag", metavar="COL", help="Judge the bags that this column holds.")
 @features_option("Columns of features; all that have no other role without it.")
 @exclude_option
-@click.option("--label", metavar="COL", help="Column of labels that exist; its sd is --label-sd.")
+@label_option("Column of labels that exist; its sd is --label-sd.")
 @click.option("--together", metavar="COL", help="Samples of one entry here stay in one run.")
 @categorical_option
+@id_option
 @click.option(
     "--sizes", multiple=True, callback=split_numbers, metavar="N,N", help="Samples of each run."
 )
@@ -130,14 +133,14 @@ def plan(**options: Any) -> None:
     with and without offsets between the runs. With --bag the bags of the table are judged instead.
     Without --label-sd, --weights or --label the signal is drawn from the prior.
     """
-    from unshuffle.io import choose_samples, read_table
+    from unshuffle.io import choose_samples
     from unshuffle.io.writing import check_writable, write_whole
 
     _check_calls(options)
     for place in (options["out"], options["figure"]):
         if place:
             check_writable(place)
-    table = read_table(options["data"], **choose_reading(options))
+    table = read_labelled(options)
     samples = choose_samples(
         table,
         bag=options["bag"],
@@ -145,19 +148,20 @@ def plan(**options: Any) -> None:
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **choose_columns(options, table),
+        **leave_out_ids(choose_columns(options, table), table, options["id"]),
     )
     console.print_messages(_describe(samples, table), options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:
         found = _make_plan(samples, options, report)
+    ids = list_ids(table, options, samples.rows.tolist())
     if options["out"]:
-        write_whole(options["out"], as_csv(found, samples))
+        write_whole(options["out"], as_csv(found, samples, ids))
         console.print_messages([f"runs written to {options['out']}"], options["quiet"])
     if options["figure"]:
         _draw(found, options["figure"])
         console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
     if options["as_object"]:
-        console.print_json(_as_object(found, samples, options, table.sha256))
+        console.print_json(_as_object(found, samples, options, table.sha256, ids))
         return
     console.print_result(*found.verdict, "", *_tables(found), "", *found.notes)
     if not options["out"]:
@@ -282,12 +286,14 @@ def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
     return {str(name): value for name, value in pairs}
 
 
-def as_csv(found: Plan, samples: Samples) -> str:
+def as_csv(found: Plan, samples: Samples, ids: Sequence[Any] | None = None) -> str:
     """Return the run of every sample, counted from 1, for each number of runs."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", *(f"runs_{n_runs}" for n_runs in found.assignments)])
-    columns = [(each.runs + 1).tolist() for each in found.assignments.values()]
+    names = ["row", *([] if ids is None else ["id"])]
+    writer.writerow([*names, *(f"runs_{n_runs}" for n_runs in found.assignments)])
+    columns = [] if ids is None else [list(ids)]
+    columns += [(each.runs + 1).tolist() for each in found.assignments.values()]
     writer.writerows(zip((samples.rows + 1).tolist(), *columns, strict=True))
     return text.getvalue()
 
@@ -354,12 +360,17 @@ def _draw(found: Plan, path: str) -> None:
 
 
 def _as_object(
-    found: Plan, samples: Samples, options: dict[str, Any], digest: str
+    found: Plan,
+    samples: Samples,
+    options: dict[str, Any],
+    digest: str,
+    ids: Sequence[Any] | None,
 ) -> dict[str, Any]:
     rows = (samples.rows + 1).tolist()
+    named = None if ids is None else dict(zip(map(str, rows), ids, strict=True))
     assignment = {
         str(n_runs): dict(zip(map(str, rows), (each.runs + 1).tolist(), strict=True))
         for n_runs, each in found.assignments.items()
     }
     origin = provenance(options["seed"], digest)
-    return {**found.to_dict(), "assignment": assignment, "provenance": origin}
+    return {**found.to_dict(), "assignment": assignment, "ids": named, "provenance": origin}

@@ -11,12 +11,13 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import (
-    choose_reading,
+    id_option,
     json_option,
     level_option,
     provenance,
     reading_options,
 )
+from unshuffle.cli.reading import list_ids, read_file
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
 
@@ -51,6 +52,7 @@ _SHOWN_BAGS = 8
     metavar="COL",
     help="Column of bags: rows of a bag that was fitted get its effect, others are of new bags.",
 )
+@id_option
 @click.option("--out", metavar="FILE", help="Write the CSV to a file instead of stdout.")
 @reading_options
 @json_option
@@ -62,28 +64,42 @@ def predict(**options: Any) -> None:
     input. Rows are counted from 1 below the header. Methods without intervals leave low and high
     empty and say so.
     """
-    from unshuffle.io import code_new_rows, read_table
+    from unshuffle.io import code_new_rows
     from unshuffle.io.writing import check_writable, write_whole
     from unshuffle.results.storage import read_model
 
     if options["out"]:
         check_writable(options["out"])
     kept = read_model(options["model"])
-    table = read_table(options["data"], **choose_reading(options))
-    coding = _find_coding(kept, table, options["bag"])
-    X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
+    table = read_file(options["data"], {**options, "dates": _find_dates(kept, options)})
+    if kept.result.formula is None:
+        coding = _find_coding(kept, table, options["bag"])
+        X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
+    else:
+        from unshuffle.formulas.tables import build_new_rows
+
+        formula, missing = kept.result.formula, options["missing"]
+        X, rows, groups, notes = build_new_rows(table, formula, missing, options["bag"])
     predictions = kept.result.predict(X, groups)
     ends, why = _find_ends(kept, X, groups, options)
     why += _describe_bags(kept, groups)
     console.print_messages([*notes, *_describe(kept), *why], options["quiet"])
     cells = _make_cells(rows, predictions, ends)
+    ids = list_ids(table, options, rows.tolist())
     if options["out"]:
-        write_whole(options["out"], _as_csv(cells))
+        write_whole(options["out"], _as_csv(cells, ids))
         console.print_messages([f"predictions written to {options['out']}"], options["quiet"])
     if options["as_object"]:
-        console.print_json(_as_object(kept, cells, options, table.sha256))
+        console.print_json(_as_object(kept, cells, ids, options, table.sha256))
     elif not options["out"]:
-        sys.stdout.write(_as_csv(cells))
+        sys.stdout.write(_as_csv(cells, ids))
+
+
+def _find_dates(kept: Kept, options: dict[str, Any]) -> list[str]:
+    """Return columns of dates as --dates has them; the model knows those that it was fitted to."""
+    known = (kept.columns or {}).get("dates", {})
+    asked = [each for each in options["dates"] if (each.rpartition("=")[0] or each) not in known]
+    return [*asked, *(f"{name}={day}" for name, day in known.items())]
 
 
 def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:
@@ -157,25 +173,31 @@ def _make_cells(
     ]
 
 
-def _as_csv(cells: list[tuple[int, float, float | None, float | None]]) -> str:
+def _as_csv(
+    cells: list[tuple[int, float, float | None, float | None]], ids: list[Any] | None
+) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "prediction", "low", "high"])
-    writer.writerows(
-        [row, *("" if value is None else repr(value) for value in values)] for row, *values in cells
-    )
+    writer.writerow(["row", *([] if ids is None else ["id"]), "prediction", "low", "high"])
+    for place, (row, *values) in enumerate(cells):
+        named = [] if ids is None else [ids[place]]
+        writer.writerow([row, *named, *("" if value is None else repr(value) for value in values)])
     return text.getvalue()
 
 
 def _as_object(
     kept: Kept,
     cells: list[tuple[int, float, float | None, float | None]],
+    ids: list[Any] | None,
     options: dict[str, Any],
     digest: str,
 ) -> dict[str, Any]:
     names = ("row", "prediction", "low", "high")
+    records = [dict(zip(names, cell, strict=True)) for cell in cells]
+    if ids is not None:
+        records = [{**each, "id": name} for each, name in zip(records, ids, strict=True)]
     return {
-        "predictions": [dict(zip(names, cell, strict=True)) for cell in cells],
+        "predictions": records,
         "level": options["level"],
         "new_label": options["new_label"],
         "bag": options["bag"],

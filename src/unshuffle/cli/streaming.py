@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
-    "rows", "labels", "weight", "categorical", "separate", "same_individuals", "anchor",
-    "mislinked", "link_probability", "audit", "safe",
+    "formula", "rows", "labels", "weight", "categorical", "base", "id", "na", "dates", "separate",
+    "same_individuals", "anchor", "mislinked", "link_probability", "audit", "safe",
 )  # fmt: skip
 
 
@@ -103,7 +103,9 @@ def _load_blocks(options: dict[str, Any]) -> Dataset | None:
     """Return files as data in blocks; None where they are better read as a table."""
     for name in _IN_MEMORY:
         if options[name]:
-            _check_cluster(options, f"--{name.replace('_', '-')} is given", "leave out one of them")
+            what = f"--{name.replace('_', '-')} is given"
+            _check_cluster(options, what, "leave out one of them")
+            _check_memory(options, what)
             return None
     if not options["data"] or options["label"] is None:
         return None  # refused in other words
@@ -124,6 +126,17 @@ def _load_blocks(options: dict[str, Any]) -> Dataset | None:
     return _lay_down(paths, options) if has_blocks else None
 
 
+def _check_memory(options: dict[str, Any], why: str) -> None:
+    """Refuse large files that something keeps in memory where there is no room."""
+    from unshuffle.io.paths import are_parquet, expand_paths
+    from unshuffle.io.room import check_table_room
+
+    named = options["data"]
+    paths = [] if not named or "-" in named else expand_paths(named)
+    if paths and _are_large(paths) and not are_parquet(paths):
+        check_table_room(sum(Path(path).stat().st_size for path in paths), _name(paths), why)
+
+
 def _are_large(paths: list[str]) -> bool:
     """Whether files are there and more than are read into memory."""
     try:
@@ -133,6 +146,7 @@ def _are_large(paths: list[str]) -> bool:
 
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
+    from unshuffle.io.expressions import is_expression
     from unshuffle.io.parquet import describe_left_out
     from unshuffle.io.parquet_source import open_parquet
     from unshuffle.io.paths import describe_file_bags
@@ -140,7 +154,9 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     table = open_parquet(paths)
+    is_computed = is_expression(options["label"], list(table.columns))
     for option, is_given, way_out in (
+        ("an expression as --label", is_computed, "write its value to a column"),
         ("--log10", options["log10"], "write logarithms to the files"),
         ("--missing drop", options["missing"] != "error", "drop rows beforehand"),
     ):

@@ -11,6 +11,8 @@ _PHRASES = tuple(
     for pattern, words in (
         (r"\(missing='(\w+)'\)", r"(--missing \1)"),
         (r"\bmissing is 'error' or 'drop'", "--missing is error or drop"),
+        (r"\(na='(.+?)'\)", r"(--na '\1')"),
+        (r"\(dates='(.+?)'\)", r"(--dates '\1')"),
         (r"\bmethod='([\w-]+)'", r"--method \1"),
         (r"\buse method '([\w-]+)'", r"use --method \1"),
         (r"\bUse method '([\w-]+)'", r"Use --method \1"),
@@ -39,6 +41,7 @@ _PHRASES = tuple(
         (r"\bor declare it categorical\b", "or name it in --categorical"),
         (r"\bnoise_from_calibration\(labels\)", "--calibration FILE"),
         (r"^level must lie\b", "--level must lie"),
+        (r"\bas known_noise, such as\b", "as --known-noise, such as"),
         (r"\b(thousands|decimal)='(.)'", r"--\1 \2"),
         (r"\bleave log10 out\b", "leave --log10 out"),
         (r"\bdevice='([^']*)'", r"--device \1"),

@@ -12,6 +12,7 @@ import numpy as np
 from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, Uncertainty
 from unshuffle.errors import InputError
+from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
     from unshuffle.inference.pairing_draws import PairingSource
@@ -58,7 +59,7 @@ class Status(Enum):
     )
     THIN_POSTERIOR = (
         "The posterior was hard to sample, so that estimate and intervals are rough: try another "
-        "random_state and method 'ls', and trust only weights that stay."
+        "random_state and method 'ls', and rely only on weights that stay."
     )
     UNMIXED = (
         "The posterior was hard to sample (noise levels do not exchange, or runs disagree), "
@@ -211,6 +212,15 @@ class Solution:
     certificate: Certificate | None = None
     effects: BagEffects | None = None
     pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
+
+    def __repr__(self) -> str:
+        """Return how the search ended, the best value, and the estimated weights."""
+        shown = ", ".join(map(show_number, self.weights.tolist()))
+        answers = count(len(self.candidates), "candidate")
+        return (
+            f"Solution: {self.status.name}, {answers}, best value {show_number(self.value)}\n"
+            f"weights: {shown}\n{self.status.value}"
+        )
 
     @property
     def best(self) -> Candidate:

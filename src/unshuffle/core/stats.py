@@ -125,7 +125,7 @@ class Stats(Mapping[str, Any]):
     def read(cls, counted: Mapping[str, Any]) -> Stats:
         """Return what a model file holds; numbers of other versions that have no name here go.
 
-        >>> Stats.read({"n_starts": 3, "n_racers": 5}).n_starts
+        >>> Stats.read({"n_starts": 3, "n_hops": 5}).n_starts
         3
         """
         return cls(**{name: value for name, value in counted.items() if name in _NAMES})

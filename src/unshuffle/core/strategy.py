@@ -1,7 +1,7 @@
-"""What a method is: a few facts, a check before any work, and the work itself.
+"""The interface of a method: its properties, a check before any work, and `solve`.
 
-Estimator, command line, comparison and report know a method by these facts alone, so that none of
-them has to ask which method it is.
+Estimator, command line, comparison and report use these properties alone, so that none of them
+asks which method it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Effort:
     """
 
     n_starts: int | None = None
-    tol: float = 1e-6
+    tol: float = FitOptions.tol
     n_jobs: int | None = None
     report: Report = say_nothing
 

@@ -1,4 +1,4 @@
-"""How sure an answer is: a posterior by weighted draws, or a textbook t distribution."""
+"""Uncertainty of the weights: a posterior in weighted draws, or Student's t distribution."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unshuffle.data.products import dot, multiply
+from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
+from unshuffle.formatting import show_number
 from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
     from unshuffle.data.bags import Bags
 
-# Predictions × draws kept in memory at once.
-_BLOCK = 2_000_000
-# A quantile of a mixture is known to this share of where it can lie; halving alone takes 34 steps,
-# with slopes it is about 6.
-_CLOSE, _MOST_STEPS = 1e-10, 60
+# Precision of a quantile of a mixture, as a share of the range it is searched in.
+_QUANTILE_TOL = 1e-10
 
 
 def root_sum_square(rows: np.ndarray) -> np.ndarray:
@@ -166,8 +164,8 @@ class ModelDraws:
 class Posterior(Uncertainty):
     """Weighted draws from the posterior; `sample` returns draws of equal weight.
 
-    The draws come from importance sampling: they count as their `shares` say, and most of them for
-    next to nothing, so that tools that take all draws alike need `sample` or `to_arviz`.
+    The draws come from importance sampling, and most have a small weight: `shares`. Use `sample` or
+    `to_arviz` for tools that expect draws of equal weight.
 
     Attributes
     ----------
@@ -219,6 +217,22 @@ class Posterior(Uncertainty):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "data": None}
+
+    def __repr__(self) -> str:
+        """Return mean and sd of each coefficient, and how many draws they rest on."""
+        n, size = len(self.draws), 1.0 / float((self.shares**2).sum())
+        names = self.names or tuple(f"x{j}" for j in range(self.draws.shape[1]))
+        cells = [("coefficient", "mean", "sd")]
+        cells += [
+            (name, show_number(mean), show_number(sd))
+            for name, mean, sd in zip(names, self.mean.tolist(), self.sd.tolist(), strict=True)
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+            for line in cells
+        ]
+        return "\n".join([f"Posterior: {n} weighted draws, effective size {size:.0f}", *lines])
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -477,10 +491,10 @@ class Posterior(Uncertainty):
         sds = np.broadcast_to(sds, z.shape)
         reach = z + ndtri(probability) * sds
         low, high = reach.min(axis=1), reach.max(axis=1)
-        limit = _CLOSE * (high - low) + 1e-15 * size
+        limit = _QUANTILE_TOL * (high - low) + 1e-15 * size
         place = 0.5 * low + 0.5 * high
         going = np.flatnonzero(high - low > limit)
-        for _ in range(_MOST_STEPS):
+        for _ in range(60):  # bisection alone takes 34
             if len(going) == 0:
                 break
             at = place[going]
@@ -593,6 +607,6 @@ def _cut(
     rows: np.ndarray, bags: np.ndarray | None, n_draws: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Cut rows so that the predictions of all draws for a piece fit in memory."""
-    size = max(1, _BLOCK // max(n_draws, 1))
+    size = max(1, BATCH_NUMBERS // max(n_draws, 1))
     parts = [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
     return [(rows[part], None if bags is None else bags[part]) for part in parts]

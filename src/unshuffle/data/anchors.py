@@ -1,4 +1,4 @@
-"""Known pairs: which rows have kept which label, as the user says it."""
+"""Anchors: pairs of row and label that the user knows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from unshuffle.errors import InputError, quote
 
+# Place of the label of a row without an anchor.
 NO_LABEL = -1
 _FORMS = (
     "give True or False for every row, the numbers of the rows whose label stands beside them, or "
@@ -16,9 +17,9 @@ _FORMS = (
 
 
 def find_links(anchors: Any, n: int, place: str = "") -> np.ndarray | None:
-    """Return for each of n rows where its label stands, −1 where nobody knows; None for no pair.
+    """Return for each of n rows where its label stands, −1 where it is unknown; None for no pair.
 
-    `place` goes before the row in what is said of mistakes ("bag 3, ").
+    `place` goes before the row in error messages ("bag 3, ").
 
     >>> find_links([True, False, True], 3).tolist()
     [0, -1, 2]

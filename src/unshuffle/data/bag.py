@@ -1,4 +1,4 @@
-"""One bag as the user gives it: rows and labels, of which nobody knows which belong together."""
+"""One bag as the user gives it: rows and labels whose pairing is unknown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import numpy as np
 from unshuffle.data.labels import Histogram, as_numbers, check_counts
 from unshuffle.errors import InputError
 
-# Names that are numbered at a time.
-_NUMBERED = 1 << 16
-
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """One bag: rows `X` and labels `y`, of which nobody knows which belong together.
+    """One bag: rows `X` and labels `y` whose pairing is unknown.
 
     `y` may be a `Histogram`. `row_counts` and `label_counts` are whole frequencies: a count of 2
     is the row, or the label, written twice. `anchors` says which pairs are known after all, as in
@@ -150,7 +147,8 @@ def choose_kind(n_bags: int) -> type[np.signedinteger[Any]]:
 
 def _number_whole(groups: np.ndarray, low: int, high: int) -> np.ndarray:
     """Number names that are whole numbers between two ends, in small numbers, some at a time."""
-    parts = [slice(at, at + _NUMBERED) for at in range(0, len(groups), _NUMBERED)]
+    size = 1 << 16
+    parts = [slice(at, at + size) for at in range(0, len(groups), size)]
     is_there = np.zeros(high - low + 1, bool)
     for part in parts:
         is_there[groups[part].astype(np.int64) - low] = True

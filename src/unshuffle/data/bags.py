@@ -1,8 +1,7 @@
-"""Bags: rows and labels that belong together as sets, the only input type of the core.
+"""Bags: sets of rows and labels, the only input type of the solvers.
 
-Everything is brought to one canonical order first: labels sorted, rows sorted, bags ordered by
-content. Whatever is computed afterwards cannot depend on the order of the labels inside a bag,
-of the rows, or of the bags, down to the last bit.
+Labels are sorted, rows are sorted, and bags are ordered by content. So no bit of any result depends
+on the order of labels, rows or bags.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from unshuffle.errors import InputError
 
 __all__ = ["Bag", "Bags", "join_bags", "make_bags"]
 
-# Items with frequencies are written out up to so many in all: every method then takes them as it
-# takes any other data, and repeats nothing. Beyond, masses save time and memory.
+# Up to so many items, frequencies are expanded into single items, which every method takes.
 _WRITTEN_OUT = 20_000
 
 
@@ -154,12 +152,12 @@ class Bags:
         # The scatter of `known_means` follows in `standardise`, which knows the factors.
         return replace(self.with_columns(X), labels=self.labels.mapped(shift, scale))
 
-    def thin(self, n_rows: int, rng: np.random.Generator) -> Bags:
+    def subsample(self, n_rows: int, rng: np.random.Generator) -> Bags:
         """Return about `n_rows` rows drawn at random, with as many evenly spaced labels.
 
-        The labels are order statistics at the middles of equal slices, so that the law of the
-        labels is kept; each bag keeps its share of the rows, at least two. Where rows and labels
-        have numbers of their own, all labels stay.
+        The labels are order statistics at the middles of equal slices, which keeps their
+        distribution. Each bag keeps its share of the rows, at least two. Where rows and labels
+        differ in number, all labels stay.
         """
         chosen, kept, sizes = [], [], []
         for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):

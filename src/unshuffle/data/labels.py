@@ -14,9 +14,8 @@ import numpy as np
 
 from unshuffle.errors import InputError
 
-# A bin counts as so many points in losses that compare points: more than two only where bins are
-# few, and with the variance of a uniform bin for any number. 512 points keep a histogram of 200
-# bins within twice the cost of 200 labels.
+# Losses that compare points take a bin as two points or more, of the variance of a uniform bin: at
+# most 16, and about 512 in all.
 _MOST_POINTS, _POINTS_OF_ALL = 16, 512
 
 

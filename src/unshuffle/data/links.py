@@ -42,6 +42,10 @@ class Links:
         sampling error of the audit widens the intervals.
     safe : array of n booleans, optional
         Pairs that are certainly right.
+    columns : array of shape (n, k) or frame, optional
+        Columns that explain link quality, such as the frequency of a name or a string distance. The
+        logit of the mismatch rate is linear in them. They are taken to be unrelated to the noise,
+        and stand in place of `probability`.
 
     Examples
     --------
@@ -59,15 +63,36 @@ class Links:
     rate: Any = None
     audit: Any = None
     safe: Any = None
+    columns: Any = None
 
     def __post_init__(self) -> None:
         if self.rate is not None and self.audit is not None:
             raise InputError("Links has a rate and an audit: give one of them")
+        if self.probability is not None and self.columns is not None:
+            raise InputError("Links has a probability and columns: give one of them")
         for name, check in (("rate", _check_rate), ("audit", _check_audit)):
             value = getattr(self, name)
             for block, each in value.items() if isinstance(value, Mapping) else [(None, value)]:
                 if value is not None:
                     check(each, "" if block is None else f" of block {quote(block)}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of pairs, where there is something about each: scikit-learn cuts it with rows."""
+        for values in (self.probability, self.safe, self.columns):
+            if values is not None:
+                return (len(values),)
+        raise AttributeError("these links say nothing of single pairs")
+
+    def __getitem__(self, rows: Any) -> Links:
+        """Return what is known of some of the pairs, by their numbers or a mask."""
+        key = rows[0] if isinstance(rows, tuple) else rows  # scikit-learn asks for [rows, ...]
+        cut = {
+            name: np.asarray(getattr(self, name))[key]
+            for name in ("probability", "safe", "columns")
+            if getattr(self, name) is not None
+        }
+        return replace(self, **cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +106,24 @@ class MismatchPrior:
         infinite, `wrong` is the rate itself.
     logits : (n,) logit of the probability of each pair to be wrong but for the shift that meets
         the rate; None where all pairs of a stratum are alike.
+    columns : (n, k) columns that explain link quality, from which logits are fitted; None for none.
     """
 
     codes: np.ndarray
     wrong: np.ndarray
     right: np.ndarray
     logits: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the rate is to be estimated: columns say which links are worse, not how many."""
+        return self.columns is not None and bool(np.isnan(self.wrong).all())
 
     @property
     def mean(self) -> float:
         """Expected share of wrong links, of all pairs."""
-        rates = np.where(np.isinf(self.right), self.wrong, 0.0)
-        is_beta = np.isfinite(self.right)
-        rates[is_beta] = self.wrong[is_beta] / (self.wrong + self.right)[is_beta]
-        found = rates[self.codes]
+        found = self.at_means().wrong[self.codes]
         return float(
             np.mean(
                 found
@@ -102,6 +131,13 @@ class MismatchPrior:
                 else np.where(np.isnan(found), expit(self.logits), found)
             )
         )
+
+    def at_means(self) -> MismatchPrior:
+        """Return the prior with every rate known, at its expected value."""
+        is_beta = np.isfinite(self.right)
+        rates = self.wrong.astype(float)
+        rates[is_beta] = self.wrong[is_beta] / (self.wrong + self.right)[is_beta]
+        return replace(self, wrong=rates, right=np.full(len(rates), np.inf))
 
     @property
     def is_exact(self) -> bool:
@@ -130,11 +166,11 @@ class MismatchPrior:
         for j, rate in enumerate(rates):
             own = is_free & (self.codes == j)
             if own.any():
-                found[own] = _shift(self.logits[own], float(rate))
+                found[own] = shift_logits(self.logits[own], float(rate))
         return found
 
 
-def _shift(logits: np.ndarray, rate: float) -> np.ndarray:
+def shift_logits(logits: np.ndarray, rate: float) -> np.ndarray:
     """Return probabilities whose logits are shifted until their mean is the rate."""
     if np.isnan(rate):
         return np.asarray(expit(logits))
@@ -156,12 +192,16 @@ def read_links(
     if not isinstance(links, Links):
         raise InputError(f"links={shorten(repr(links))} is not understood: give a Links object")
     prior, safe = make_prior(links, groups, n), find_safe(links, n)
-    if prior is not None and options.mislinked is not None:
+    is_open = prior is None or prior.is_open
+    if not is_open and options.mislinked is not None:
         raise InputError(
             "the mismatch rate is given twice, by mislinked and by links: leave mislinked out"
         )
     if options.mislinked is None:
-        options = replace(options, mislinked=ESTIMATE if prior is None else prior.mean)
+        rate = ESTIMATE if prior is None or prior.is_open else prior.mean
+        options = replace(options, mislinked=rate)
+    elif prior is not None and options.mislinked != ESTIMATE:
+        prior = replace(prior, wrong=np.array([float(options.mislinked)]))
     if safe is not None:
         places = find_links(anchors, n)
         places = np.full(n, NO_LABEL) if places is None else places
@@ -180,13 +220,15 @@ def make_prior(
     else:
         codes, rates = np.zeros(n, dtype=np.int64), [given]
     logits = None if links.probability is None else _read_logits(links.probability, n)
-    if given is None and logits is None:
+    columns = None if links.columns is None else _read_columns(links.columns, n)
+    if given is None and logits is None and columns is None:
         return None
     if links.audit is not None:
         checked, wrong = np.array(rates, dtype=float).T
-        return MismatchPrior(codes, wrong + _JEFFREYS, checked - wrong + _JEFFREYS, logits)
+        right = checked - wrong + _JEFFREYS
+        return MismatchPrior(codes, wrong + _JEFFREYS, right, logits, columns)
     known = np.array([np.nan if rate is None else rate for rate in rates], dtype=float)
-    return MismatchPrior(codes, known, np.full(len(known), np.inf), logits)
+    return MismatchPrior(codes, known, np.full(len(known), np.inf), logits, columns)
 
 
 def find_safe(links: Links, n: int) -> np.ndarray | None:
@@ -272,6 +314,27 @@ def _read_numbers(values: Any, n: int) -> np.ndarray:
             raise InputError(
                 f"probability holds {value:g} in row {row}: match probabilities lie from 0 to 1"
             )
+    return found
+
+
+def _read_columns(values: Any, n: int) -> np.ndarray:
+    """Return columns of link quality as finite numbers (n, k), or name what is none."""
+    try:
+        found = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "columns of link quality must be numbers: code categories as 0 and 1"
+        ) from None
+    found = found[:, None] if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != n or not found.shape[1]:
+        raise InputError(
+            f"columns of link quality have shape {np.shape(values)} but there are {n} rows"
+        )
+    if not np.isfinite(found).all():
+        row, place = np.argwhere(~np.isfinite(found))[0].tolist()
+        raise InputError(
+            f"column {place} of link quality holds {found[row, place]:g} in row {row}: fill it in"
+        )
     return found
 
 

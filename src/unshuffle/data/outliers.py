@@ -1,7 +1,7 @@
-"""Cells far from all others of their column: slips of the hand, and codes for missing values.
+"""Outliers: cells far from all others of their column, by mistake or as codes for missing values.
 
-Distances are robust standard deviations (1.4826 times the median absolute deviation; Hampel 1974)
-from the median. Heavy tails reach far too, but step by step; a slip leaves a gap.
+Distances from the median are in robust standard deviations (1.4826 times the median absolute
+deviation; Hampel 1974). Heavy tails are far away too, but without a gap.
 """
 
 from __future__ import annotations
@@ -15,17 +15,35 @@ import numpy as np
 
 from unshuffle.errors import OutlierWarning, quote
 
-# Farther than this, and so many times as far as the next value, a cell is an outlier
-# (docs/decisions/003-outliers.md).
-FAR, GAP = 10.0, 3.0
-# One slip may stand in so large a share of the rows; a code in any.
-SHARE = 0.01
-# Fewer rows have no robust spread to speak of, and of more a part has the same.
-LEAST_ROWS, ENOUGH_ROWS = 10, 10_000
+# Fewer rows have no robust spread.
+LEAST_ROWS = 10
 # Numbers that statistics packages use for missing values.
 _CODE = re.compile(r"-?(7+|8+|9+[789]?)")
-# So many columns are named.
-_N_NAMED = 3
+
+
+@dataclass(frozen=True)
+class OutlierSettings:
+    """Which cells are outliers; docs/decisions/003-outliers.md has the tables.
+
+    Attributes
+    ----------
+    far : float
+        Least distance from the median, in robust standard deviations.
+    gap : float
+        The distance is at least so many times that of the next value.
+    share : float
+        Largest share of the rows that far cells may have; codes may have any.
+    sample_rows : int
+        Median and spread are those of about so many evenly spaced rows.
+    """
+
+    far: float = 10.0
+    gap: float = 3.0
+    share: float = 0.01
+    sample_rows: int = 10_000
+
+
+OUTLIERS = OutlierSettings()
 
 
 @dataclass(frozen=True)
@@ -51,7 +69,7 @@ class Outlier:
         if self.sds is None:
             return low >= 0
         reach = max(high - self.centre, 0.0) if self.value > self.centre else self.centre - low
-        return abs(self.value - self.centre) >= GAP * reach
+        return abs(self.value - self.centre) >= OUTLIERS.gap * reach
 
     def describe(self) -> str:
         """Say what the cell holds and how far it, or its logarithm, is."""
@@ -83,7 +101,7 @@ def find_outlier(values: np.ndarray) -> Outlier | None:
         largest, smallest = np.nanmax(values), np.nanmin(values)
         for sign, end in ((1.0, largest), (-1.0, smallest)):
             with np.errstate(over="ignore"):
-                is_far = sign * (end - centre) / spread > FAR
+                is_far = sign * (end - centre) / spread > OUTLIERS.far
             found = _look_beyond(values, centre, sign * spread) if is_far else None
             if found is not None:
                 return found
@@ -94,16 +112,16 @@ def _look_beyond(values: np.ndarray, centre: float, unit: float) -> Outlier | No
     """Return the cells beyond the outermost gap on one side, in units of the spread."""
     with np.errstate(over="ignore", invalid="ignore"):
         distances = (values - centre) / unit
-        is_far = distances > FAR
+        is_far = distances > OUTLIERS.far
         rest = np.max(distances, where=~is_far & (distances == distances), initial=0.0)
         order = np.append(np.sort(distances[is_far])[::-1], rest)
-        gaps = np.flatnonzero(order[:-1] >= GAP * order[1:])
+        gaps = np.flatnonzero(order[:-1] >= OUTLIERS.gap * order[1:])
     if not len(gaps):
         return None
     is_out = distances >= order[gaps[0]]
     rows = np.flatnonzero(is_out)
     codes = map(is_code, np.unique(values[rows]).tolist())
-    if len(rows) > max(1.0, SHARE * len(values)) and not all(codes):
+    if len(rows) > max(1.0, OUTLIERS.share * len(values)) and not all(codes):
         return None
     others = values[~is_out]
     end = np.nanmax(others) if unit > 0 else np.nanmin(others)
@@ -126,7 +144,7 @@ def _find_negative_code(values: np.ndarray) -> Outlier | None:
 
 def _measure(values: np.ndarray) -> tuple[float, float]:
     """Return the median and the robust sd of a column, of many rows from evenly spaced ones."""
-    some = values[:: max(1, len(values) // ENOUGH_ROWS)]
+    some = values[:: max(1, len(values) // OUTLIERS.sample_rows)]
     some = some[some == some]
     if len(some) < LEAST_ROWS:
         return 0.0, 0.0
@@ -161,9 +179,10 @@ def warn_of_outliers(
 
 def describe_outliers(found: Sequence[tuple[str, Outlier]]) -> str:
     """Return a sentence on the outliers of a table, each with the column and row it is in."""
-    shown = "; ".join(f"{where} {each.describe()}" for where, each in found[:_N_NAMED])
-    more = f"; {len(found) - _N_NAMED} more columns have such" if len(found) > _N_NAMED else ""
+    n_named = 3
+    shown = "; ".join(f"{where} {each.describe()}" for where, each in found[:n_named])
+    more = f"; {len(found) - n_named} more columns have such" if len(found) > n_named else ""
     way_out = "mend it, or leave the row out"
-    if any(is_code(each.value) for _, each in found[:_N_NAMED]):
+    if any(is_code(each.value) for _, each in found[:n_named]):
         way_out = "if it stands for a missing value, leave the row out, otherwise mend it"
     return f"outlier: {shown}{more}; {way_out}"

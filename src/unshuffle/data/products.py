@@ -1,10 +1,9 @@
-"""Products and least squares whose last bits depend on the numbers alone.
+"""Matrix products and least squares that give the same bits on every machine.
 
-BLAS adds in an order that depends on the processor, on the number of its threads, on the layout
-and, for some processors, the address of what it multiplies, and on how many columns share a
-product. One bit is enough to send a descent into another minimum, so that nothing as long as the
-data, and nothing that several starts or draws share, goes through it. LAPACK serves for matrices as
-small as the number of weights: at every address the same numbers gave the same bits.
+The order in which BLAS adds depends on the processor, its threads, the memory layout and the number
+of columns. One bit can send a descent into another local minimum. So nothing as long as the data,
+and nothing that several starting points or draws share, goes through BLAS. LAPACK is used for
+matrices as small as the number of weights.
 """
 
 from __future__ import annotations
@@ -12,6 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from unshuffle import kernels
+
+# Numbers that work on many points at once keeps in memory; no answer depends on it.
+BATCH_NUMBERS = 2_000_000
 
 
 def predict_rows(X: np.ndarray, w: np.ndarray) -> np.ndarray:

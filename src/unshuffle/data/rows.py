@@ -1,4 +1,4 @@
-"""Rows of features, each with how often it stands there."""
+"""Rows of features, each with its frequency."""
 
 from __future__ import annotations
 

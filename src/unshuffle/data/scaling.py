@@ -1,8 +1,8 @@
-"""The units in which the core works, and the way back to the user's.
+"""Standardisation: the units in which the solvers work, and the way back to the user's.
 
-Every column is divided by its spread, and centred when there is an intercept; the labels are
-divided by theirs, and centred where the loss allows. A fit is then the same whatever the units
-of the data, also at 1e±150.
+Every column is divided by its spread, and centred when there is an intercept. The labels are
+divided by theirs, and centred where the loss allows. A fit is then the same in any units, also at
+1e±150.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the core needs of the data in numbers: made once for a set of bags, never again.
+"""Sufficient statistics of bags: numbers, means and second moments.
 
-Pooled means give every bag its share: how much its mean label is worth under the pairing. Where
-each row has its label, that is every row alike.
+Pooled means weight every bag by the precision of its mean label under the pairing. Where each row
+has its label, that is its number of rows.
 """
 
 from __future__ import annotations

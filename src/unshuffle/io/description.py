@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from unshuffle.io.design_matrix import MAX_UNDECLARED
 from unshuffle.io.forgotten_bags import find_forgotten_bag
 from unshuffle.io.reading import FilePath, check_stems, read_table
 from unshuffle.io.remarks import numbers_rows
-from unshuffle.io.table import Column, Table, check_same_names, stack_tables
+from unshuffle.io.table import Column, Table, keep_common, stack_tables
 
 # Types of columns, in the words of output and JSON.
 NUMBERS, WHOLE, BINARY, TEXT, DATES = "numbers", "whole numbers", "0 and 1", "text", "dates"
@@ -98,23 +98,11 @@ def read_common(paths: Sequence[FilePath], bag: str, **how: Any) -> Table:
     The column `bag` says which row is of which file; the parameters `how` are those of
     `read_table`.
     """
-    tables = [read_table(path, **how) for path in paths]
-    if len(tables) == 1:
-        return tables[0]
-    common = [name for name in tables[0].names if all(name in each.columns for each in tables)]
-    alone = dict.fromkeys(name for each in tables for name in each.names if name not in common)
-    if not common:
-        check_same_names(tables)
-    tables = [
-        replace(each, names=tuple(common), columns={name: each.columns[name] for name in common})
-        for each in tables
-    ]
-    has_bag = bag in common
-    table = stack_tables(tables) if has_bag else stack_tables(tables, check_stems(paths), bag)
-    if not alone:
-        return table
-    shown = ", ".join(quote(name, 30) for name in list(alone)[:6])
-    return replace(table, notes=(*table.notes, f"not in all files, and left out: {shown}"))
+    if len(paths) == 1:
+        return read_table(paths[0], **how)
+    tables = keep_common([read_table(path, **how) for path in paths], ())
+    has_bag = bag in tables[0].columns
+    return stack_tables(tables) if has_bag else stack_tables(tables, check_stems(paths), bag)
 
 
 def describe_table(table: Table) -> Description:
@@ -169,7 +157,7 @@ def _describe_numbers(
         order = np.argsort(-counts, kind="stable")[:_N_SHOWN]
         shown = tuple((f"{levels[k]:g}", int(counts[k])) for k in order)
     if name in table.aside:
-        remarks.append("time of acquisition: no feature unless it is named as one")
+        remarks.append(f"is {table.aside[name]}: no feature unless it is named as one")
     median = float(np.median(values))
     return ColumnFacts(
         name, kind, *missing, low, median, high, n_levels, shown, other, tuple(remarks)

@@ -1,14 +1,15 @@
 """From a table to X, y and groups: choosing columns, coding categories, refusing what is broken."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unshuffle.errors import InputError, quote
-from unshuffle.io.missing import Missing, describe_missing
+from unshuffle.errors import InputError, quote, suggest
+from unshuffle.io.dates import find_date_form
+from unshuffle.io.missing import Missing, describe_missing, list_counts
 from unshuffle.io.remarks import remark_columns
 from unshuffle.io.table import Column, Table, as_text, check_names
 from unshuffle.io.text.notation import find_marks, find_unit, is_number
@@ -50,7 +51,10 @@ class Apart:
 
 @dataclass(frozen=True)
 class Coding:
-    """How a column of a table enters X: as it is, or one column for each level but the first."""
+    """How a column of a table enters X: as it is, or one column for each level but the first.
+
+    The first level is the base level.
+    """
 
     column: str
     levels: tuple[str, ...] | None = None
@@ -101,13 +105,15 @@ def make_design(
     categorical: Sequence[str] = (),
     missing: Missing = "error",
     anchor: str | None = None,
+    base: Mapping[str, str] | None = None,
 ) -> Design:
     """Choose label, features and bag from one table.
 
     Without ``features`` all columns are used but label, bag, weight, anchor, those named in
     ``exclude`` and those that the table sets aside. A text column
-    becomes one column of 0 and 1 per level but the first in sorted order, named "column=level";
-    ``categorical`` names columns of numbers to be coded the same way. ``weight`` names a column
+    becomes one column of 0 and 1 per level but the base level, named "column=level": the first in
+    sorted order, or that of ``base``. ``categorical`` names columns of numbers to be coded the same
+    way. ``weight`` names a column
     that says how often each line stands there, ``anchor`` one that says whether a row stands beside
     its own label. ``missing`` says what to do with rows that hold a
     missing or infinite value: refuse them, or drop them and say how many.
@@ -131,13 +137,12 @@ def make_design(
             "may belong to another row"
         )
     rows, counts, left_out = choose_counts(table, weight, rows)
-    X, names, coding, more = code_features(table, chosen, categorical, rows)
+    X, names, coding, more = code_features(table, chosen, categorical, rows, base)
     numbers = [name for name in chosen if name not in categorical]
     more += remark_columns(table, numbers, [label], rows, features is not None)
     groups = None if bag is None else bag_keys(table, bag, rows)
     y = table.columns[label] if len(rows) == table.n_rows else table.columns[label][rows]
     notes = [*table.notes, *notes, *left_out, *more]
-    base = find_base_levels(coding)
     anchors = None if anchor is None else read_anchors(table, anchor, rows)
     if anchors is not None and counts is not None:
         raise InputError(
@@ -147,8 +152,9 @@ def make_design(
     if anchors is not None:
         n_known = int(anchors.sum())
         notes.append(f"column {quote(anchor, 30)}: {n_known} of {len(rows)} pairs are known")
+    base_levels = find_base_levels(coding)
     return Design(
-        X, y, groups, names, tuple(notes), base, rows, counts, coding=coding, anchors=anchors
+        X, y, groups, names, tuple(notes), base_levels, rows, counts, coding=coding, anchors=anchors
     )
 
 
@@ -185,7 +191,8 @@ def choose_features(
         if name is not None:
             taken[name] = role
     if features is None:
-        left_out = {table.find(name, "column to exclude") for name in exclude}
+        here = [name for name in exclude if name not in table.absent]
+        left_out = {table.find(name, "column to exclude") for name in here}
         left_out |= {*taken, *table.aside}
         chosen = [name for name in table.names if name not in left_out]
     else:
@@ -218,7 +225,7 @@ def check_numbers(table: Table, name: str, role: str = "label") -> None:
 
 def describe_text(place: str, name: str, value: str, role: str = "label") -> str:
     """Return the refusal of a cell of text in a column that must hold numbers."""
-    what = f"the text {quote(value)}; make it numbers"
+    what = f"the text {quote(value)}; make it numbers, or a missing value (na={quote(value)})"
     if find_unit([value]) is not None:
         what = f"{quote(value)}, a number with a unit; write the number alone"
     return f"{place}: the {role} column {quote(name)} holds {what}, or choose another {role}"
@@ -227,8 +234,8 @@ def describe_text(place: str, name: str, value: str, role: str = "label") -> str
 def describe_odd_cell(place: str, name: str, value: str) -> str:
     """Return the refusal of a cell of text in a column of numbers."""
     return (
-        f"{place}: column {quote(name)} holds numbers, but here {quote(value)}; mend it, leave the "
-        "column out, or declare it categorical"
+        f"{place}: column {quote(name)} holds numbers, but here {quote(value)}; mend it, make it a "
+        f"missing value (na={quote(value)}), leave the column out, or declare it categorical"
     )
 
 
@@ -280,7 +287,7 @@ def complete_rows(
         name = next(name for name in counts if not is_present(table.columns[name])[place])
         n_missing, value = int((~is_complete).sum()), table.columns[name][place]
         what = (table.source, n_missing, table.n_rows, place + 1, name, value)
-        raise InputError(describe_missing(*what, is_optional))
+        raise InputError(describe_missing(*what, is_optional, counts))
     rows = np.flatnonzero(is_complete)
     if len(rows) == 0:
         worst = max(counts, key=lambda name: counts[name])
@@ -290,11 +297,10 @@ def complete_rows(
         )
     if not counts:
         return rows, []
-    shown = ", ".join(f"{count} in {quote(name, 30)}" for name, count in list(counts.items())[:6])
     n_dropped = table.n_rows - len(rows)
     return rows, [
         f"{table.source}: dropped {n_dropped} of {table.n_rows} rows with missing or infinite "
-        f"values ({shown})"
+        f"values ({list_counts(counts)})"
     ]
 
 
@@ -306,9 +312,23 @@ def is_present(column: Column) -> NDArray[np.bool_]:
 
 
 def code_features(
-    table: Table, chosen: Sequence[str], categorical: Sequence[str], rows: NDArray[np.intp]
+    table: Table,
+    chosen: Sequence[str],
+    categorical: Sequence[str],
+    rows: NDArray[np.intp],
+    base: Mapping[str, str] | None = None,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[Coding, ...], list[str]]:
-    """Return X, its column names, how each column of the table is coded, and notes."""
+    """Return X, its column names, how each column of the table is coded, and notes.
+
+    ``base`` names the base level of a category; without it the first in sorted order is it.
+    """
+    bases = {table.find(name, "category"): level for name, level in (base or {}).items()}
+    for name in bases:
+        if name not in chosen or (table.columns[name].dtype != object and name not in categorical):
+            raise InputError(
+                f"{table.source}: column {quote(name)} is given a base level, but is no category "
+                "among the features; leave its base level out, or declare it categorical"
+            )
     blocks: list[Column] = []
     names: list[str] = []
     coding: list[Coding] = []
@@ -321,7 +341,10 @@ def code_features(
             names.append(name)
             coding.append(Coding(name))
             continue
-        levels, codes = _find_levels(as_text(column), name, table.source, name in categorical)
+        cells = as_text(column)
+        levels = _find_levels(cells, name, table.source, name in categorical)
+        levels = _put_first(levels, bases.get(name), name, table.source)
+        codes = _number_levels(cells, levels)
         coding.append(Coding(name, tuple(levels)))
         blocks += [(codes == place).astype(np.float64) for place in range(1, len(levels))]
         names += [f"{name}={level}" for level in levels[1:]]
@@ -353,23 +376,45 @@ def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:
     return {each.column: each.levels[0] for each in coding if each.levels is not None}
 
 
-def _find_levels(
-    column: Column, name: str, source: str, is_declared: bool
-) -> tuple[list[str], NDArray[np.intp]]:
+def _find_levels(column: Column, name: str, source: str, is_declared: bool) -> list[str]:
+    """Return the levels of a category: numbers in order of size, all others in that of letters."""
     present = set(column.tolist())
     most = MAX_LEVELS if is_declared else MAX_UNDECLARED
+    if not is_declared:
+        _refuse_dates(present, name, source)
     if len(present) > most:
         declare = ", or declare it categorical" if len(present) <= MAX_LEVELS else ""
         raise InputError(
             f"{source}: column {quote(name)} holds {len(present)} different texts, for instance "
             f"{quote(min(present), 30)}; at most {most} make a category, leave it out{declare}"
         )
-    # Numbers in order of size, everything else in alphabetical order.
-    levels = sorted(
-        present, key=lambda level: (float(level) if is_number(level) else np.inf, level)
-    )
+    return sorted(present, key=lambda level: (float(level) if is_number(level) else np.inf, level))
+
+
+def _refuse_dates(levels: Collection[str], name: str, source: str) -> None:
+    """Refuse a feature of dates, which are neither numbers nor a category by themselves."""
+    form = find_date_form(sorted(levels))
+    if form is not None:
+        raise InputError(
+            f"{source}: column {quote(name)} holds dates such as {quote(form.example)}; count days "
+            f"(dates={quote(name)}), leave the column out, or declare it categorical"
+        )
+
+
+def _put_first(levels: list[str], base: str | None, name: str, source: str) -> list[str]:
+    """Return the levels of a category with its base level first."""
+    if base is None:
+        return levels
+    if base not in levels:
+        raise InputError(
+            f"{source}: column {quote(name)} has no level {quote(base)}; {suggest(base, levels)}"
+        )
+    return [base, *(level for level in levels if level != base)]
+
+
+def _number_levels(column: Column, levels: Sequence[str]) -> NDArray[np.intp]:
     place = {level: i for i, level in enumerate(levels)}
-    return levels, np.array([place[level] for level in column.tolist()], dtype=np.intp)
+    return np.array([place[level] for level in column.tolist()], dtype=np.intp)
 
 
 def choose_counts(
@@ -388,7 +433,7 @@ def choose_counts(
         raise InputError(
             f"{table.source}, row {rows[place] + 1}: the {what} column {quote(weight)} holds "
             f"{column[place]:g}; a {what} says how often the line stands there, so give whole "
-            "numbers of at least 0"
+            "numbers of at least 0; shares of a bag are for rows whose labels are in another file"
         )
     keep = np.flatnonzero(column)
     if len(keep) == 0:

@@ -18,7 +18,7 @@ _TIME = "time"
 
 
 def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool = False) -> Table:
-    """Read the events of an FCS file held in memory, one column per channel.
+    """Read the events of an FCS file in memory, one column per channel.
 
     A column goes by the short name of its channel ($PnN); the long name ($PnS) is an alias.
     Values are linear: gain, logarithmic amplification and time step are applied. The channel Time
@@ -32,7 +32,7 @@ def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool 
             warnings.simplefilter("always")
             flow = flowio.FlowData(io.BytesIO(data), ignore_offset_error=allow_offset_error)
             events = flow.as_array()
-    # The bytes are a stranger's and the parser trusts them: it raises a dozen kinds of error.
+    # The parser does not check what the file says: it raises a dozen kinds of error.
     except Exception as exc:
         raise InputError(_explain(exc, source)) from exc
     notes += [shorten(each.message, 200) for each in caught]
@@ -41,7 +41,7 @@ def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool 
     notes += _scaling_notes(flow) + _missing_notes(events, names)
     columns = [np.ascontiguousarray(events[:, j]) for j in range(len(names))]
     table = make_table(names, columns, source, notes, digest)
-    times = tuple(name for name in names if name.lower() == _TIME)
+    times = {name: "the time of acquisition" for name in names if name.lower() == _TIME}
     return replace(table, aliases=aliases, aside=times)
 
 

@@ -1,7 +1,7 @@
 """Rows without a value that is needed: how many they are, and labels that have no logarithm."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,9 @@ from unshuffle.errors import InputError, quote
 from unshuffle.io.table import Table
 
 Missing = Literal["error", "drop"]
+
+# So many columns are listed with their missing values.
+_N_SHOWN = 6
 
 _LOGS = "labels turned into log10"
 
@@ -20,23 +23,46 @@ def note_logs(missing: Missing) -> str:
 
 
 def describe_missing(
-    source: str, n_rows: int, n: int, row: int, name: str, value: object, is_optional: bool = True
+    source: str,
+    n_rows: int,
+    n: int,
+    row: int,
+    name: str,
+    value: object,
+    is_optional: bool = True,
+    counts: Mapping[str, int] | None = None,
 ) -> str:
     """Return the refusal of a table in which rows miss a value; ``row`` is the first, from 1.
 
-    Columns that are optional may be left out as well.
+    Columns that are optional may be left out as well. ``counts`` has the number of missing values
+    of each column that misses some.
 
     >>> describe_missing("d.csv", 3, 80, 7, "age", None).partition(";")[0]
     "d.csv, row 7: missing value in column 'age' (3 of 80 rows miss a value)"
+    >>> describe_missing("d.csv", 3, 80, 7, "age", None, counts={"age": 2, "sex": 1})[:79]
+    "d.csv, row 7: missing value in column 'age' (3 of 80 rows miss a value: 2 in 'a"
     """
     is_infinite = isinstance(value, float) and np.isinf(value)
     what = f"infinite value ({value:g})" if is_infinite else "missing value"
-    rows = f" ({n_rows} of {n} rows miss a value)" if n_rows > 1 else ""
-    way_out = "mend it, leave the column out," if is_optional else "mend it"
+    by_column = f": {list_counts(counts)}" if counts and len(counts) > 1 else ""
+    rows = f" ({n_rows} of {n} rows miss a value{by_column})" if n_rows > 1 else ""
+    leave_out = "leave such columns out" if by_column else "leave the column out"
+    way_out = f"mend it, {leave_out}," if is_optional else "mend it"
     return (
         f"{source}, row {row}: {what} in column {quote(name)}{rows}; {way_out} or drop such rows "
         "(missing='drop')"
     )
+
+
+def list_counts(counts: Mapping[str, int]) -> str:
+    """List columns with their numbers of missing values.
+
+    >>> list_counts({"age": 2, "sex": 1})
+    "2 in 'age', 1 in 'sex'"
+    """
+    shown = [f"{count} in {quote(name, 30)}" for name, count in list(counts.items())[:_N_SHOWN]]
+    more = f" and {len(counts) - _N_SHOWN} more columns" if len(counts) > _N_SHOWN else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def describe_no_logs(source: str, n_labels: int, n: int, row: int, name: str, value: float) -> str:

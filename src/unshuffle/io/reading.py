@@ -6,16 +6,18 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.io.excel import is_workbook, read_excel
 from unshuffle.io.fcs import is_fcs, read_fcs
+from unshuffle.io.missing_codes import clear_table, read_codes
 from unshuffle.io.parquet import read_parquet
 from unshuffle.io.paths import describe_file_bags, find_partitions
-from unshuffle.io.table import Table, source_name, stack_tables
+from unshuffle.io.table import Table, keep_common, source_name, stack_tables
 from unshuffle.io.text.delimited import read_delimited
 
 FilePath = str | os.PathLike[str]
@@ -33,6 +35,8 @@ def read_table(
     encoding: str | None = None,
     header: bool | None = None,
     allow_offset_error: bool = False,
+    na: Sequence[str] = (),
+    texts: Collection[str] = (),
 ) -> Table:
     """Read a table from a file: text (CSV, TSV, …), Parquet, FCS or Excel, gzipped or not.
 
@@ -40,7 +44,9 @@ def read_table(
     ("," or a name such as "tab"), ``decimal`` ("." or ","), ``thousands`` (".", ",", "'" or
     "space"), ``encoding`` and ``header`` are guessed where they are not given, and the guesses are
     in ``notes``. A column is refused where 1.665 or 1,665 may be 1665 or a decimal number.
-    ``allow_offset_error`` is for FCS files whose data segment ends one byte too far.
+    ``allow_offset_error`` is for FCS files whose data segment ends one byte too far. ``na`` are
+    codes of missing values, of all columns ("999") or of one ("age=999"). In text files the columns
+    ``texts`` keep their cells as they are written, such as ids with leading zeros.
 
     The file is read once and hashed then, so ``sha256`` is that of what was parsed.
     """
@@ -51,17 +57,20 @@ def read_table(
     if not data or data.isspace():
         raise InputError(f"{source}: the file is empty; it needs column names and rows")
     _check_promise(str(path), data, source)
+    codes = read_codes(na)
     if data.startswith(b"PAR1"):
-        return read_parquet(data, source, digest)
-    if is_fcs(data):
-        return read_fcs(data, source, digest, allow_offset_error=allow_offset_error)
-    if is_workbook(data):
-        return read_excel(data, source, digest)
-    refuse_json(data, source)
-    return read_delimited(
-        data, source, digest, delimiter=delimiter, decimal=decimal, thousands=thousands,
-        encoding=encoding, header=header,
-    )  # fmt: skip
+        table = read_parquet(data, source, digest)
+    elif is_fcs(data):
+        table = read_fcs(data, source, digest, allow_offset_error=allow_offset_error)
+    elif is_workbook(data):
+        table = read_excel(data, source, digest)
+    else:
+        refuse_json(data, source)
+        return read_delimited(
+            data, source, digest, delimiter=delimiter, decimal=decimal, thousands=thousands,
+            encoding=encoding, header=header, codes=codes, texts=texts,
+        )  # fmt: skip
+    return clear_table(table, codes) if codes else table
 
 
 def read_tables(
@@ -69,34 +78,24 @@ def read_tables(
     *,
     bag: str = "file",
     shares_bags: bool = False,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    allow_offset_error: bool = False,
+    used: Callable[[Sequence[Table]], Collection[str]] | None = None,
+    **how: Any,
 ) -> Table:
     """Read several files of the same columns, each a bag named after its file.
 
     The column ``bag`` holds the file name without ending, and without folder where that tells them
     apart. With ``shares_bags`` files that have this column already are one table, and folders such
-    as ``bag=3`` name the bags. The other parameters are those of `read_table`.
+    as ``bag=3`` name the bags. ``used`` returns the columns of the tables that are needed: others
+    may be in some files alone, and are left out then. The other parameters are those of
+    `read_table`.
     """
     if not paths:
         raise InputError("no files to read; name at least one")
-    tables = [
-        read_table(
-            path,
-            delimiter=delimiter,
-            decimal=decimal,
-            thousands=thousands,
-            encoding=encoding,
-            header=header,
-            allow_offset_error=allow_offset_error,
-        )
-        for path in paths
-    ]
-    if shares_bags and all(bag in table.columns for table in tables):
+    tables = [read_table(path, **how) for path in paths]
+    has_bags = shares_bags and all(bag in table.columns for table in tables)
+    if used is not None:
+        tables = keep_common(tables, used(tables))
+    if has_bags:
         return stack_tables(tables)
     folders = find_partitions([str(path) for path in paths], bag) if shares_bags else None
     table = stack_tables(tables, folders or check_stems(paths), bag)

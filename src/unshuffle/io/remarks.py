@@ -101,8 +101,8 @@ def remark_numbers(names: Sequence[str]) -> list[str]:
 def remark_aside(table: Table) -> list[str]:
     """Say which columns are features only where they are named."""
     return [
-        f"channel {quote(name)} is the time of acquisition: no feature unless it is named as one"
-        for name in table.aside
+        f"column {quote(name, 30)} is {reason}: no feature unless it is named as one"
+        for name, reason in table.aside.items()
     ]
 
 

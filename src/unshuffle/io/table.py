@@ -1,7 +1,7 @@
 """The one shape every file format is read into."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -12,6 +12,9 @@ from unshuffle.errors import InputError, quote, shorten, suggest
 
 Column = NDArray[Any]
 
+# So many columns are listed in a note.
+_N_SHOWN = 6
+
 
 @dataclass(frozen=True)
 class Table:
@@ -19,8 +22,9 @@ class Table:
 
     A column is float64 (missing cells are NaN) or an object array of str (missing cells are
     None). ``aliases`` holds second names of columns, ``source`` is the name shown in messages,
-    ``notes`` says what was guessed, ``sha256`` is that of the bytes read. Columns ``aside`` are
-    features only where they are named, and of columns ``logs`` the logarithm is fitted.
+    ``notes`` says what was guessed, ``sha256`` is that of the bytes read. Columns ``aside``, with
+    the reason, are features only where they are named, and of columns ``logs`` the logarithm is
+    fitted. Columns ``absent`` are in some of several files alone.
     """
 
     names: tuple[str, ...]
@@ -30,7 +34,8 @@ class Table:
     notes: tuple[str, ...] = ()
     sha256: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    aside: tuple[str, ...] = ()
+    aside: Mapping[str, str] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
     logs: frozenset[str] = frozenset()
 
     def find(self, name: str, role: str = "column") -> str:
@@ -92,8 +97,9 @@ def stack_tables(
     digest = sha256("".join(table.sha256 for table in tables).encode()).hexdigest()
     source = f"{head.source} and {len(tables) - 1} more" if len(tables) > 1 else head.source
     return Table(
-        names, columns, sum(counts), source, tuple(notes), digest, head.aliases, head.aside
-    )
+        names, columns, sum(counts), source, tuple(notes), digest, head.aliases, head.aside,
+        absent=head.absent,
+    )  # fmt: skip
 
 
 def join_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
@@ -121,6 +127,50 @@ def check_same_names(tables: Sequence[Table]) -> None:
                 f"{table.source} and {head.source} differ in the column "
                 f"{quote(min(different))}; files read together need the same columns"
             )
+
+
+def keep_common(tables: Sequence[Table], used: Collection[str]) -> list[Table]:
+    """Return tables with the columns that all of them have; those ``used`` must be in all."""
+    common = [name for name in tables[0].names if all(name in each.columns for each in tables)]
+    for name in used:
+        check_in_all(tables, name)
+    alone = dict.fromkeys(name for each in tables for name in each.names if name not in common)
+    if not alone:
+        return list(tables)
+    if not common:
+        check_same_names(tables)
+    shown = ", ".join(quote(name, 30) for name in list(alone)[:_N_SHOWN])
+    note = f"columns that are not in all files, and not used: {shown}"
+    kept = []
+    for each in tables:
+        aliases = {alias: name for alias, name in each.aliases.items() if name in common}
+        columns = {name: each.columns[name] for name in common}
+        aside = {name: why for name, why in each.aside.items() if name in common}
+        notes = (*each.notes, note) if each is tables[0] else each.notes
+        kept.append(
+            replace(
+                each,
+                names=tuple(common),
+                columns=columns,
+                aliases=aliases,
+                aside=aside,
+                absent=frozenset(alone),
+                notes=notes,
+            )
+        )
+    return kept
+
+
+def check_in_all(tables: Sequence[Table], name: str) -> None:
+    """Refuse tables of which some lack a column that others have."""
+    has = [name in each.columns for each in tables]
+    if any(has) and not all(has):
+        with_it, without = tables[has.index(True)], tables[has.index(False)]
+        raise InputError(
+            f"{without.source} and {with_it.source} differ in the column {quote(name)}, which is "
+            "used; files read together need the same columns: name the features that they share, "
+            "or exclude the column"
+        )
 
 
 def _stack_column(parts: Sequence[Column]) -> Column:

@@ -12,13 +12,20 @@ import numpy as np
 
 from unshuffle.errors import InputError, quote
 from unshuffle.io.design_matrix import LARGEST_WHOLE, choose_features
+from unshuffle.io.expressions import is_expression
 from unshuffle.io.forgotten_bags import find_forgotten_bag
-from unshuffle.io.missing import Missing, describe_missing, describe_no_logs, note_logs
+from unshuffle.io.missing import (
+    Missing,
+    describe_missing,
+    describe_no_logs,
+    list_counts,
+    note_logs,
+)
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.reading import check_stems, read_table
 from unshuffle.io.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
 from unshuffle.io.scratch_source import ScratchSource, ScratchWriter
-from unshuffle.io.table import Table, check_same_names, join_notes, source_name
+from unshuffle.io.table import Table, check_in_all, check_same_names, join_notes, source_name
 from unshuffle.io.text.pieces import TextFile, UnusualError, open_text, read_pieces
 from unshuffle.progress import Report, say_nothing
 
@@ -141,7 +148,7 @@ class _Laying:
                 check_stems(self.paths)
                 self._check_bag(head)
         else:
-            check_same_names([self.head, head])
+            self._check_columns(head)
         assert self.chosen is not None
         self.file_notes += [(head.source, note) for note in head.notes]
         self.cells.append({})
@@ -153,6 +160,17 @@ class _Laying:
                 f"{head.source}: no rows of data, only column names; is the file complete?"
             )
         self.digests.append(head.sha256 or digest.hexdigest())
+
+    def _check_columns(self, head: Table) -> None:
+        """Refuse a file that differs in its columns; in unused ones where features are named."""
+        assert self.head is not None and self.chosen is not None
+        tables = [self.head, head]
+        if self.asked.features is None:
+            check_same_names(tables)
+            return
+        bag = self.chosen.bag
+        for name in (*self.chosen.numbers, *([] if bag is None else [bag])):
+            check_in_all(tables, name)
 
     def _check_bag(self, head: Table) -> None:
         """Say that files are a bag each although a column was named."""
@@ -273,18 +291,20 @@ class _Laying:
         if self.first_missing is not None:
             n_missing = self.n_read - self.writer.n
             source, row, name, value = self.first_missing
-            raise InputError(describe_missing(source, n_missing, self.n_read, row, name, value))
+            raise InputError(
+                describe_missing(
+                    source, n_missing, self.n_read, row, name, value, counts=self.missing
+                )
+            )
 
     def _describe(self, source: str) -> list[str]:
         missing: Missing = "drop" if self.asked.drop_missing else "error"
         notes = [note_logs(missing)] if self.asked.log10 else []
         n_dropped = self.n_read - self.writer.n
         if n_dropped:
-            counts = list(self.missing.items())[:6]
-            shown = ", ".join(f"{count} in {quote(name, 30)}" for name, count in counts)
             notes += [
                 f"{source}: dropped {n_dropped} of {self.n_read} rows with missing or infinite "
-                f"values ({shown})",
+                f"values ({list_counts(self.missing)})",
                 "labels are not linked to rows, so a dropped row takes along a label of its bag "
                 "that may belong to another row",
             ]
@@ -335,6 +355,8 @@ def _without_columns(table: Table) -> Table:
 
 def _choose(head: Table, asked: Asked, n_files: int) -> _Chosen:
     """Return the columns that are asked for; an unknown one is named."""
+    if is_expression(asked.label, [*head.names, *head.aliases]):
+        raise UnusualError("its label is an expression")
     label = head.find(asked.label, "label column")
     bag = asked.bag
     if bag is not None and (n_files == 1 or bag in head.columns):

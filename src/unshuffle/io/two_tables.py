@@ -1,6 +1,6 @@
 """Rows in one table and labels in another, in numbers of their own and in any order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from unshuffle.io.joining import deal_labels, encode_bags
 from unshuffle.io.mean_labels import TOTAL, check_single, find_mean_column, is_mean_table
 from unshuffle.io.missing import Missing
 from unshuffle.io.remarks import remark_columns
+from unshuffle.io.shares import describe_shares, read_shares
 from unshuffle.io.table import Table
 
 
@@ -58,6 +59,7 @@ def make_design_from_two(
     missing: Missing = "error",
     log10: bool = False,
     same_individuals: bool | None = None,
+    base: Mapping[str, str] | None = None,
 ) -> Design:
     """Choose features from one table and labels from another; their order carries no meaning.
 
@@ -78,9 +80,15 @@ def make_design_from_two(
         check_numbers(rows, row_weight, "weight")
     used = chosen + [name for name in (row_bag, row_weight) if name is not None]
     places, notes = complete_rows(rows, used, missing)
-    places, counts, left_out = choose_counts(rows, row_weight, places)
     side = _read_labels(labels, label, label_bag, label_weight, missing, log10)
-    X, names, coding, more = code_features(rows, chosen, categorical, places)
+    shares = _find_shares(rows, row_weight, places, row_bag, side)
+    if shares is None:
+        places, counts, left_out = choose_counts(rows, row_weight, places)
+    else:
+        places, counts, left_out = places[shares > 0], shares[shares > 0], []
+        left_out.append(describe_shares(rows, str(row_weight)))
+        same_individuals = _refuse_individuals(rows, str(row_weight), same_individuals)
+    X, names, coding, more = code_features(rows, chosen, categorical, places, base)
     numbers = [name for name in chosen if name not in categorical]
     more += remark_columns(rows, numbers, [], places, features is not None)
     groups = None if row_bag is None else bag_keys(rows, row_bag, places)
@@ -99,8 +107,8 @@ def make_design_from_two(
     if is_plain and pairing.is_usual:
         y = y if groups is None or other is None else deal_labels(y, groups, other)
         counts = apart = None
-    base = find_base_levels(coding)
-    return Design(X, y, groups, names, tuple(notes), base, places, counts, apart, coding)
+    base_levels = find_base_levels(coding)
+    return Design(X, y, groups, names, tuple(notes), base_levels, places, counts, apart, coding)
 
 
 def _find_weights(rows: Table, labels: Table, weight: str | None) -> tuple[str | None, str | None]:
@@ -117,6 +125,33 @@ def _find_weights(rows: Table, labels: Table, weight: str | None) -> tuple[str |
             f"{quote(weight)}; {suggest(weight, [*rows.names, *labels.names])}"
         )
     return found[0], found[1]
+
+
+def _find_shares(
+    rows: Table,
+    weight: str | None,
+    places: NDArray[np.intp],
+    bag: str | None,
+    side: _Side,
+) -> NDArray[np.float64] | None:
+    """Return how often each row counts where the weights are shares of its bag."""
+    if weight is None:
+        return None
+    groups = None if bag is None else bag_keys(rows, bag, places)
+    n_labels = np.ones(len(side.y)) if side.counts is None else side.counts
+    codes = np.unique(np.zeros(len(side.y)) if side.groups is None else side.groups,
+                      return_inverse=True)[1]  # fmt: skip
+    return read_shares(rows, weight, places, groups, np.bincount(codes, n_labels))
+
+
+def _refuse_individuals(rows: Table, weight: str, same_individuals: bool | None) -> bool:
+    """Return that rows and labels are separate samples, as shares tell nothing of individuals."""
+    if same_individuals:
+        raise InputError(
+            f"{rows.source}: column {quote(weight)} holds shares, which do not count individuals; "
+            "give whole numbers, or fit separate samples (--separate)"
+        )
+    return False
 
 
 def _read_labels(

@@ -28,6 +28,7 @@ class GivenPairs:
     place : (n,) where each pair stood in the data as given.
     log_reference : (n,) log density of each label among the labels of its block.
     has_intercept : whether the last column of X is the intercept.
+    quality : (n, k) columns that explain link quality, in standard units; None for none.
     """
 
     X: np.ndarray
@@ -37,6 +38,7 @@ class GivenPairs:
     place: np.ndarray
     log_reference: np.ndarray
     has_intercept: bool
+    quality: np.ndarray | None = None
 
     @property
     def n_slopes(self) -> int:

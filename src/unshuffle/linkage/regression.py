@@ -25,15 +25,16 @@ from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.core.uncertainty import Posterior, StudentT
 from unshuffle.data.bags import Bags, make_bags
 from unshuffle.data.links import MismatchPrior
-from unshuffle.data.products import multiply
+from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.inference.pairing_draws import KnownPairing, Noise, ShuffledPairings
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
 from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import GivenPairs, read_pairs
+from unshuffle.linkage.link_quality import standardise_quality
 from unshuffle.linkage.linked_pairings import LinkedComponent, LinkedPairings
-from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
+from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, fit_quality, measure_rates
 from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
@@ -106,11 +107,16 @@ class Linkage(Strategy):
         if problem.noise is not None:
             pairs = replace(pairs, y=pairs.y - float(problem.noise.moments(1)[0]))
             sigma = max(problem.noise.sd, LEAST_SIGMA)
-        is_estimated = self.prior is None and self.share == ESTIMATE
-        if (self.prior is None and self.share == 0.0) or pairs.is_known.all():
+        prior = self.prior
+        if (prior is None and self.share == 0.0) or pairs.is_known.all():
             return _solve_linked(pairs)
-        if not is_estimated:
+        if prior is not None and prior.columns is not None:
+            quality = standardise_quality(prior.columns[pairs.place], pairs.is_known)
+            pairs = replace(pairs, quality=quality)
+        if (prior is not None and not prior.is_open) or self.share != ESTIMATE:
             wrong = self._draw_wrong(pairs)
+            if not wrong.any():
+                return _solve_linked(pairs)
             if self.equations is not None:
                 return _solve_equations(pairs, wrong, self.equations, sigma)
             return _solve_known(problem, pairs, wrong, sigma, rng, effort)
@@ -123,8 +129,25 @@ class Linkage(Strategy):
             return np.where(pairs.is_known, 0.0, float(self.share))[None]
         is_free = np.empty(len(pairs.y), dtype=bool)
         is_free[pairs.place] = ~pairs.is_known
-        drawn = self.prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
+        prior = self.prior
+        if pairs.quality is not None:
+            prior = _explain_quality(prior, pairs, is_free)
+        drawn = prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
         return np.asarray(drawn[:, pairs.place])
+
+
+def _explain_quality(prior: MismatchPrior, pairs: GivenPairs, is_free: np.ndarray) -> MismatchPrior:
+    """Return the prior with logits by the columns that explain link quality."""
+    exact = prior.at_means()
+
+    def spread(logits: np.ndarray) -> np.ndarray:
+        known = replace(exact, logits=pairs.restore(logits))
+        drawn = known.draw(1, is_free, np.random.default_rng(_SEED))
+        return np.asarray(drawn[0, pairs.place])
+
+    assert pairs.quality is not None
+    gamma = fit_quality(pairs, spread)
+    return replace(prior, logits=pairs.restore(predict_rows(pairs.quality, gamma)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +296,7 @@ def _solve_estimated(
     mass = mass[kept] / mass[kept].sum()
     found = [
         combine(pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma)
-        for wrong in np.where(pairs.is_known, 0.0, RATES[kept][:, None])
+        for wrong in (rates.spread(pairs, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
     rate = float((mass * RATES[kept]).sum())

@@ -1,4 +1,4 @@
-"""Moments of data in blocks, in standard units: one more pass, and all that SM and means need.
+"""Self-moments and bag means of data in blocks, in standard units, from one pass.
 
 Sums are of whole numbers, as in `first_pass`: shares of the largest monomial that the columns'
 extremes allow, so that any blocks and any order give the same bits.
@@ -27,7 +27,7 @@ from unshuffle.progress import Report, say_nothing
 
 @dataclass(frozen=True, eq=False)
 class MomentBags:
-    """What the solvers of moments ask of bags, without rows: the last weight is the intercept's.
+    """Moments of bags, for solvers that need no rows; the last weight is the intercept.
 
     `tensors` (R, monomials) are the means of every monomial of the columns, `label_moments` (R, K)
     those of the powers of the labels.
@@ -67,7 +67,7 @@ class MomentBags:
 
 @dataclass(frozen=True, eq=False)
 class MomentProblem(Problem):
-    """A problem of moments whose rows were never held."""
+    """A problem of moments without rows in memory."""
 
     def screen(self, weights: np.ndarray) -> np.ndarray:
         return self.smooth(weights)[0]

@@ -1,4 +1,7 @@
-"""LS and EMD of data in blocks: a pass fills cells of predictions for a batch of points."""
+"""LS and EMD of data in blocks: each pass counts predictions in cells, for a batch of points.
+
+Sums are whole numbers, so that any blocks in any order give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,48 @@ from unshuffle.objectives.losses import Loss, Moments, Squared
 from unshuffle.objectives.penalties import Penalty, no_penalty
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 
-# Cells of all bags together, and of one. A cell knows how far its rows and its labels are spread,
-# so that LS errs by 1e-7 of the labels' variance with one bag of 200 000 rows, and by 2e-6 with
-# twenty bags, the same at every point; EMD, where labels are averaged in cells, by 1e-6 and 5e-5.
-_ALL_CELLS, _MOST_CELLS, _LEAST_CELLS = 1 << 14, 1 << 10, 1 << 8
-# Bags of fewer rows than cells are worth are held and sorted, as long as these are not too many:
-# 200 MB of five columns.
-_FEW_ROWS, _MOST_HELD = 1 << 11, 5_000_000
-# Degree of the polynomials of ranks that curvatures are made of: each adds a share of one in the
-# rows of a bag to the rows' own variance, and what is left out is what changes faster with ranks.
-_DEGREE = 7
-# Curvatures leave out what varies inside bags that are held, which so few rows may do.
-_MOST_UNCOUNTED = 0.1
-# Bytes of a thread's cells: as many points as fit share a pass.
+# Bytes of the cells of one pass: as many points as fit share it. No answer depends on it.
 _TOTAL_BYTES = 48 * 2**20
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """How finely predictions are counted in cells, and which rows are kept in memory instead.
+
+    A cell knows how far its rows and labels are spread. LS errs by 1e-7 of the labels' variance
+    with one bag of 200 000 rows and by 2e-6 with twenty, the same at every point. EMD errs by 1e-6
+    and 5e-5, since its labels are averaged in cells.
+
+    Attributes
+    ----------
+    all_cells : int
+        Cells of all bags together.
+    max_cells : int
+        Most cells of a bag; the least are a quarter. Bags of fewer than two rows for each cell are
+        kept in memory and sorted.
+    max_kept : int
+        Most rows kept in memory: 200 MB of five columns.
+    degree : int
+        Degree of the polynomials in the rank that curvatures are computed from. What changes faster
+        with the rank is left out.
+    max_uncounted : float
+        Curvatures leave out the variation within bags kept in memory. They are used while such
+        bags have at most this share of the rows.
+    """
+
+    all_cells: int = 1 << 14
+    max_cells: int = 1 << 10
+    max_kept: int = 5_000_000
+    degree: int = 7
+    max_uncounted: float = 0.1
+
+
+CELLS = CellSettings()
 
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """How rows of a source become shares of standard units, and labels as cells in these units."""
+    """Rows of a source as shares of standard units, and labels as cells in these units."""
 
     source: Source
     centre: np.ndarray
@@ -55,36 +81,36 @@ class Standard:
     label_offsets: np.ndarray
     # Bags whose rows are counted in cells, and all rows of the others, in standard units.
     counted: np.ndarray
-    held: Bags | None
+    kept: Bags | None
 
     @property
     def slots(self) -> np.ndarray:
-        """Which of the counted bags each is; −1 where its rows are held."""
+        """Index of each bag among the counted ones; −1 where its rows are kept in memory."""
         slots = np.full(len(self.label_offsets) - 1, -1)
         slots[self.counted] = np.arange(len(self.counted))
         return slots
 
 
 def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
-    """Return what a pass needs to know of the units; rows of small bags are taken here."""
+    """Return what a pass needs to know of the units; rows of small bags are read here."""
     factor, largest = find_shares(first, scaling)
     cells = first.cells
     bits = 62 - ceil(log2(first.n + 1))
-    is_small = first.sizes < _FEW_ROWS
-    if first.sizes[is_small].sum() > _MOST_HELD:
+    is_small = first.sizes < 2 * CELLS.max_cells
+    if first.sizes[is_small].sum() > CELLS.max_kept:
         is_small[:] = False
     labels = cells.moved(scaling.label_centre, scaling.label_scale)
     return Standard(
         first.source, scaling.centre, factor, largest, float(2**bits), float(2 ** (bits // 2)),
         labels, cells.counts.astype(float), cells.offsets, np.flatnonzero(~is_small),
-        _hold_bags(first, scaling, labels, is_small) if is_small.any() else None,
+        _keep_bags(first, scaling, labels, is_small) if is_small.any() else None,
     )  # fmt: skip
 
 
-def _hold_bags(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_held: np.ndarray) -> Bags:
-    """Return some bags in memory, rows in an order that no block decides."""
-    rows, _ = hold_rows(first.source, is_held, needs_labels=False)
-    kept = np.flatnonzero(is_held)
+def _keep_bags(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_kept: np.ndarray) -> Bags:
+    """Return some bags in memory, their rows in an order that does not depend on the blocks."""
+    rows, _ = hold_rows(first.source, is_kept, needs_labels=False)
+    kept = np.flatnonzero(is_kept)
     places = np.concatenate(
         [np.arange(first.cells.offsets[r], first.cells.offsets[r + 1]) for r in kept]
     )
@@ -120,8 +146,8 @@ class SortedProblem(MomentProblem):
         return self._pass_over
 
     @property
-    def is_held(self) -> bool:
-        """Whether all rows are held, so that no pass is needed."""
+    def is_in_memory(self) -> bool:
+        """Whether all rows are kept in memory, so that no pass is needed."""
         return self.standard is not None and not len(self.standard.counted)
 
     @property
@@ -129,19 +155,19 @@ class SortedProblem(MomentProblem):
         """Curvatures of LS without kinks, where most rows are counted."""
         if self.standard is None or not isinstance(self.loss, Squared) or self.penalty.l1.any():
             return None
-        n_held = 0 if self.standard.held is None else self.standard.held.n
-        return self._curve_points if n_held <= _MOST_UNCOUNTED * self.bags.n else None
+        n_kept = 0 if self.standard.kept is None else self.standard.kept.n
+        return self._curve_points if n_kept <= CELLS.max_uncounted * self.bags.n else None
 
     def _curve_points(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return values, gradients, and the curvatures (S, d, d) of Gauss and Newton.
+        """Return values, gradients, and Gauss-Newton curvatures (S, d, d).
 
-        A prediction of rank u moves with the weights as the mean row m(u) there, so that the
-        squares of how far quantiles of predictions and labels differ bend as 2 Σ m(u) m(u)ᵀ.
+        The prediction of rank u has the mean row m(u) as its derivative, so that squared gaps of
+        quantiles have the curvature 2 Σ m(u) m(u)ᵀ.
         """
         curves = np.zeros((*weights.shape, weights.shape[1]))
         values, gradients = self._pass_over(weights, curves)
-        if self._held is not None:
-            stats, share = self._held.bags.statistics, self._held.bags.n / self.bags.n
+        if self._kept is not None:
+            stats, share = self._kept.bags.statistics, self._kept.bags.n / self.bags.n
             rows = stats.row_means
             curves += 2.0 * share * np.einsum("r,rj,rk->jk", stats.shares, rows, rows)
         extra, slope = self.penalty.smooth(weights)
@@ -150,7 +176,7 @@ class SortedProblem(MomentProblem):
     def _pass_over(
         self, weights: np.ndarray, curves: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate points in batches, a pass for each, and held bags beside them.
+        """Evaluate points in batches, a pass for each, and the bags kept in memory beside them.
 
         Fills the counted bags' part of the curvatures, where they are asked for.
         """
@@ -166,21 +192,21 @@ class SortedProblem(MomentProblem):
                 values[part], gradients[part] = self._evaluate_batch(
                     weights[part], n_cells, None if curves is None else curves[part]
                 )
-        if self._held is not None:
-            share = self._held.bags.n / self.bags.n
-            held_values, held_gradients = self._held.smooth(weights)
-            values += share * held_values
-            gradients += share * held_gradients
+        if self._kept is not None:
+            share = self._kept.bags.n / self.bags.n
+            kept_values, kept_gradients = self._kept.smooth(weights)
+            values += share * kept_values
+            gradients += share * kept_gradients
         return np.maximum(values, 0.0), gradients
 
     @cached_property
-    def _held(self) -> Problem | None:
-        """The same loss of the bags that are held, without penalty."""
+    def _kept(self) -> Problem | None:
+        """The same loss of the bags kept in memory, without penalty."""
         assert self.standard is not None
-        if self.standard.held is None:
+        if self.standard.kept is None:
             return None
         free = no_penalty(len(self.penalty.l1))
-        return Problem(self.standard.held, self.loss, None, free, self.has_intercept)
+        return Problem(self.standard.kept, self.loss, None, free, self.has_intercept)
 
     @cached_property
     def _squares(self) -> np.ndarray:
@@ -222,7 +248,7 @@ class SortedProblem(MomentProblem):
                 values[s], gradients[s] = value / n, slope / n
             if curves is not None:
                 curve = np.empty((n_columns + 1, n_columns + 1))
-                kernels.curve_sorted_cells(totals[s], standard.unit, _DEGREE, curve)
+                kernels.curve_sorted_cells(totals[s], standard.unit, CELLS.degree, curve)
                 curves[s] = 2.0 / n * self._in_weights(self._in_weights(curve).T)
         return values, gradients
 
@@ -248,7 +274,7 @@ class SortedProblem(MomentProblem):
 
 def count_cells(n_bags: int) -> int:
     """Return the cells of a bag's predictions: a power of two."""
-    wanted = min(max(_ALL_CELLS // n_bags, _LEAST_CELLS), _MOST_CELLS)
+    wanted = min(max(CELLS.all_cells // n_bags, CELLS.max_cells // 4), CELLS.max_cells)
     return 1 << (wanted.bit_length() - 1)
 
 
@@ -269,7 +295,7 @@ def _fill(
     centre, factor, unit, depth = standard.centre, standard.factor, standard.unit, standard.depth
     n_bags, width = means.shape[1], count_lanes(len(centre))
     shape = (len(steps), n_bags, n_cells, width)
-    slots, has_others = standard.slots, standard.held is not None
+    slots, has_others = standard.slots, standard.kept is not None
 
     # Of two dimensions while it travels, so that empty cells can be left out.
     def start() -> np.ndarray:
@@ -293,7 +319,7 @@ def _fill(
     return np.asarray(found.reshape(shape))
 
 
-def thin_sample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
+def draw_subsample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
     """Return about so many sampled rows in standard units, with as many labels of even ranks."""
     sample, sizes = first.sample, first.sizes
     rows = to_standard_rows(sample.rows, scaling)
@@ -305,7 +331,7 @@ def thin_sample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
             continue
         m = int(min(sizes[r], max(2, round(n_rows * sizes[r] / first.n))))
         share = (np.arange(m) + 0.5) / m
-        # Rows that stand there more often are taken more often.
+        # Rows are drawn in proportion to how often they occur.
         ends = np.cumsum(sample.counts[own])
         chosen.append(own[np.searchsorted(ends, share * ends[-1], side="right")])
         ranks = np.cumsum(first.cells.counts[offsets[r] : offsets[r + 1]])
@@ -315,7 +341,7 @@ def thin_sample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
     return _as_plain(rows[np.concatenate(chosen)], np.concatenate(labels), lengths)
 
 
-def pose_sorted(
+def make_sorted_problem(
     found: MomentBags, standard: Standard, loss: Loss, penalty: Penalty, has_intercept: bool
 ) -> SortedProblem:
     """Return LS or EMD of data in blocks."""
@@ -323,6 +349,6 @@ def pose_sorted(
     return SortedProblem(bags, loss, None, penalty, has_intercept, standard=standard)
 
 
-def pose_sample(problem: Problem, bags: Bags) -> Problem:
-    """Return the same problem on sampled rows that are held in memory."""
+def make_sample_problem(problem: Problem, bags: Bags) -> Problem:
+    """Return the same problem on sampled rows kept in memory."""
     return Problem(bags, problem.loss, None, problem.penalty, problem.has_intercept)

@@ -13,13 +13,12 @@ from unshuffle.errors import InputError, quote
 from unshuffle.objectives.noise import Noise
 from unshuffle.options import BagOffsets
 
-# In standard units the loss is about one. A loss of moments squares those of the noise, and a
-# descent squares its slopes: up to here all of that is far from overflow.
+# Largest moment of the noise in standard units: its square, and the squared slopes of a descent,
+# stay far from overflow.
 MOST_NOISE = 1e70
-# The same for penalties, whose weights may be off by many orders of magnitude on the way; beyond,
-# every weight that can be zero has long been.
+# Largest penalty factor in standard units, far from overflow at weights many orders too large.
 MOST_PENALTY = 1e50
-# Labels of a loss that is not scaled: their squares, and sums of them, are far from overflow.
+# Largest label of a loss in the user's units: sums of squares stay far from overflow.
 MOST_LABEL = 1e140
 
 
@@ -174,7 +173,7 @@ def make_remarks(
         names,
         has_prior=has_prior,
         is_flat=np.ptp(bags.y) == 0,
-        # Who gave anchors knows of them.
+        # Anchors were given, so that they need no remark.
         n_single=_count_single(bags) - bags.n_anchors if bags.pairing == Permutation() else 0,
         n_bags=bags.n_bags,
     )

@@ -1,4 +1,7 @@
-"""Losses: two sorted samples in, value and slope out. Nothing else.
+"""Losses between two sorted samples: value and slope.
+
+LS and EMD are Wasserstein distances, which sorting computes on a line (Vallender 1974). SM, KS and
+small-d are losses of Abid, Poon and Zou (2017).
 
 A loss sees arrays of shape (…, n), sorted along the last axis: predictions `z` and labels `y`.
 It returns the value (…) and its slope in `z` (…, n); a slope of None asks the problem for
@@ -174,7 +177,7 @@ class OrderInvariant(Loss):
 
     @property
     def is_smooth(self) -> bool:  # type: ignore[override]
-        """Whether descent alone can be trusted: not for the largest gap, nor without `pull`."""
+        """Whether descent finds the minimum: not for the largest gap, nor without `pull`."""
         return self.p < inf and self.pull is not None
 
     def __call__(self, z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -1,4 +1,7 @@
-"""Moments of the pooled data: tensors, noise mixing, and the sphere of the first two."""
+"""Self-moments (Abid, Poon and Zou 2017): tensors of monomials, mixing with noise, and the sphere.
+
+The sphere are the weights that meet the first two moments of the pooled data.
+"""
 
 from __future__ import annotations
 
@@ -112,8 +115,7 @@ def mix_noise(n_moments: int, noise: Noise | None) -> np.ndarray:
 def label_moments(bags: Bags, n_moments: int) -> np.ndarray:
     """Return the moments of the labels of each bag, shape (R, K)."""
     found = np.empty((bags.n_bags, n_moments))
-    # One power after another: all at once would take K times the memory of the labels, and powers
-    # of any exponent ten times as long as products.
+    # One power after another: less memory, and products are faster than powers.
     power = np.array(bags.labels.masses, dtype=float)
     for k in range(n_moments):
         power *= bags.y

@@ -17,13 +17,10 @@ import numpy as np
 
 from unshuffle.errors import InputError, quote, shorten
 
-# Sixteen atoms bring the sorted losses within 1 % of their value for a thousand atoms at noise
-# as large as the signal, at sixteen times the sorting; more gain nothing that sampling error
-# does not hide.
+# At noise as large as the signal, sorted losses are within 1 % of their value for 1000 atoms.
 N_ATOMS = 16
-# A long calibration sample is told by so many of its quantiles, far closer than the width of the
-# Gaussians about them.
-_MOST_CENTRES = 1000
+# Longer calibration samples are represented by so many quantiles.
+_MAX_CENTRES = 1000
 
 
 class Noise(ABC):
@@ -177,8 +174,8 @@ class SampleNoise(Noise):
         width = 1.06 * sd * n**-0.2
         mean = self.errors.mean()
         seen = self.errors
-        if n > _MOST_CENTRES:
-            seen = np.quantile(seen, (np.arange(_MOST_CENTRES) + 0.5) / _MOST_CENTRES)
+        if n > _MAX_CENTRES:
+            seen = np.quantile(seen, (np.arange(_MAX_CENTRES) + 0.5) / _MAX_CENTRES)
         centres = mean + (seen - mean) * np.sqrt(max(1.0 - (width / sd) ** 2, 0.0))
         gaps = (np.asarray(errors)[..., None] - centres) / width
         scale = np.log(len(seen) * width * np.sqrt(2.0 * np.pi))
@@ -310,7 +307,7 @@ class GridNoise(Noise):
         widths = np.diff(self.places)
         masses = 0.5 * (self.density[1:] + self.density[:-1]) * widths
         cumulated = np.concatenate([[0.0], np.cumsum(masses)])
-        # The stretch that begins below the level and ends above it, and what it has to hold of it.
+        # The interval that contains the level, and the probability between its left end and there.
         at = np.searchsorted(cumulated, levels) - 1
         left, height = levels - cumulated[at], self.density[at]
         slope = (np.diff(self.density) / widths)[at]

@@ -1,4 +1,4 @@
-"""Penalties: they see only the weights."""
+"""L1 and L2 penalties of the weights (Tibshirani 1996; Hoerl and Kennard 1970)."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.data.bags import Bags
+from unshuffle.data.products import BATCH_NUMBERS
 from unshuffle.objectives import moments
 from unshuffle.objectives.losses import Loss, Moments, Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
 from unshuffle.options import BagOffsets
 
-# Rows of a bag from which on counting ranks in cells is quicker than sorting.
+# From so many rows a bag on, ranks from cells are faster than sorting.
 _SCREENED_ROWS = 200
 
 # weights (S, d) → values (S,), gradients (S, d)
@@ -28,13 +29,10 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 # weights (S, d) → values (S,), gradients (S, d), curvatures (S, d, d)
 Curve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-# The plain path holds this many numbers at once, so that memory stays O(n) for any batch.
-_BLOCK = 2_000_000
-# Tensors cost (monomials × d) per bag and start, rows cost (n × K): this is the measured ratio
-# of the two unit costs. Making the tensors costs about one evaluation of 20 starts.
+# Moments of a bag cost monomials × d from tensors and n × K from rows; the ratio of the unit costs.
 _TENSOR_COST = 4
-# Step of the central differences for losses without a slope: the cube root of the rounding
-# error, the usual balance of truncation against cancellation.
+# Step of central differences: the cube root of the rounding error balances truncation against
+# cancellation (Nocedal and Wright 2006).
 _STEP = np.cbrt(np.finfo(float).eps)
 
 
@@ -203,7 +201,7 @@ def _plain_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
         return values, gradients if has_slope else None
 
     def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n_block = max(1, _BLOCK // (bags.n * len(atoms)))
+        n_block = max(1, BATCH_NUMBERS // (bags.n * len(atoms)))
         parts = [evaluate_block(weights[i : i + n_block]) for i in range(0, len(weights), n_block)]
         values = np.concatenate([value for value, _ in parts])
         if any(gradient is None for _, gradient in parts):

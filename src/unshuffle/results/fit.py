@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from unshuffle.data.labels import Histogram
 from unshuffle.data.outliers import warn_of_outliers
 from unshuffle.data.pairing import Permutation
 from unshuffle.data.scaling import column_spreads
+from unshuffle.errors import InputError
+from unshuffle.formulas.columns import read_formula
+from unshuffle.formulas.frames import find_column, read_frame
+from unshuffle.io.groups import check_groups
 from unshuffle.methods import find_block_settings, solve_bags
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
@@ -33,7 +37,17 @@ from unshuffle.results.verdict import Facts
 if TYPE_CHECKING:
     from unshuffle.data.links import Links, MismatchPrior
 
-__all__ = ["Fit", "as_fit", "fit", "fit_bags", "fit_source", "fit_table", "note_logs", "warn_once"]
+__all__ = [
+    "Fit",
+    "as_fit",
+    "fit",
+    "fit_bags",
+    "fit_formula",
+    "fit_source",
+    "fit_table",
+    "note_label",
+    "warn_once",
+]
 
 # No method keeps tables of matches of more rows than this.
 _REMEMBERED_ROWS = 1000
@@ -44,20 +58,90 @@ _KEPT_ROWS = 10_000
 _ROWS_AT_ONCE = 1 << 16
 
 
+@overload
 def fit(
-    bags: Iterable[Bag],
+    bags_or_formula: Iterable[Bag],
+    /,
     *,
     same_individuals: bool | None = None,
     rng: np.random.Generator | int | None = None,
     verbose: int = 0,
     **options: Unpack[Options],
-) -> Fit:
-    """Fit separate bags; the other options are those of `ShuffledLinearRegression`.
+) -> Fit: ...
 
-    `same_individuals` says whether rows and labels of a bag are the same individuals, some of
-    whose labels may be missing, or separate samples of one population. It changes model and
-    intervals. None means the same individuals where the numbers of rows and labels agree in every
-    bag, and separate samples otherwise.
+
+@overload
+def fit(
+    bags_or_formula: str,
+    data: Any,
+    /,
+    *,
+    bags: Any = None,
+    anchors: Any = None,
+    links: Links | None = None,
+    rng: np.random.Generator | int | None = None,
+    verbose: int = 0,
+    **options: Unpack[Options],
+) -> Fit: ...
+
+
+def fit(
+    bags_or_formula: Iterable[Bag] | str,
+    data: Any = None,
+    /,
+    *,
+    bags: Any = None,
+    same_individuals: bool | None = None,
+    anchors: Any = None,
+    links: Links | None = None,
+    rng: np.random.Generator | int | None = None,
+    verbose: int = 0,
+    **options: Unpack[Options],
+) -> Fit:
+    """Fit separate bags, or a formula to a frame.
+
+    Parameters
+    ----------
+    bags_or_formula : iterable of Bag, or str
+        Bags whose rows and labels may differ in number. Or a formula (Wilkinson and Rogers 1973)
+        such as ``"log(y) ~ x1 * C(x2, Treatment('b')) + bs(x3, df=4)"``, with factors, base
+        levels, interactions, transformations and splines (needs ``pip install
+        'unshuffle[formula]'``).
+    data : frame or mapping of str to array-like, optional
+        The rows and labels that a formula names: pandas, polars, or a dictionary of columns.
+    bags : str or sequence of n hashable labels, optional
+        With a formula: the column of bags, or the bag of each row. Without it all rows form one
+        bag.
+    same_individuals : bool, optional
+        Whether rows and labels of a bag are the same individuals, some of whose labels may be
+        missing, or separate samples of one population. It changes model and intervals. By default
+        the same individuals where the numbers of rows and labels agree in every bag, and separate
+        samples otherwise.
+    anchors : str or sequence, optional
+        With a formula: pairs that are known, as in `ShuffledLinearRegression.fit`, or their column.
+    links : Links, optional
+        With a formula: what is known of links, as in `ShuffledLinearRegression.fit`.
+    rng : None, int or Generator, default=None
+        Seed of the starts; an int makes fits repeatable to the last digit.
+    verbose : int, default=0
+        1 prints each stage to stderr, 2 also its progress.
+    **options
+        The other options of `ShuffledLinearRegression`.
+
+    Returns
+    -------
+    Fit
+        Estimates, intervals, verdict and predictions. After a formula `Fit.predict` takes frames
+        and rebuilds the columns.
+
+    Raises
+    ------
+    InputError
+        For data, formulas or options that make no sense: one line that names the way out.
+
+    See Also
+    --------
+    ShuffledLinearRegression.from_formula : The same as a scikit-learn estimator.
 
     Examples
     --------
@@ -67,15 +151,50 @@ def fit(
     ...         Bag(X[100:], rng.permutation(X[100:] @ [1.0, 2.0]))]
     >>> fit(bags, method="ls", rng=1).weights.round(3).tolist()
     [1.0, 2.0, 0.0]
+
+    A formula takes its columns from a frame:
+
+    >>> from unshuffle import make_shuffled
+    >>> made = make_shuffled(n=300, d=2, noise=0.1, bags=10, rng=0)
+    >>> frame = {"a": made.X[:, 0], "b": made.X[:, 1], "y": made.y, "pool": made.groups}
+    >>> found = fit("y ~ a + b", frame, bags="pool", method="means")
+    >>> found.facts.names, found.predict({"a": [1.0], "b": [0.0]}).shape
+    (('a', 'b', 'intercept'), (1,))
     """
-    bags = list(bags)
+    report, asked = make_report(verbose), FitOptions(**options)
+    if isinstance(bags_or_formula, str):
+        if same_individuals is not None:
+            raise InputError("same_individuals is for bags; a formula has one label for each row")
+        if "fit_intercept" in options:
+            raise InputError(
+                "fit_intercept is for bags; a formula says it: write '- 1' for no intercept"
+            )
+        found = fit_formula(
+            bags_or_formula, data, bags, asked, make_rng(rng), report, anchors, links, stacklevel=2
+        )
+    elif data is None and bags is None and anchors is None and links is None:
+        found = _fit_separate(bags_or_formula, same_individuals, asked, make_rng(rng), report)
+    else:
+        raise InputError("data, bags, anchors and links go with a formula; give the bags alone")
+    warn_once(found, stacklevel=2)
+    return found
+
+
+def _fit_separate(
+    given: Iterable[Bag],
+    same_individuals: bool | None,
+    asked: FitOptions,
+    rng: np.random.Generator,
+    report: Report,
+) -> Fit:
+    """Fit bags whose rows and labels may differ in number."""
+    bags = list(given)
     joined = join_bags(bags, same_individuals)
     for r, bag in enumerate(bags):
         # The edges and counts of a histogram were checked when it was made.
         y = np.empty(0) if bag.y is None or isinstance(bag.y, Histogram) else bag.y
         check_values(bag.X, y, place=f"bag {r}, ")
-    _warn_of_outliers(bags, stacklevel=2)
-    report, asked = make_report(verbose), FitOptions(**options)
+    _warn_of_outliers(bags, stacklevel=3)
     has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
     is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
     is_table &= joined.known_means is None
@@ -83,12 +202,40 @@ def fit(
         # One label for each row, and many: in blocks, as a table.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
-        found = fit_table(X, y, groups, asked, make_rng(rng), report=report)
-    else:
-        places = range(len(bags))
-        found = fit_bags(joined, asked, make_rng(rng), report=report, bag_names=places)
-    warn_once(found, stacklevel=2)
-    return found
+        return fit_table(X, y, groups, asked, rng, report=report)
+    return fit_bags(joined, asked, rng, report=report, bag_names=range(len(bags)))
+
+
+def fit_formula(
+    text: str,
+    data: Any,
+    bags: Any,
+    options: FitOptions,
+    rng: np.random.Generator,
+    report: Report,
+    anchors: Any = None,
+    links: Links | None = None,
+    *,
+    stacklevel: int,
+) -> Fit:
+    """Fit the columns that a formula makes of a frame; bags and anchors may name columns of it."""
+    frame = read_frame(data)
+    aside = {name for name in (bags, anchors) if isinstance(name, str)}
+    columns, X, y = read_formula(text, data, aside)
+    check_values(X, y, columns.names)
+    warn_of_outliers(X, y, columns.names, stacklevel=stacklevel + 1)
+    if isinstance(bags, str):
+        bags = find_column(frame, bags, "bags").to_numpy()
+    if isinstance(anchors, str):
+        anchors = find_column(frame, anchors, "anchors").to_numpy()
+    groups = check_groups(bags, len(y))
+    asked = replace(options, fit_intercept=columns.has_intercept)
+    found = fit_table(
+        X, y, groups, asked, rng, columns.names, report, columns.sources, anchors, links
+    )
+    label = columns.label if columns.is_transformed else None
+    found = note_label(found, label, columns.has_logs)
+    return replace(found, formula=columns, library=columns.library)
 
 
 def _warn_of_outliers(bags: Sequence[Bag], stacklevel: int) -> None:
@@ -259,9 +406,9 @@ def _describe(
     )
 
 
-def note_logs(found: Fit, has_logs: bool) -> Fit:
-    """Return a fit that knows whether its labels are logarithms."""
-    return replace(found, facts=replace(found.facts, has_logs=has_logs))
+def note_label(found: Fit, label: str | None, has_logs: bool) -> Fit:
+    """Return a fit that knows how its labels were transformed, and whether by a logarithm."""
+    return replace(found, facts=replace(found.facts, label=label, has_logs=has_logs))
 
 
 def _gather(

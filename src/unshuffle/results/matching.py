@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from math import fsum
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.formatting import show_number, show_probability
+from unshuffle.results.frames import make_frame
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
 # on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
@@ -33,12 +35,31 @@ _SHOWN_ROWS = 20
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """`order[i]` is the index in `y` of the label matched to row i; `probability[i]` of it.
+    """Which label belongs to which row, and how sure each match is.
 
-    Equal labels of a bag are one label: the probability is that row i has a label of this value,
-    `n_equal[i]` of which stand in its bag. `labels` are the values matched, and `verdict` says in
-    sentences how sure they are. `probability` is None for methods without a posterior: one that
-    ignores how uncertain the weights are would be wrong.
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        ``order[i]`` is the index in `y` of the label matched to row i.
+    probability : ndarray of shape (n,) or None
+        Probability that row i has a label of the value matched: equal labels of a bag are one
+        label. None for methods without a posterior.
+    labels : ndarray of shape (n,)
+        The values matched.
+    n_equal : ndarray of shape (n,)
+        How many labels of this value stand in the bag.
+    verdict : tuple of str
+        In sentences how sure the matches are.
+    library : str or None
+        The library of the frame fitted.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression
+    >>> X, y = [[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]
+    >>> match = ShuffledLinearRegression("ls", random_state=0).fit(X, y).match(X, y)
+    >>> match.order.tolist(), match.labels.tolist()
+    ([0, 2, 1], [1.0, 3.0, 7.0])
     """
 
     order: np.ndarray
@@ -46,6 +67,44 @@ class Match:
     labels: np.ndarray
     n_equal: np.ndarray
     verdict: tuple[str, ...]
+    library: str | None = None
+
+    def to_frame(self) -> Any:
+        """Return the matches as a frame, one line for each row.
+
+        Returns
+        -------
+        frame
+            Columns row, order, label, probability and n_equal, in a polars frame where one was
+            fitted, otherwise of pandas. Without a posterior probability is missing.
+
+        Raises
+        ------
+        InputError
+            Where the library of frames is not installed.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> X, y = [[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]
+        >>> match = ShuffledLinearRegression("ls", random_state=0).fit(X, y).match(X, y)
+        >>> match.to_frame()["label"].tolist()
+        [1.0, 3.0, 7.0]
+        """
+        n, known = len(self.order), self.probability
+        return make_frame(
+            {
+                "row": np.arange(n),
+                "order": self.order,
+                "label": self.labels,
+                "probability": np.full(n, np.nan) if known is None else known,
+                "n_equal": self.n_equal,
+            },
+            self.library,
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         n, given = len(self.order), self.probability

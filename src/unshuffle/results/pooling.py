@@ -56,6 +56,9 @@ class Pooled:
         """Standard errors."""
         return np.sqrt(np.diagonal(self.covariance))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = ("coefficient", "estimate", "sd", "low", "high", "df", "missing information")
         values = (self.estimate, self.sd, *self.interval.T, self.df, self.missing_information)

@@ -22,11 +22,11 @@ from unshuffle.registry import METHODS
 from unshuffle.results.limits import LIMITS
 from unshuffle.results.matching import Match
 from unshuffle.results.pictures.bag_views import BagView, view_bags, view_table
-from unshuffle.results.pictures.report_pictures import Picture, draw_picture, draw_pictures
+from unshuffle.results.pictures.report_pictures import Picture, draw_picture, list_drawings
 from unshuffle.results.result import Fit, as_fit
 from unshuffle.results.summary import Summary, SummaryRow
 
-__all__ = ["Picture", "check_report", "draw_picture", "fill_template", "today", "write_report"]
+__all__ = ["check_report", "fill_template", "today", "write_report"]
 
 _PURPOSE = "writing a report"
 _LONGEST_NAME = 120
@@ -86,7 +86,8 @@ def write_report(
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
     views = _view(found, X, y, groups, bags, bag_names)
     match = _match(found, X, y, groups)
-    pictures = draw_pictures(found, views, level, label, match, X)
+    drawings = list_drawings(found, views, level, label, match, X)
+    pictures = [draw_picture(each) for each in drawings]
     write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}, words))
     return Path(path)
 

@@ -16,9 +16,11 @@ from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
 from unshuffle.data.pairing import Pairing
 from unshuffle.data.products import predict_rows
-from unshuffle.errors import InputError, ModelMisfitWarning
+from unshuffle.errors import DataWarning, InputError, ModelMisfitWarning
 from unshuffle.options import FitOptions, make_rng
+from unshuffle.results.contrasts import Contrast, find_contrast
 from unshuffle.results.determined import doubtful_weights, judge_known
+from unshuffle.results.frames import make_frame
 from unshuffle.results.matching import Match, fingerprint, match_labels
 from unshuffle.results.prediction import find_bags, predict_ends, predict_in_bags, predict_sds
 from unshuffle.results.summary import Summary, summarise
@@ -35,6 +37,7 @@ from unshuffle.results.verdict import (
 )
 
 if TYPE_CHECKING:
+    from unshuffle.formulas.columns import FormulaColumns
     from unshuffle.inference.pairing_draws import PairingSource
 
 
@@ -61,6 +64,9 @@ class Fit:
     # pickles keep them.
     data: Bags | None = field(default=None, repr=False, metadata={"is_kept": False})
     pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
+    # How a formula made the columns, and the library of the frame fitted, "pandas" or "polars".
+    formula: FormulaColumns | None = None
+    library: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "data": None, "pairings": None}
@@ -190,51 +196,281 @@ class Fit:
         """Positions of the features that pictures show as determined least."""
         return doubtful_weights(self.solution, self.facts.scales)
 
-    def conf_int(self, level: float = 0.95, intercept: bool = False) -> np.ndarray:
-        """Return one row (low, high) per feature, and one for the intercept where asked."""
-        ends = make_intervals(self.solution, self.method, level)
-        return ends if intercept else ends[: len(self.facts.scales)]
+    def conf_int(
+        self, level: float = 0.95, intercept: bool = False, alpha: float | None = None
+    ) -> Any:
+        """Return the interval of each coefficient.
 
-    def summary(self, level: float = 0.95, detail: bool = False) -> Summary:
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        intercept : bool, default=False
+            Whether to return that of the intercept too, last.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        ndarray of shape (n_coefficients, 2), or frame
+            One row (low, high) per coefficient. Where a pandas or polars frame was fitted, a frame
+            of that library with the columns low and high; pandas' index has the names.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals.
+
+        Examples
+        --------
+        >>> from unshuffle import fit, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> frame = {"x": data.X[:, 0], "y": data.y, "bag": data.groups}
+        >>> found = fit("y ~ x", frame, bags="bag", method="means")
+        >>> found.conf_int(alpha=0.1).shape
+        (1, 2)
+        """
+        ends = make_intervals(self.solution, self.method, check_level(level, alpha))
+        ends = ends if intercept else ends[: len(self.facts.scales)]
+        if self.library is None:
+            return ends
+        names = self.facts.names[: len(ends)]
+        columns = {"low": ends[:, 0], "high": ends[:, 1]}
+        return make_frame(columns, self.library, names, "conf_int")
+
+    def contrast(
+        self, expression: str, level: float = 0.95, alpha: float | None = None
+    ) -> Contrast:
+        """Return a linear combination of coefficients, with sd and interval.
+
+        Parameters
+        ----------
+        expression : str
+            Sums and differences of coefficients by name, times or over numbers: ``"x1 - x2"``.
+            Names that hold signs of arithmetic may stand in backticks; "intercept" is one.
+        level : float, default=0.95
+            Probability of the interval.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        Contrast
+            Estimate, sd and interval: from the posterior draws, or from the t distribution.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals, unknown names, and products of coefficients.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit, make_shuffled
+        >>> data = make_shuffled(n=60, d=2, noise=0.1, bags=6, rng=0)
+        >>> bags = [Bag(data.X[data.groups == r], data.y[data.groups == r]) for r in range(6)]
+        >>> found = fit(bags, method="means")
+        >>> difference = found.contrast("x0 - x1")
+        >>> difference.low < difference.estimate < difference.high
+        True
+        """
+        return find_contrast(self.solution, self.facts, expression, check_level(level, alpha))
+
+    def summary(
+        self, level: float = 0.95, detail: bool = False, alpha: float | None = None
+    ) -> Summary:
         """Return verdict, estimates and intervals: print it, or use its `to_…` methods.
 
-        With `detail` its text tells rules, bag effects and priors too.
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals.
+        detail : bool, default=False
+            Whether its text tells rules, estimand, bag effects, priors and competing answers too.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        Summary
+            What the fit says, as text, frame, dictionary, HTML or LaTeX.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit
+        >>> found = fit([Bag([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])], method="ls", rng=0)
+        >>> print(found.summary())
+        Not judged: method 'ls' has no intervals here.
+        <BLANKLINE>
+        coefficient  estimate
+        x0                  2
+        intercept           1
+        <BLANKLINE>
+        method ls · 3 rows · 1 feature · one bag · no intervals
+        Several starts reached the best value: the minimum found is probably the lowest.
         """
-        return summarise(self.solution, self.facts, check_level(level), detail)
+        made = summarise(self.solution, self.facts, check_level(level, alpha), detail)
+        return replace(made, library=self.library)
+
+    def __repr__(self) -> str:
+        return str(self.summary())
 
     def _repr_html_(self) -> str:
         return self.summary().to_card()
 
-    def predict(
-        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return X w + b for each row, and the posterior mean in bags that the fit knows."""
-        bags = self._find_bags(groups, len(X))
-        z = predict_rows(X, self.coef) + self.intercept
-        return z if bags is None else predict_in_bags(self.solution, self.facts, X, bags, z)
+    def predict(self, X: Any, groups: Sequence[Hashable] | np.ndarray | None = None) -> np.ndarray:
+        """Return X w + b for each row, and the posterior mean in bags that the fit knows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or frame
+            Rows; after a fit by a formula a frame with the columns that it names.
+        groups : sequence of n hashable labels, optional
+            The bag of each row; bags that were not fitted, and rows without `groups`, are new.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The predictions, of the transformed label where the formula transforms it.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit
+        >>> found = fit([Bag([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])], method="ls", rng=0)
+        >>> found.predict(np.array([[2.0]])).round(6).tolist()
+        [5.0]
+        """
+        rows = self.read_rows(X)
+        bags = self._find_bags(groups, len(rows))
+        z = predict_rows(rows, self.coef) + self.intercept
+        return z if bags is None else predict_in_bags(self.solution, self.facts, rows, bags, z)
 
     def predict_sd(
-        self, X: np.ndarray, groups: Sequence[Hashable] | np.ndarray | None = None
+        self, X: Any, groups: Sequence[Hashable] | np.ndarray | None = None
     ) -> np.ndarray:
-        """Return the posterior predictive sd of a label at each row: noise and bag included."""
-        return predict_sds(self.solution, self.facts, X, self._find_bags(groups, len(X)))
+        """Return the posterior predictive sd of a label at each row: noise and bag included.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or frame
+            Rows, as in `predict`.
+        groups : sequence of n hashable labels, optional
+            The bag of each row, as in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The sds, infinite where the data say nothing.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> bags = [Bag(data.X[data.groups == r], data.y[data.groups == r]) for r in range(6)]
+        >>> bool((fit(bags, method="means").predict_sd(data.X) > 0).all())
+        True
+        """
+        rows = self.read_rows(X)
+        return predict_sds(self.solution, self.facts, rows, self._find_bags(groups, len(rows)))
 
     def predict_interval(
         self,
-        X: np.ndarray,
+        X: Any,
         level: float = 0.95,
         new_label: bool = False,
         groups: Sequence[Hashable] | np.ndarray | None = None,
+        alpha: float | None = None,
     ) -> np.ndarray:
         """Return (low, high) for each row: of the prediction, or of a new label there.
 
-        Rows belong to the bags of the fit that `groups` names, otherwise to new bags.
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or frame
+            Rows, as in `predict`.
+        level : float, default=0.95
+            Probability of the intervals.
+        new_label : bool, default=False
+            Whether the interval is that of a label yet to be measured, with its noise.
+        groups : sequence of n hashable labels, optional
+            The bag of each row, as in `predict`.
+        alpha : float, optional
+            ``1 - level``, as an alternative to it.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            The ends of the intervals, infinite where the data say nothing.
+
+        Raises
+        ------
+        InputError
+            For methods without intervals.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> bags = [Bag(data.X[data.groups == r], data.y[data.groups == r]) for r in range(6)]
+        >>> fit(bags, method="means").predict_interval(data.X[:3]).shape
+        (3, 2)
         """
-        bags = self._find_bags(groups, len(X))
-        return predict_ends(self.solution, self.facts, X, check_level(level), new_label, bags)
+        level, rows = check_level(level, alpha), self.read_rows(X)
+        bags = self._find_bags(groups, len(rows))
+        return predict_ends(self.solution, self.facts, rows, level, new_label, bags)
+
+    def read_rows(self, X: Any) -> np.ndarray:
+        """Return rows as the model has them: a formula makes its columns from a frame.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), or frame
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The columns of the model.
+
+        Raises
+        ------
+        InputError
+            Where the frame lacks columns of the formula, or holds unknown levels.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit
+        >>> found = fit([Bag([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])], method="ls", rng=0)
+        >>> found.read_rows([[2.0]]).tolist()
+        [[2.0]]
+        """
+        if self.formula is not None and not isinstance(X, np.ndarray):
+            return self.formula.build(X)
+        return np.asarray(X, dtype=float)
 
     def is_known_bag(self, groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-        """Return whether each name is that of a bag whose effect the fit knows."""
+        """Return whether each name is that of a bag whose effect the fit knows.
+
+        Parameters
+        ----------
+        groups : sequence of hashable labels
+            Names of bags.
+
+        Returns
+        -------
+        ndarray of bool
+            One entry for each name.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit
+        >>> found = fit([Bag([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])], method="ls", rng=0)
+        >>> found.is_known_bag(["a"]).tolist()
+        [False]
+        """
         found = self._find_bags(groups, len(groups))
         return np.zeros(len(groups), dtype=bool) if found is None else found >= 0
 
@@ -246,10 +482,38 @@ class Fit:
     def sample_pairings(
         self, m: int, rng: np.random.Generator | int | None = None, bags: Bags | None = None
     ) -> np.ndarray:
-        """Return m draws of which label belongs to which row, as (m, n) places in y.
+        """Draw m whole pairings from the posterior: which label belongs to which row.
 
-        See `ShuffledLinearRegression.sample_pairings`. `bags` are the data, where the fit did not
-        keep them.
+        Parameters
+        ----------
+        m : int
+            Number of pairings; 10 to 20 are usual.
+        rng : None, int or Generator, default=None
+            Seed of the draws.
+        bags : Bags, optional
+            The data fitted, where the fit did not keep them.
+
+        Returns
+        -------
+        ndarray of shape (m, n)
+            For each row the place of its label, −1 where a row has none.
+
+        Raises
+        ------
+        InputError
+            For methods without a posterior, and where the data are needed.
+
+        See Also
+        --------
+        ShuffledLinearRegression.sample_pairings : The same with the model and its references.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit, make_shuffled
+        >>> data = make_shuffled(n=60, d=1, noise=0.1, bags=6, rng=0)
+        >>> bags = [Bag(data.X[data.groups == r], data.y[data.groups == r]) for r in range(6)]
+        >>> fit(bags, rng=0).sample_pairings(5, rng=0).shape
+        (5, 60)
         """
         if isinstance(m, bool) or not isinstance(m, Integral) or m < 1:
             raise InputError(f"m={m!r} is no number of pairings: give a whole number from 1")
@@ -274,7 +538,33 @@ class Fit:
         return read_shuffled(data, self.solution.uncertainty, self.method)
 
     def match(self, bags: Bags) -> Match:
-        """Return which label most probably belongs to which row, and how sure that is."""
+        """Return which label most probably belongs to which row, and how sure that is.
+
+        Parameters
+        ----------
+        bags : Bags
+            The data fitted, or others of the same kind, as `make_bags` gathers them.
+
+        Returns
+        -------
+        Match
+            The order of the labels, and the probability of each match.
+
+        Raises
+        ------
+        InputError
+            Where rows and labels are not the same individuals.
+
+        Examples
+        --------
+        >>> from unshuffle import Bag, fit, make_bags
+        >>> X, y = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, 7.0, 3.0])
+        >>> fit([Bag(X, y)], method="ls", rng=0).match(make_bags(X, y)).order.tolist()
+        [0, 2, 1]
+        """
+        return replace(self._match(bags), library=self.library)
+
+    def _match(self, bags: Bags) -> Match:
         posterior, tables = self.posterior, None
         has_links = self.options.mislinked is not None
         if self.fingerprint is not None and fingerprint(bags, has_links) == self.fingerprint:
@@ -335,7 +625,7 @@ def warn_once(found: Fit, stacklevel: int) -> None:
     said = [
         (None if found.is_converged else found.status.value, ConvergenceWarning),
         (misfit, ModelMisfitWarning),
-        (" ".join(found.remarks), UserWarning),
+        (" ".join(found.remarks), DataWarning),
     ]
     for text, category in said:
         if text:

@@ -21,7 +21,7 @@ import numpy as np
 
 from unshuffle import __version__
 from unshuffle.core.solution import Status
-from unshuffle.errors import InputError, quote, shorten
+from unshuffle.errors import InputError, SavedSeedWarning, quote, shorten
 from unshuffle.io.table import source_name
 from unshuffle.io.writing import write_whole
 from unshuffle.results.result import Fit, name_draws
@@ -40,6 +40,7 @@ _KINDS = {
         "core.solution": "Solution Candidate Certificate BagEffects",
         "core.uncertainty": "Posterior StudentT ModelDraws",
         "data.pairing": "Permutation Subset Draws",
+        "formulas.columns": "FormulaColumns",
         "objectives.noise": "GaussianNoise MomentNoise SampleNoise StudentNoise GridNoise",
         "objectives.losses": "Squared Absolute KolmogorovSmirnov SmallD Moments OrderInvariant",
         "solvers.means": "Means",
@@ -102,7 +103,7 @@ def store_model(
     if seed is not None and not isinstance(seed, int | np.integer):
         warnings.warn(
             "random_state is a generator, which a file cannot keep: the loaded model has None",
-            UserWarning,
+            SavedSeedWarning,
             stacklevel=3,
         )
         params["random_state"] = None
@@ -246,6 +247,8 @@ def _check_shapes(kept: Kept) -> None:
                 np.shape(part) != (m,) for part in (*numbers, *effects)
             ):
                 raise ValueError("draws and those of their bag effects differ in number")
+    if found.formula is not None and len(found.formula.names) != d:
+        raise ValueError("the columns of the formula differ in number")
     if any(shape != (n_weights,) for shape in shapes):
         raise ValueError("weights and columns differ in number")
     if kept.feature_names is not None and len(kept.feature_names) != d:
@@ -268,6 +271,9 @@ def encode(value: Any, what: str = "") -> Any:
         return [encode(each, what) for each in value]
     if isinstance(value, tuple):
         return {"is": "tuple", "items": [encode(each, what) for each in value]}
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in value):
+        pairs = [[encode(key, what), encode(each, what)] for key, each in value.items()]
+        return {"is": "dict", "pairs": pairs}
     if isinstance(value, Mapping):
         return {
             "is": "dict",
@@ -318,6 +324,8 @@ def decode(value: Any) -> Any:
         return _ODD_NUMBERS[value["value"]]
     if kind == "tuple":
         return tuple(decode(each) for each in value["items"])
+    if kind == "dict" and "pairs" in value:
+        return {decode(key): decode(each) for key, each in value["pairs"]}
     if kind == "dict":
         return {key: decode(each) for key, each in value["items"].items()}
     if kind == "array":

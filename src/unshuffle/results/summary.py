@@ -10,18 +10,18 @@ import numpy as np
 
 from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.data.pairing import Pairing
-from unshuffle.errors import InputError
 from unshuffle.formatting import count, show_number
 from unshuffle.results.cards import make_card
 from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, judge_known
+from unshuffle.results.frames import make_frame
 from unshuffle.results.verdict import (
     IDENTIFIED,
-    NOT_IDENTIFIED,
     Facts,
     competing_answers,
     explain,
     grade,
     judge,
+    list_different,
     list_inseparable,
     make_headline,
     model_fits,
@@ -30,6 +30,7 @@ from unshuffle.results.verdict import (
 # Version of the JSON; raised when a key gets another meaning. 1 was that of version 0.1.0.
 SCHEMA_VERSION = 2
 COLUMNS = ("estimate", "sd", "low", "high", "determined")
+_FRAME_COLUMNS = (*COLUMNS, "known")
 MEANS_SENTENCE = (
     "Where only the mean of a bag is known, it tells the sum of individual and contextual effects "
     "(ecological regression); full bags or linked pairs tell them apart."
@@ -105,6 +106,11 @@ class Summary:
     # Whether the posterior was sampled well, where there is one.
     is_explored: bool = True
     detail: bool = False
+    # What was fitted where that is more than a column, and the library of the frame fitted.
+    label: str | None = None
+    library: str | None = None
+    # Positions of the answers that differ and explain the labels about equally well.
+    different: tuple[int, ...] = ()
 
     @property
     def identified(self) -> bool | None:
@@ -139,13 +145,21 @@ class Summary:
 
     @property
     def table(self) -> list[tuple[str, ...]]:
-        """The head and one line for each coefficient; estimates alone where that is all."""
-        lines: list[tuple[str, ...]] = [("coefficient", *COLUMNS)]
+        """The head and one line for each coefficient; estimates alone where that is all.
+
+        Where several different answers explain the labels about equally well, each has a column.
+        """
+        first = "coefficient" if self.label is None else f"coefficient (label: {self.label})"
+        lines: list[tuple[str, ...]] = [(first, *COLUMNS)]
         for row in self.rows:
             numbers = (show_number(each) for each in (row.estimate, row.sd, row.low, row.high))
             lines.append((row.name, *numbers, row.determined or "–"))
         width = 2 if self.determined_rule is None else len(lines[0])
-        return [line[:width] for line in lines]
+        places = () if self.detail else self.different
+        answers = [self.candidates[k]["weights"] for k in places]
+        heads = [f"answer {k + 1}" for k in places]
+        more = [heads, *([show_number(w[j]) for w in answers] for j in range(len(self.rows)))]
+        return [(*line[:width], *cells) for line, cells in zip(lines, more, strict=True)]
 
     @property
     def facts(self) -> str:
@@ -179,7 +193,11 @@ class Summary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said below the facts: reasons, proofs, remarks, and details if asked."""
+        """What is to be said below the facts: reasons, proofs, remarks, and details if asked.
+
+        The short summary has a line of diagnostics and one of remarks; with `detail` each
+        sentence has a line.
+        """
         found = list(self.explanation[1:])
         if not self.pairing.is_usual:
             found.append(self.pairing.sentence)
@@ -187,7 +205,9 @@ class Summary:
             found.append(MEANS_SENTENCE)
         if self.certificate is not None:
             found.append(self.certificate.describe(self.candidates[0]["value"]))
-        return (*found, *self.remarks, *(self.details if self.detail else ()))
+        if self.detail:
+            return (*found, *self.remarks, *self.details)
+        return tuple(" ".join(part) for part in (found, self.remarks) if part)
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -221,11 +241,8 @@ class Summary:
 
     @property
     def shows_candidates(self) -> bool:
-        """Whether competing answers are part of what is to be said."""
-        has_shares = self.candidates[0]["share"] is not None
-        return self.n_competing > 1 and (
-            not has_shares or self.verdict == NOT_IDENTIFIED or self.detail
-        )
+        """Whether all competing answers are listed."""
+        return self.detail and self.n_competing > 1
 
     def _rivals(self) -> list[tuple[str, ...]]:
         """Return competing answers, coefficients down and answers across; none where one does.
@@ -249,6 +266,9 @@ class Summary:
         more = ["", _RIVALS, *_align(rivals)] if rivals else []
         parts = [self.explanation[0], "", *_align(self.table), "", self.facts, *self.notes]
         return "\n".join([*parts, *more])
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return self.to_card()
@@ -289,6 +309,7 @@ class Summary:
             "d": self.d,
             "bags": self.n_bags,
             **({"known_means": self.n_means} if self.n_means else {}),
+            **({"label": self.label} if self.label is not None else {}),
             "anchors": self.n_anchors,
             "mislinked": self.mislinked,
             "pairing": self.pairing.name,
@@ -314,21 +335,66 @@ class Summary:
         }
 
     def to_frame(self) -> Any:
-        """Return the table as a pandas frame."""
-        try:
-            import pandas
-        except ImportError as exc:
-            raise InputError("to_frame needs the library pandas: pip install pandas") from exc
-        columns = [*COLUMNS, "known"]
-        rows = [[getattr(row, column) for column in columns] for row in self.rows]
-        return pandas.DataFrame(rows, index=[row.name for row in self.rows], columns=columns)
+        """Return the table as a pandas frame, with the names of coefficients as index.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns estimate, sd, low, high, determined and known.
+
+        Raises
+        ------
+        InputError
+            Where pandas is not installed.
+
+        See Also
+        --------
+        tidy : The same with the names in a column.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        >>> summary.to_frame().loc["x0", "estimate"].round(6).item()
+        2.0
+        """
+        columns = {name: [getattr(row, name) for row in self.rows] for name in _FRAME_COLUMNS}
+        return make_frame(columns, None, [row.name for row in self.rows])
+
+    def tidy(self) -> Any:
+        """Return the table as a tidy frame: one line for each coefficient, named by `term`.
+
+        Returns
+        -------
+        frame
+            Columns term, estimate, sd, low, high and determined: a polars frame where one was
+            fitted, otherwise of pandas.
+
+        Raises
+        ------
+        InputError
+            Where the library of frames is not installed.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> tidy = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary().tidy()
+        >>> tidy["term"].tolist(), list(tidy.columns)
+        (['x0', 'intercept'], ['term', 'estimate', 'sd', 'low', 'high', 'determined'])
+        """
+        columns = {name: [getattr(row, name) for row in self.rows] for name in COLUMNS}
+        names = [row.name for row in self.rows]
+        return make_frame({"term": names, **columns}, self.library, what="tidy")
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular."""
         (_, *head), *rows = self.table
-        n_numbers = min(len(head), 4)
-        lines = [rf"\begin{{tabular}}{{l{'r' * n_numbers}{'l' * (len(head) - n_numbers)}}}"]
-        lines += [r"\hline", " & ".join(["", *head]) + r" \\", r"\hline"]
+        signs = ["l" if name == "determined" else "r" for name in head]
+        lines = [rf"\begin{{tabular}}{{l{''.join(signs)}}}"]
+        first = "" if self.label is None else _latex(self.label)
+        lines += [r"\hline", " & ".join([first, *head]) + r" \\", r"\hline"]
         lines += [" & ".join([_latex(name), *cells]) + r" \\" for name, *cells in rows]
         return "\n".join([*lines, r"\hline", r"\end{tabular}"])
 
@@ -379,6 +445,8 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         headline=make_headline(solution, verdict),
         is_explored=not getattr(solution.uncertainty, "is_thin", False),
         detail=detail,
+        label=facts.label,
+        different=list_different(solution, facts, verdict),
     )
 
 

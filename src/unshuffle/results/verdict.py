@@ -26,6 +26,7 @@ from unshuffle.results.remedies import advise_on_collinear, find_remedy
 
 IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
+DEFAULT_LEVEL = 0.95
 # Candidates with less than this share of the posterior are not worth a reader's time.
 WORTH_SAYING = 0.02
 SHOWN_CANDIDATES = 5
@@ -94,6 +95,8 @@ class Facts:
     has_positive_labels: bool = False
     # Sd of the labels, beside which a coefficient may be negligible; None in older files.
     label_spread: float | None = None
+    # What was fitted where that is more than a column, such as "log(y)".
+    label: str | None = None
 
     @property
     def is_linked(self) -> bool:
@@ -114,11 +117,23 @@ class Facts:
         return limits
 
 
-def check_level(level: float) -> float:
-    """Refuse a level that is no probability."""
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, got {level}: 0.95 means 95 %")
-    return float(level)
+def check_level(level: float, alpha: float | None = None) -> float:
+    """Return the level, which `alpha` gives too (1 − level), or refuse what is no probability.
+
+    >>> check_level(0.9), check_level(0.95, alpha=0.1)
+    (0.9, 0.9)
+    """
+    if alpha is None:
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}: 0.95 means 95 %")
+        return float(level)
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must lie between 0 and 1, got {alpha}: 0.05 means 95 % intervals")
+    # In decimals 1 − 0.1 is 0.9, as users write it.
+    found = round(1.0 - float(alpha), 15)
+    if level not in (DEFAULT_LEVEL, found):
+        raise InputError(f"level={level} and alpha={alpha} differ: give one of them")
+    return found
 
 
 def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
@@ -177,6 +192,16 @@ def different_answers(solution: Solution, facts: Facts) -> list[Candidate]:
         if all(_differ(each.weights[:d], other.weights[:d], limits[:d]) for other in found):
             found.append(each)
     return found
+
+
+def list_different(solution: Solution, facts: Facts, verdict: str | None) -> tuple[int, ...]:
+    """Return the positions of several different answers, where the verdict rests on them."""
+    unsure = solution.uncertainty
+    is_explored = not (isinstance(unsure, Posterior) and unsure.is_thin)
+    found = different_answers(solution, facts) if is_explored else []
+    if verdict != NOT_IDENTIFIED or len(found) < 2:
+        return ()
+    return tuple(solution.candidates.index(each) for each in found)
 
 
 def _differ(a: np.ndarray, b: np.ndarray, limits: np.ndarray) -> bool:

@@ -1,12 +1,11 @@
-"""Least squares over all matchings with a proof: branch and bound by sorting, for few weights.
+"""Certified least squares over all matchings: branch and bound by sorting, for few weights.
 
-With orthonormal columns U of the rows the least squares of a matching P is |y|² − |p|², p = UᵀPy,
-and |p| is largest where h(c) = max_P cᵀp, reached by sorting Uc against y, is largest over unit
-directions c. Since h is convex, a cone of directions lies below the linear function through its
-corners, and where all corners share their matching this is exact. So cones are bisected along
-their widest edge, lowest bound first, until none may hold a lower value than the best found.
-Boxes around p, as one may also cut, have a dimension more and never become exact: the same proof
-took 0.2 s instead of 0.01 s at n = 100, d = 3.
+Branch and bound (Land and Doig 1960) over directions. With orthonormal columns U of the rows the
+least squares of a matching P is |y|² − |p|², p = UᵀPy. |p| is largest where h(c) = max_P cᵀp, which
+sorting Uc against y computes, is largest over unit directions c. h is convex, so that a cone of
+directions lies below the linear function through its corners; where all corners share their
+matching this is exact. Cones are bisected along their widest edge, lowest bound first, until none
+may contain a lower value than the best found.
 """
 
 from __future__ import annotations
@@ -31,35 +30,56 @@ from unshuffle.options import FitOptions
 from unshuffle.solvers.multistart import SAME_ANSWER
 from unshuffle.threads import map_all
 
-# More weights need more cones than memory holds: at n = 100 two weights take 60 sorts, three 700,
-# four 15 000, and n = 1000 twenty times as many.
-MAX_WEIGHTS = 4
-# The proof is complete at this relative gap. Cones are given up at a thousandth of it, which costs
-# hardly a sort more: then the best value is the least to the last digits that one reads.
-COMPLETE_GAP, KEPT_GAP = 1e-6, 1e-9
-# Values below this share of the labels' mean square are rounding, and gaps are relative to it.
+# Relative gap at which the proof is complete.
+COMPLETE_GAP = 1e-6
+# Relative rounding: cones within it of the best are closed, and gaps are relative to at least this
+# share of the labels' mean square.
 ROUNDING = 1e-9
-# Open cones that fit in memory (about 200 bytes each with their corners); beyond it the gap tells.
-MAX_CONES = 2_000_000
-# A round splits this share of the open cones: few rounds, and still the lowest bounds first.
-_SHARE, _LEAST_BATCH = 4, 256
-# Rows sorted between two looks at the clock: tens of milliseconds.
-_WORK = 1_000_000
-# Of each round so many matchings climb to their own least squares, at most so many steps at a time.
-_N_CLIMBS, _MAX_STEPS = 8, 200
-# Ends of climbs that are kept as competing answers.
-_KEPT_ENDS = 100
-# Edges shorter than this (squared) are not split: their middle would be one of their ends.
-_SHORTEST = 1e-26
+
+
+@dataclass(frozen=True)
+class ProofSettings:
+    """Limits of the branch and bound, and how it divides its work.
+
+    docs/decisions/030-numbers-of-the-solvers.md has the measurements.
+
+    Attributes
+    ----------
+    max_weights : int
+        Most weights, the intercept among them: each more needs 20 times as many cones.
+    max_cones : int
+        Most open cones: what fits in memory. Beyond it the gap is reported.
+    min_batch : int
+        Least cones that a round splits.
+    batch_share : int
+        A round splits one in so many open cones: few rounds, and still the lowest bounds first.
+    work : int
+        Rows sorted between two looks at the clock.
+    n_climbs : int
+        Corners of each round from which alternating minimisation starts.
+    n_kept : int
+        Most local minima kept as competing answers.
+    """
+
+    max_weights: int = 4
+    max_cones: int = 2_000_000
+    min_batch: int = 256
+    batch_share: int = 4
+    work: int = 1_000_000
+    n_climbs: int = 8
+    n_kept: int = 100
+
+
+PROOF = ProofSettings()
 
 
 @dataclass(frozen=True)
 class Certified(Strategy):
     """Least squares over all matchings and weights, proven to be the least; at most 4 weights.
 
-    The intercept counts. `time_limit` are seconds (None: as long as it takes); where they do not
-    suffice, the best answer so far comes with its gap. A proof that was completed is repeatable to
-    the last bit; one cut short is as far as the machine came. Known noise plays no part.
+    The intercept counts as a weight. `time_limit` is in seconds (None: no limit). If it is reached,
+    the best answer so far is returned with its optimality gap. A complete proof is repeatable to
+    the last bit; an incomplete one depends on the speed of the machine. Known noise is not used.
 
     Examples
     --------
@@ -91,11 +111,11 @@ class Certified(Strategy):
 
     def check(self, bags: Bags, options: FitOptions) -> None:
         d = bags.d + options.fit_intercept
-        if d > MAX_WEIGHTS:
+        if d > PROOF.max_weights:
             raise InputError(
-                f"method 'certified' proves its answer for at most {MAX_WEIGHTS} weights, and here "
-                f"are {d} (the intercept counts): use fewer features, method 'ls' for the same "
-                "least squares without a proof, or 'likelihood' for intervals"
+                f"method 'certified' proves its answer for at most {PROOF.max_weights} weights, "
+                f"and here are {d} (the intercept counts): use fewer features, method 'ls' for the "
+                "same least squares without a proof, or 'likelihood' for intervals"
             )
         super().check(bags, options)
 
@@ -179,7 +199,7 @@ class _Search:
         self.ends = np.empty((n_fixed, k))
         self.end_values = np.full(n_fixed, float((axes.labels**2).sum()))
         self.n_climbs = 0
-        # The lowest bound among cones that were given up, for which no bound is needed any more.
+        # The lowest bound among closed cones.
         self.closed = np.inf
         signs = np.array(list(product((0, k), repeat=k)), dtype=int)
         self.cones = np.arange(k) + signs[n_fixed:]
@@ -206,30 +226,30 @@ class _Search:
         return time.monotonic() - self.begin >= self.limit
 
     def run(self) -> None:
-        """Split cones until none may hold a lower value, or time or memory are spent."""
+        """Split cones until none may contain a lower value, or time or memory are spent."""
         self._collect(self.points, self.values)
         self.bounds = self._bound(self.cones, self.bounds)
         first = max(self.gap, COMPLETE_GAP)
         self._close()
-        while len(self.cones) and len(self.cones) <= MAX_CONES and not self.is_late:
+        while len(self.cones) and len(self.cones) <= PROOF.max_cones and not self.is_late:
             self._split(self._choose())
             self._close()
             spent = (time.monotonic() - self.begin) / self.limit
-            share = np.log(first / max(self.gap, KEPT_GAP)) / np.log(first / KEPT_GAP)
+            share = np.log(first / max(self.gap, ROUNDING)) / np.log(first / ROUNDING)
             self.effort.report("proving", float(np.clip(max(share, spent), 0.0, 1.0)))
         self.effort.report("proving", 1.0)
 
     def _close(self) -> None:
-        """Give up cones that hold nothing lower, and those too narrow to be split."""
-        is_open = self.bounds < self.best - KEPT_GAP * max(self.best, self.floor)
+        """Close cones that contain nothing lower."""
+        is_open = self.bounds < self.best - ROUNDING * max(self.best, self.floor)
         self.closed = min(self.closed, float(self.bounds[~is_open].min(initial=np.inf)))
         self.cones, self.bounds = self.cones[is_open], self.bounds[is_open]
 
     def _choose(self) -> np.ndarray:
         """Return the places of the lowest bounds, as many as a round splits."""
         n_open = len(self.bounds)
-        most = max(1, _WORK // len(self.axes.labels))
-        size = min(n_open, max(_LEAST_BATCH, n_open // _SHARE), most)
+        most = max(1, PROOF.work // len(self.axes.labels))
+        size = min(n_open, max(PROOF.min_batch, n_open // PROOF.batch_share), most)
         return np.argsort(self.bounds, kind="stable")[:size]
 
     def _split(self, chosen: np.ndarray) -> None:
@@ -265,7 +285,8 @@ class _Search:
             ],
             axis=1,
         )
-        return np.array(pairs)[lengths.argmax(axis=1)], lengths.max(axis=1) > _SHORTEST
+        # The middle of a shorter edge would be one of its ends.
+        return np.array(pairs)[lengths.argmax(axis=1)], lengths.max(axis=1) > 1e-26
 
     def _halve(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the corners in the middle of edges; one that cones share is sorted once."""
@@ -282,14 +303,14 @@ class _Search:
             self.corners = np.concatenate([self.corners, corners])
             self.points = np.concatenate([self.points, points])
             self.values = np.concatenate([self.values, values])
-            lowest = np.argsort(values, kind="stable")[:_N_CLIMBS]
+            lowest = np.argsort(values, kind="stable")[: PROOF.n_climbs]
             self._collect(points[lowest], values[lowest])
         return np.array([self.middles[edge] for edge in edges], dtype=int)
 
     def _bound(self, cones: np.ndarray, parents: np.ndarray) -> np.ndarray:
         """Return the bounds of cones; none is below that of the cone it came from."""
         bounds = np.empty(len(cones))
-        limit = self.best - KEPT_GAP * max(self.best, self.floor)
+        limit = self.best - ROUNDING * max(self.best, self.floor)
         kernels.bound_cones(
             self.corners[cones], self.points[cones], self.values[cones], limit, bounds
         )
@@ -297,7 +318,7 @@ class _Search:
 
     def _collect(self, points: np.ndarray, values: np.ndarray) -> None:
         """Climb from points to their own least squares, and keep the ends, best first."""
-        steps = int(np.clip(_WORK // len(self.axes.labels), 1, _MAX_STEPS))
+        steps = max(1, PROOF.work // len(self.axes.labels))
         self.n_climbs += len(points)
         while True:
             ends, lower = self._climb(points, steps)
@@ -307,13 +328,13 @@ class _Search:
                 break
         ends = np.concatenate([self.ends, points])
         values = np.concatenate([self.end_values, values])
-        order = np.argsort(values, kind="stable")[:_KEPT_ENDS]
+        order = np.argsort(values, kind="stable")[: PROOF.n_kept]
         self.ends, self.end_values = ends[order], values[order]
 
     def _climb(self, directions: np.ndarray, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Sort along directions, in threads where asked."""
         points, values = np.empty(directions.shape), np.empty(len(directions))
-        size = max(1, _WORK // (16 * len(self.axes.labels)))
+        size = max(1, PROOF.work // (16 * len(self.axes.labels)))
 
         def fill(start: int) -> None:
             part = slice(start, start + size)

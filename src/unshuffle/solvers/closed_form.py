@@ -1,4 +1,7 @@
-"""Closed forms: the moments of one and two weights."""
+"""Self-moments in closed form: one moment, and two moments of two weights.
+
+The estimators of Abid, Poon and Zou (2017) for small d.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from unshuffle.objectives.losses import Moments, Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.problem import Problem
 
-# A mean this far below the spread of its column is rounding, not information.
+# A mean below this share of its column's root mean square is rounding.
 NO_MEAN = 1e-12
 
 
@@ -59,9 +62,9 @@ def solve_two_moments(problem: Problem) -> Solution | None:
     if roots is None:
         return None
     moment_values = problem.smooth(roots)[0]
-    # Moments alone give no atoms; the choice between two roots then goes by plain LS.
-    judge = Problem(problem.bags, Squared(), None, problem.penalty)
-    order = np.argsort(judge.smooth(roots)[0], kind="stable")
+    # Moments alone give no atoms of the noise: plain LS chooses between the roots.
+    least_squares = Problem(problem.bags, Squared(), None, problem.penalty)
+    order = np.argsort(least_squares.smooth(roots)[0], kind="stable")
     candidates = tuple(Candidate(roots[i], float(moment_values[i])) for i in order)
     status = Status.EXACT if is_met else Status.UNMET_MOMENTS
     return Solution(candidates, status, Stats(n_starts=0))

@@ -1,8 +1,9 @@
-"""Descent from many starts at once, and a search without derivatives for the finish.
+"""BFGS from many starting points at once, orthant-wise under an L1 penalty; compass search.
 
-The solvers ask for values and gradients in batches (reverse communication), so that one descent
-serves every loss, compiled or not; each start moves on its own, so that the result does not
-depend on how starts are divided among threads.
+BFGS follows Nocedal and Wright (2006), also at kinks of the loss (Lewis and Overton 2013). The
+orthant-wise rule for L1 is that of Andrew and Gao (2007). Values and gradients are asked for in
+batches (reverse communication). Each starting point moves on its own, so that the result does not
+depend on how points are divided among threads.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from unshuffle.data.products import multiply
 from unshuffle.objectives.problem import Evaluate
 from unshuffle.threads import count_threads, run_all
 
-# Far beyond what any start needs (about 60 evaluations); it only ends starts that cycle.
+# Starting points need about 60 iterations; this ends those that have no minimum.
 MAX_ITERATIONS = 1000
+# The kernel's state of a point that spent them.
 _OUT_OF_ITERATIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Where every start ended: weights (S, d), values (S,), whether it converged, evaluations.
+    """Where each starting point ended: weights (S, d), values (S,), convergence, evaluations.
 
-    `inverses` (S, d, d) are what it has learned of the inverse Hessian.
+    `inverses` (S, d, d) are the BFGS approximations of the inverse Hessian.
     """
 
     weights: np.ndarray
@@ -46,12 +48,11 @@ def descend(
     tol: float,
     n_jobs: int | None = None,
 ) -> Ends:
-    """Minimise smooth + Σ l1 |w| from every start by BFGS (orthant-wise where l1 > 0).
+    """Minimise smooth + Σ l1 |w| from every starting point by BFGS (orthant-wise where l1 > 0).
 
-    `inverse` (d, d), or (S, d, d), is the first guess of the inverse Hessian; directions outside
-    its range are never taken, which keeps collinear columns at their minimum-norm weights. A
-    start stops when an iteration gains less than `tol`. An error or interrupt in one thread ends
-    them all.
+    `inverse` (d, d), or (S, d, d), is the first guess of the inverse Hessian. Directions outside
+    its range are never taken, which keeps collinear columns at their minimum-norm weights. A point
+    stops when an iteration gains less than `tol`. An error or interrupt in one thread ends all.
     """
     guesses = np.broadcast_to(inverse, (len(starts), *inverse.shape[-2:]))
 
@@ -77,9 +78,9 @@ def _descend_part(
     tol: float,
     stop: Event,
 ) -> Ends:
-    """Run the starts of one thread to their ends, dropping those that are done on the way.
+    """Descend from the starting points of one thread.
 
-    Once `stop` is set, it returns what it has, which nobody will read.
+    Once `stop` is set, it returns at once; the caller ignores the result.
     """
     n_starts = len(starts)
     weights, values = starts.copy(), np.full(n_starts, np.inf)
@@ -91,7 +92,7 @@ def _descend_part(
         running = kernels.advance_descent(
             *state, l1, trial_values, trial_gradients, tol, MAX_ITERATIONS
         )
-        # Copying survivors costs as much as a few evaluations: wait until a tenth is done.
+        # Copying the others costs a few evaluations: wait until a tenth has converged.
         if running > 0.9 * len(alive):
             continue
         is_done = state.counts[:, 0] != 0
@@ -105,7 +106,7 @@ def _descend_part(
 
 
 class _State(NamedTuple):
-    """What `kernels.advance_descent` keeps for every start, in the order of its arguments."""
+    """State of every point, in the order of the arguments of `kernels.advance_descent`."""
 
     weights: np.ndarray
     values: np.ndarray
@@ -119,7 +120,7 @@ class _State(NamedTuple):
 
 
 def _first_state(starts: np.ndarray, guesses: np.ndarray) -> _State:
-    """Return the state of starts that have not been evaluated yet."""
+    """Return the state of starting points that have not been evaluated yet."""
     n_starts, d = starts.shape
     return _State(
         weights=starts.copy(),
@@ -134,7 +135,7 @@ def _first_state(starts: np.ndarray, guesses: np.ndarray) -> _State:
     )
 
 
-def search_without_slopes(
+def search_by_compass(
     value: Callable[[np.ndarray], np.ndarray],
     starts: np.ndarray,
     spread: np.ndarray,
@@ -142,12 +143,12 @@ def search_without_slopes(
     rng: np.random.Generator,
     n_rounds: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Minimise a value that has no useful slope from good starts, by a shrinking compass.
+    """Minimise a function without useful gradient by compass search (Kolda et al. 2003).
 
-    Every round tries a step forth and back along each axis of a random basis (in the coordinates
-    `spread`, whose columns are steps of one standard unit), and each weight with a kink (`l1` > 0)
-    at exactly zero, where it then stays; the step grows after a gain and shrinks without one.
-    Returns the weights, their values and the number of evaluations.
+    Every round tries a step forth and back along each axis of a random basis. The columns of
+    `spread` are steps of one standard unit. A weight with a kink (`l1` > 0) is also tried at zero,
+    where it then stays. The step grows after a gain and shrinks without one. Returns the weights,
+    their values and the number of evaluations.
     """
     weights, best = starts.copy(), value(starts)
     step = np.full(len(starts), 0.25)

@@ -1,4 +1,4 @@
-"""Every permutation, one by one: the oracle for the smallest data."""
+"""Least squares by enumeration of every permutation, for the smallest data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from unshuffle.data.products import multiply
 from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Problem
 
-MAX_PERMUTATIONS = factorial(8)
-_KEPT = 10
+# Rows of one bag that can be enumerated.
+MAX_ROWS = 8
+MAX_PERMUTATIONS = factorial(MAX_ROWS)
+# Matchings kept as candidates.
+_N_KEPT = 10
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,7 @@ class Exact(Strategy):
     takes_penalty: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = False
     why_plain: ClassVar[str | None] = "it tries every matching of labels to rows"
-    # To say that there are too many matchings it would count those of large data for minutes.
-    compared_rows: ClassVar[int | None] = 8
+    compared_rows: ClassVar[int | None] = MAX_ROWS
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ def solve(bags: Bags) -> Solution:
             "smaller ones; use method 'ls'"
         )
     weights, values = fit_matchings(bags)
-    best = np.argsort(values, kind="stable")[:_KEPT]
+    best = np.argsort(values, kind="stable")[:_N_KEPT]
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
     n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
     return Solution(candidates, Status.EXACT, Stats(n_starts=0, n_matchings=n_matchings))

@@ -1,4 +1,7 @@
-"""The regression of bag means, which no order of the labels can change."""
+"""Regression of bag means on bag means, which no order of the labels can change.
+
+Goodman (1953) and Robinson (1950) discuss it as ecological regression.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,8 @@ class Means(Strategy):
 def solve_means(bags: Bags) -> Solution:
     """Regress mean labels on mean rows, bags weighted by their size: w = argmin Σ nᵣ(ȳᵣ − x̄ᵣᵀw)².
 
-    Unbiased whatever the noise, since a mean does not depend on the order; it needs at least as
-    many bags with different means as there are weights.
+    It is unbiased whatever the noise, since a mean does not depend on the order. It needs at least
+    as many bags with different means as there are weights.
     """
     if bags.n_bags < bags.d:
         raise InputError(

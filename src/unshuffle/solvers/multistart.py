@@ -1,4 +1,4 @@
-"""Algorithm 1: minimise any loss from many starts."""
+"""Algorithm 1 of Abid, Poon and Zou (2017): minimise a loss from many starting points."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.problem import Problem
-from unshuffle.solvers.descent import search_without_slopes
+from unshuffle.solvers.descent import search_by_compass
 from unshuffle.solvers.searching import (
     BRIEF,
     SAME_ANSWER,
     THOROUGH,
-    Care,
+    SearchSettings,
     Space,
     gather_ends,
     label_spread,
@@ -23,19 +23,19 @@ from unshuffle.solvers.searching import (
     search,
     step_aside,
 )
-from unshuffle.solvers.thinning import THIN_ABOVE, solve_thinned
+from unshuffle.solvers.successive_halving import HALVING, solve_on_samples
 
 __all__ = [
     "SAME_ANSWER", "Search", "Space", "label_spread", "make_space", "search", "solve", "step_aside",
 ]  # fmt: skip
 
-# Candidates of a smooth stand-in that are finished without slopes.
-N_FINISHED = 10
+# Minima of the smooth stand-in from which the compass search starts.
+_N_FINISHED = 10
 
 
 @dataclass(frozen=True)
 class Search(Strategy):
-    """Minimise a loss from many starts."""
+    """Minimise a loss from many starting points."""
 
     criterion: Loss
 
@@ -52,30 +52,30 @@ class Search(Strategy):
 
 
 def solve(
-    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care = BRIEF
+    problem: Problem, rng: np.random.Generator, effort: Effort, settings: SearchSettings = BRIEF
 ) -> Solution:
-    """Minimise a problem from many starts; losses without slope are finished without one."""
+    """Minimise a problem from many starting points; without gradients, end by compass search."""
     if problem.loss.is_smooth:
-        return solve_smooth(problem, rng, effort, care)
-    # A loss that is flat almost everywhere leads nowhere by itself: LS brings the starts near.
+        return solve_smooth(problem, rng, effort, settings)
+    # A loss that is flat almost everywhere gives no direction; LS finds starting points for it.
     stand_in = problem.with_loss(Squared()) if problem.loss.is_flat else problem
-    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort, care), rng)
+    return _finish_without_slopes(problem, solve_smooth(stand_in, rng, effort, settings), rng)
 
 
 def solve_smooth(
-    problem: Problem, rng: np.random.Generator, effort: Effort, care: Care
+    problem: Problem, rng: np.random.Generator, effort: Effort, settings: SearchSettings
 ) -> Solution:
-    """Minimise a problem by descent; very long data compete on a sample first."""
-    if problem.bags.n <= THIN_ABOVE or not problem.loss.is_sorted:
-        return search(make_space(problem, rng), effort, problem.bags.n, care=care)
-    return solve_thinned(
-        problem, lambda n: problem.with_bags(problem.bags.thin(n, rng)), rng, effort
+    """Minimise a problem by descent; many rows are searched on samples first."""
+    if problem.bags.n <= HALVING.large_rows or not problem.loss.is_sorted:
+        return search(make_space(problem, rng), effort, problem.bags.n, settings=settings)
+    return solve_on_samples(
+        problem, lambda n: problem.with_bags(problem.bags.subsample(n, rng)), rng, effort
     )
 
 
 def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Generator) -> Solution:
-    """Carry the best candidates of a smooth stand-in on by the loss itself."""
-    starts = np.stack([c.weights for c in rough.candidates[:N_FINISHED]])
+    """Minimise the loss itself by compass search, from the best minima of a smooth stand-in."""
+    starts = np.stack([c.weights for c in rough.candidates[:_N_FINISHED]])
     values, vectors = np.linalg.eigh(problem.curvature)
     keep = values > 1e-10 * values.max()
     spread = vectors[:, keep] / np.sqrt(values[keep]) * np.std(problem.bags.y)
@@ -83,9 +83,7 @@ def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Gen
     def value(weights: np.ndarray) -> np.ndarray:
         return problem.smooth(weights)[0] + problem.penalty.kinks(weights)[0]
 
-    weights, ends, n_evaluations = search_without_slopes(
-        value, starts, spread, problem.penalty.l1, rng
-    )
+    weights, ends, n_evaluations = search_by_compass(value, starts, spread, problem.penalty.l1, rng)
     counts = [c.n_starts for c in rough.candidates[: len(starts)]]
     stats = rough.stats.more_evaluations(n_evaluations)
     solution = gather_ends(rough, weights, ends, counts, problem.curvature, stats)

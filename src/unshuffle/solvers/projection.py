@@ -1,10 +1,10 @@
-"""Algorithm 2: least squares over the weights that meet the first moments exactly.
+"""Algorithm 2 of Abid, Poon and Zou (2017): least squares under the first moment conditions.
 
-The paper searches over projections p and solves the moments in the projected space. For one
-moment every w on the plane x̄ᵀw = ȳ is such a point, and for two every w on an ellipsoid within
-it, so that the search runs over coordinates of the plane or directions of the ellipsoid and every
-point it visits meets the conditions. For more moments there are no such coordinates: a
-constrained search finds the surface and Newton steps put its end points onto it exactly.
+The paper searches over projections p and solves the moments in the projected space. The weights
+that meet one moment are the plane x̄ᵀw = ȳ, and those that meet two an ellipsoid within it. The
+search runs over coordinates of the plane, or directions of the ellipsoid, so that every point
+meets the conditions. More moments have no such coordinates: sequential quadratic programming finds
+the surface, and Newton steps bring its end points onto it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,29 @@ from unshuffle.objectives.penalties import Penalty
 from unshuffle.objectives.problem import Problem
 from unshuffle.solvers.multistart import SAME_ANSWER, Space, label_spread, search
 
-# Smoothing of |w| on the way to exact zeros (in standard units), and the size below which a
-# weight counts as one: ten times the smoothing, since a weight at rest on a kink ends within it.
-_SMOOTHING, _ZERO = 1e-4, 1e-3
-# Conditions met to this relative error count as met exactly.
+# Conditions are met at this relative error, which Newton steps reach in 3 to 5 steps.
 MET = 1e-9
-_CONSTRAINED_STARTS = 16
-# Newton doubles the digits each step: from three to sixteen in as many, with room for bad starts.
 _NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True)
+class ProjectionSettings:
+    """Settings of P(dp) with an L1 penalty, and with three moments or more.
+
+    Attributes
+    ----------
+    smoothing : float
+        Rounding of |w| near zero, in standard units, while zeros are searched. A weight below ten
+        times this is zero.
+    n_constrained : int
+        Minima under two moments from which more moments are met.
+    """
+
+    smoothing: float = 1e-4
+    n_constrained: int = 16
+
+
+SETTINGS = ProjectionSettings()
 
 
 @dataclass(frozen=True)
@@ -95,8 +110,8 @@ def _solve_smooth(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     return solution if dp == 2 else _meet_more(problem, dp, solution)
 
 
-def _judge(problem: Problem) -> Problem:
-    """Return the LS that compares points; noise known only by its moments cannot enter it."""
+def _make_comparison(problem: Problem) -> Problem:
+    """Return the LS that compares points; noise known only by its moments does not enter it."""
     if problem.noise is None or problem.noise.has_atoms:
         return problem
     return Problem(problem.bags, problem.loss, None, problem.penalty)
@@ -104,7 +119,7 @@ def _judge(problem: Problem) -> Problem:
 
 def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solution:
     """Return the few points that meet the conditions, best first."""
-    values = _judge(problem).smooth(weights)[0]
+    values = _make_comparison(problem).smooth(weights)[0]
     order = np.argsort(values, kind="stable")
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in order)
     return Solution(candidates, status, Stats(n_starts=0), values[order])
@@ -113,14 +128,14 @@ def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solutio
 def _plane(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over the coordinates u of the plane w = centre + basis u."""
     sphere = problem.sphere
-    judge = _judge(problem)
+    comparison = _make_comparison(problem)
     inner = multiply(sphere.basis.T, multiply(problem.curvature, sphere.basis))
     n_free = len(inner)
     size = sphere.radius or label_spread(problem.bags)
 
     def evaluate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = judge.smooth(sphere.on_plane(u))
-        return values, _pull_back(sphere, gradients)
+        values, gradients = comparison.smooth(sphere.on_plane(u))
+        return values, _to_coordinates(sphere, gradients)
 
     def draw(n: int, is_first: bool) -> np.ndarray:
         u = rng.standard_normal((n, n_free))
@@ -142,14 +157,14 @@ def _surface(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over directions p of the sphere; the value does not depend on the length of p."""
     sphere = problem.sphere
     n_free = sphere.basis.shape[1]
-    judge = _judge(problem)
+    comparison = _make_comparison(problem)
 
     def evaluate(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         size = np.sqrt((p**2).sum(1, keepdims=True))
         unit = p / size
-        values, gradients = judge.smooth(sphere.on_sphere(p))
-        pulled = sphere.radius * _pull_back(sphere, gradients)
-        return values, (pulled - unit * (pulled * unit).sum(1, keepdims=True)) / size
+        values, gradients = comparison.smooth(sphere.on_sphere(p))
+        inner = sphere.radius * _to_coordinates(sphere, gradients)
+        return values, (inner - unit * (inner * unit).sum(1, keepdims=True)) / size
 
     def draw(n: int, is_first: bool) -> np.ndarray:
         p = rng.standard_normal((n, n_free))
@@ -167,7 +182,7 @@ def _surface(problem: Problem, rng: np.random.Generator) -> Space:
     )
 
 
-def _pull_back(sphere: moments.MomentSphere, gradients: np.ndarray) -> np.ndarray:
+def _to_coordinates(sphere: moments.MomentSphere, gradients: np.ndarray) -> np.ndarray:
     """Return the gradients (S, k) in coordinates of the plane, each by itself as in `on_plane`."""
     return np.einsum("sd,dk->sk", gradients, sphere.basis)
 
@@ -198,10 +213,10 @@ def _moment_slopes(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> n
 
 
 def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
-    """Carry solutions that meet two moments on to dp of them."""
+    """Start from solutions that meet two moments, and meet dp of them."""
     from scipy.optimize import minimize  # slow to import, and seldom needed
 
-    bags, noise, judge = problem.bags, problem.noise, _judge(problem)
+    bags, noise, comparison = problem.bags, problem.noise, _make_comparison(problem)
     gaps = moment_gaps(bags, noise, dp)
     ends, values = [], []
     constraint = {
@@ -209,11 +224,11 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
         "fun": gaps,
         "jac": lambda w: _moment_slopes(bags, noise, dp, w),
     }
-    for candidate in two_moments.candidates[:_CONSTRAINED_STARTS]:
-        # A search may run off beyond the range of numbers; its end is then off the surface too.
+    for candidate in two_moments.candidates[: SETTINGS.n_constrained]:
+        # A search may leave the range of numbers; the check of the conditions then refuses its end.
         with np.errstate(over="ignore", invalid="ignore"):
             found = minimize(
-                lambda w: tuple(part[0] for part in judge.smooth(w[None])),
+                lambda w: tuple(part[0] for part in comparison.smooth(w[None])),
                 candidate.weights,
                 jac=True,
                 method="SLSQP",
@@ -222,7 +237,7 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
             w = _put_on_surface(bags, noise, dp, found.x)
         if w is not None:
             ends.append(w)
-            values.append(judge.smooth(w[None])[0][0])
+            values.append(comparison.smooth(w[None])[0][0])
     if not ends:
         return Solution(
             two_moments.candidates,
@@ -249,7 +264,7 @@ def _put_on_surface(bags: Bags, noise: Noise | None, dp: int, w: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class _SmoothedL1(Penalty):
-    """A penalty whose |w| is taken for smooth: rounded off near zero, or left as it is."""
+    """A penalty whose |w| is treated as smooth: rounded near zero, or as it is."""
 
     kink_factors: np.ndarray
     is_rounded: bool = True
@@ -260,7 +275,7 @@ class _SmoothedL1(Penalty):
 
     def smooth(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = super().smooth(w)
-        size = np.sqrt(w**2 + _SMOOTHING**2) if self.is_rounded else np.abs(w)
+        size = np.sqrt(w**2 + SETTINGS.smoothing**2) if self.is_rounded else np.abs(w)
         side = w / size if self.is_rounded else np.sign(w)
         return value + (self.kink_factors * size).sum(-1), slope + self.kink_factors * side
 
@@ -277,7 +292,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     largest = np.argsort(-np.abs(best), kind="stable")
     # As many weights as conditions meet them in a few points, if at all; one more leaves room.
     for n_kept in (dp, dp + 1):
-        keep = (np.abs(best) > _ZERO) | (penalty.l1 == 0)
+        keep = (np.abs(best) > 10 * SETTINGS.smoothing) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
         # Signs fixed at those found would pay a search for crossing to the other side.
         part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
@@ -287,7 +302,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
             break
     weights = np.zeros((len(inner.candidates), len(best)))
     weights[:, keep] = [c.weights for c in inner.candidates]
-    values = _judge(problem).smooth(weights)[0] + penalty.kinks(weights)[0]
+    values = _make_comparison(problem).smooth(weights)[0] + penalty.kinks(weights)[0]
     order = np.argsort(values, kind="stable")
     candidates = tuple(
         Candidate(weights[i], float(values[i]), inner.candidates[i].n_starts) for i in order

@@ -1,4 +1,9 @@
-"""Descent from many starts, every outcome kept: where to begin, when to end, what is one answer."""
+"""Multi-start local search: many starting points, each descended, the best refined.
+
+Starting points come in batches until several reach the lowest value. The best local minima are then
+restarted from random perturbations around them (iterated local search, Lourenço et al. 2003), and
+descended to full precision.
+"""
 
 from __future__ import annotations
 
@@ -16,53 +21,75 @@ from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 from unshuffle.solvers.descent import descend
 
-# Predictions that differ by less than this (root mean square, in label spreads) are one answer.
-# At the default tol, end points of one basin lie within 0.003 of each other.
+# Predictions closer than this (root mean square, in label sds) are one answer. At the default
+# tolerance, ends in one local minimum lie within 0.003 of each other.
 SAME_ANSWER = 0.01
-# The best answers are driven to the last digit.
-POLISH_TOL = 1e-18
-N_ASIDE = 6
-# Starts come in batches until the best value was reached this often, or the limit is spent.
-BATCH, ENOUGH_ARRIVALS, MAX_STARTS = 32, 3, 512
-# Rows × starts that the search may sort before it settles for fewer starts.
-MAX_WORK = 6_000_000
+# Relative gain at which the last descent stops: below the rounding of any value.
+_FULL_PRECISION = 1e-18
 
 
 @dataclass(frozen=True)
-class Care:
-    """How closely a search looks.
+class SearchSettings:
+    """How many starting points a search takes, and how closely it refines the best.
 
-    `n_screened` points are tried for each start, and the lowest go on. Only the best `n_polished`
-    answers decide anything, so only they are searched around: by `n_wide` steps aside of each size
-    in `wide`, counted in roots of the value, no longer than `most` spreads of the labels. Around
-    the best alone `n_last` of each size in `last` end in longer descents.
+    Attributes
+    ----------
+    batch : int
+        Starting points in a batch.
+    enough_arrivals : int
+        The search ends when so many starting points reached the lowest value.
+    max_starts : int
+        Most starting points.
+    max_work : int
+        Most rows times starting points; many rows get fewer starting points.
+    n_screened : int
+        Points evaluated for each starting point; the lowest become starting points.
+    n_polished : int
+        Best local minima that are refined.
+    steps : tuple of float
+        Sizes of the perturbations around each of them, in roots of its value.
+    n_steps : int
+        Perturbations of each size.
+    longest : float
+        Longest perturbation, in label sds.
+    last_steps : tuple of float
+        Sizes of further perturbations around the best alone.
+    n_last_steps : int
+        Perturbations of each of these sizes.
+    last_tol : float
+        Tolerance of the descents from these, relative to that of the search.
     """
 
+    batch: int = 32
+    enough_arrivals: int = 3
+    max_starts: int = 512
+    max_work: int = 6_000_000
     n_screened: int = 8
     n_polished: int = 5
-    wide: tuple[float, ...] = (4.0, 2.0)
-    n_wide: int = N_ASIDE
-    most: float = np.inf
-    last: tuple[float, ...] = ()
-    n_last: int = 0
+    steps: tuple[float, ...] = (4.0, 2.0)
+    n_steps: int = 6
+    longest: float = np.inf
+    last_steps: tuple[float, ...] = ()
+    n_last_steps: int = 6
     last_tol: float = 1e-3
 
 
-# For answers that others go on from. Screening brings the best value of 50 starts (n = 1000, d = 5)
-# 10 % down at the same total cost, and steps aside, which leave the small dents of a basin, another
-# 2 to 7 % for half as many evaluations again.
-BRIEF = Care()
-# For answers that stay. Steps of 30 and 8 find other basins, and the last ones the lowest dent:
-# ends of one basin differ by less than the tolerance. At n = 1000, d = 5, 50 starts (40 seeds from
-# 1000, five searches of each; exponential, uniform and normal columns) the peer of
-# benchmarks/speed.py then has a lower best value in 8, 8 and 8 of 200, with 20 points for each
-# start in 12, 7 and 16, and beside the brief search every fifth time. It takes 1.4 times as long.
-THOROUGH = Care(40, 3, (30.0, 8.0), 4, 2.0, (2.0, 1.0, 0.5), 6)
+# BRIEF is for starting points of another algorithm, THOROUGH for final answers.
+# docs/decisions/030-numbers-of-the-solvers.md has the comparison.
+BRIEF = SearchSettings()
+THOROUGH = SearchSettings(
+    n_screened=40,
+    n_polished=3,
+    steps=(30.0, 8.0),
+    n_steps=4,
+    longest=2.0,
+    last_steps=(2.0, 1.0, 0.5),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Where a search moves: coordinates, their embedding into weights, and their geometry."""
+    """Search space: coordinates, their embedding into weights, and their geometry."""
 
     evaluate: Evaluate
     draw: Callable[[int, bool], np.ndarray]
@@ -72,7 +99,7 @@ class Space:
     curvature: np.ndarray
     normals: Callable[[tuple[int, ...]], np.ndarray]
     curve: Curve | None = None
-    # Values to choose starts by; None: those of `evaluate`.
+    # Values to choose starting points by; None: those of `evaluate`.
     screen: Callable[[np.ndarray], np.ndarray] | None = None
 
 
@@ -94,10 +121,10 @@ def make_space(problem: Problem, rng: np.random.Generator) -> Space:
 def draw_starts(
     problem: Problem, n_starts: int, is_first: bool, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw starts: the bag means once, then points on the sphere of the first two moments.
+    """Draw starting points: the regression of bag means once, then points that meet two moments.
 
-    The sphere fixes the scale and two of the d dimensions; where no real weights meet both
-    moments it has no radius, and the spread of the labels takes its place.
+    Weights that meet the first two moments form a sphere. It has no radius where no real weights
+    meet both; then the label sd is the radius.
     """
     sphere = problem.sphere
     directions = rng.standard_normal((n_starts, sphere.basis.shape[1]))
@@ -123,22 +150,23 @@ def search(
     effort: Effort,
     n_rows: int,
     *,
-    most: int = MAX_STARTS,
+    most: int | None = None,
     is_rough: bool = False,
-    care: Care = BRIEF,
+    settings: SearchSettings = BRIEF,
 ) -> Solution:
-    """Run batches of starts to their ends, merge them, and polish the best unless roughly.
+    """Descend from batches of starting points, merge the ends, and refine the best unless roughly.
 
-    `most` limits the starts where the effort does not say how many.
+    `most` limits the starts where the effort does not say how many; without it the settings do.
     """
-    limit = effort.n_starts or int(np.clip(MAX_WORK // n_rows, BATCH, most))
-    batch = effort.n_starts or BATCH
+    affordable = min(settings.max_work // n_rows, most or settings.max_starts)
+    limit = effort.n_starts or max(affordable, settings.batch)
+    batch = effort.n_starts or settings.batch
     ends: list[np.ndarray] = []
     values: list[np.ndarray] = []
     converged: list[np.ndarray] = []
     n_evaluations = 0
     while True:
-        starts = _screen(space, batch, not ends, care.n_screened)
+        starts = _screen(space, batch, not ends, settings.n_screened)
         found = descend(space.evaluate, starts, space.inverse, space.l1, effort.tol, effort.n_jobs)
         ends.append(found.weights)
         values.append(found.values)
@@ -149,7 +177,7 @@ def search(
         candidates = merge_starts(weights, all_values, space.curvature, SAME_ANSWER)
         n_starts = len(all_values)
         effort.report("descending from many starts", min(1.0, n_starts / limit))
-        if n_starts >= limit or (candidates and candidates[0].n_starts >= ENOUGH_ARRIVALS):
+        if n_starts >= limit or (candidates and candidates[0].n_starts >= settings.enough_arrivals):
             break
     if not candidates:
         raise InputError(
@@ -170,9 +198,9 @@ def search(
     rough = Solution(candidates, status, stats, np.sort(all_values))
     if is_rough:
         return rough
-    top = candidates[: care.n_polished]
-    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in top]
-    return _polish(space, rough, np.concatenate(ends)[rows], effort, care)
+    best_few = candidates[: settings.n_polished]
+    rows = [int(np.argmax((weights == c.weights).all(axis=1))) for c in best_few]
+    return _polish(space, rough, np.concatenate(ends)[rows], effort, settings)
 
 
 def _screen(space: Space, n_starts: int, is_first: bool, n_screened: int) -> np.ndarray:
@@ -186,24 +214,31 @@ def _screen(space: Space, n_starts: int, is_first: bool, n_screened: int) -> np.
 
 
 def _polish(
-    space: Space, rough: Solution, coordinates: np.ndarray, effort: Effort, care: Care
+    space: Space,
+    rough: Solution,
+    coordinates: np.ndarray,
+    effort: Effort,
+    settings: SearchSettings,
 ) -> Solution:
-    """Search around the best candidates, then drive them to the last digit."""
-    top, rest = rough.candidates[: care.n_polished], rough.candidates[care.n_polished :]
-    values = np.array([c.value for c in top])
+    """Refine the best candidates by perturbations, then descend to full precision."""
+    n_best = settings.n_polished
+    best_few, rest = rough.candidates[:n_best], rough.candidates[n_best:]
+    values = np.array([c.value for c in best_few])
     n_evaluations = 0
-    for size in care.wide:
+    for size in settings.steps:
         coordinates, values, n_more = step_aside(
-            space, coordinates, values, size, effort, care.n_wide, care.most
+            space, coordinates, values, size, effort, settings.n_steps, settings.longest
         )
         n_evaluations += n_more
-    best, finer = [int(np.argmin(values))], replace(effort, tol=care.last_tol * effort.tol)
-    for size in care.last:
+    best, finer = [int(np.argmin(values))], replace(effort, tol=settings.last_tol * effort.tol)
+    for size in settings.last_steps:
         coordinates[best], values[best], n_more = step_aside(
-            space, coordinates[best], values[best], size, finer, care.n_last
+            space, coordinates[best], values[best], size, finer, settings.n_last_steps
         )
         n_evaluations += n_more
-    found = descend(space.evaluate, coordinates, space.inverse, space.l1, POLISH_TOL, effort.n_jobs)
+    found = descend(
+        space.evaluate, coordinates, space.inverse, space.l1, _FULL_PRECISION, effort.n_jobs
+    )
     weights = np.concatenate([space.embed(found.weights), *(c.weights[None] for c in rest)])
     values = np.concatenate([found.values, [c.value for c in rest]])
     counts = [c.n_starts for c in rough.candidates]
@@ -235,18 +270,18 @@ def step_aside(
     values: np.ndarray,
     size: float,
     effort: Effort,
-    n_aside: int = N_ASIDE,
-    most: float = np.inf,
+    n_steps: int = BRIEF.n_steps,
+    longest: float = np.inf,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Descend again from points around each candidate; keep what is lower.
+    """Descend again from random perturbations of each candidate, and keep what is lower.
 
-    `size` counts in roots of the values; steps are no longer than `most` spreads of the labels.
+    `size` counts in roots of the values; no perturbation is longer than `longest` label sds.
     """
     n, k = coordinates.shape
     eigenvalues, vectors = np.linalg.eigh(2 * space.inverse)
     spread = vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) / np.sqrt(k)
-    steps = multiply(space.normals((n, n_aside, k)), spread.T)
-    steps *= np.minimum(size * np.sqrt(np.minimum(values, 1.0)), most)[:, None, None]
+    steps = multiply(space.normals((n, n_steps, k)), spread.T)
+    steps *= np.minimum(size * np.sqrt(np.minimum(values, 1.0)), longest)[:, None, None]
     # Weights that the penalty set to zero stay there.
     steps *= ((space.l1 == 0) | (coordinates != 0))[:, None]
     found = descend(
@@ -257,11 +292,11 @@ def step_aside(
         effort.tol,
         effort.n_jobs,
     )
-    ends = found.values.reshape(n, n_aside)
+    ends = found.values.reshape(n, n_steps)
     best = ends.argmin(axis=1)
     lowest = ends[np.arange(n), best]
     is_lower = lowest < values
-    moved = found.weights.reshape(n, n_aside, k)[np.arange(n), best]
+    moved = found.weights.reshape(n, n_steps, k)[np.arange(n), best]
     return (
         np.where(is_lower[:, None], moved, coordinates),
         np.where(is_lower, lowest, values),

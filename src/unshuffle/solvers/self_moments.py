@@ -1,4 +1,4 @@
-"""Self-moments (SM): closed forms where they hold, else a search."""
+"""Self-moments (SM; Abid, Poon and Zou 2017): closed forms where they exist, else a search."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SelfMoments(Strategy):
         if n_moments == 1 and not has_kinks:
             return closed_form.solve_first_moment(problem, loss)
         is_closed = bags.d == 2 and n_moments == 2 and bags.n_bags == 1
-        # Rows choose between the two roots; where they were never held, a sample does afterwards.
+        # LS chooses between the two roots; data in blocks do that afterwards.
         if is_closed and isinstance(bags, Bags) and not problem.penalty.is_active:
             solution = closed_form.solve_two_moments(problem)
             if solution is not None:

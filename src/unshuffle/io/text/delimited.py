@@ -1,15 +1,16 @@
 """Text tables: comma, semicolon, tab, bar or blank separated."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from unshuffle.errors import quote
+from unshuffle.io.missing_codes import MissingCodes, clear_table
 from unshuffle.io.table import Column, Table, check_names, make_table
 from unshuffle.io.text.decoding import decode_text
 from unshuffle.io.text.dialect import sniff_dialect
-from unshuffle.io.text.notation import settle_columns
+from unshuffle.io.text.notation import Texts, settle_columns
 from unshuffle.io.text.parsing import parse_lines
 
 
@@ -23,8 +24,14 @@ def read_delimited(
     thousands: str | None = None,
     encoding: str | None = None,
     header: bool | None = None,
+    codes: MissingCodes | None = None,
+    texts: Collection[str] = (),
 ) -> Table:
-    """Read a text table; blanks around a cell carry no meaning."""
+    """Read a text table; blanks around a cell carry no meaning.
+
+    Cells that hold one of the missing ``codes`` are missing values. Columns of ``texts`` are text,
+    whatever they hold.
+    """
     text, notes = decode_text(data, encoding, source)
     dialect = sniff_dialect(text, delimiter, decimal, header, source, thousands)
     names = [name or f"column {i}" for i, name in enumerate(dialect.names, start=1)]
@@ -32,10 +39,30 @@ def read_delimited(
     if dialect.delimiter == " ":
         text = _join_blanks(text)
     start = line_start(text, dialect.n_header_lines)
-    parsed = parse_lines(text, dialect, source, start=start)
+    places = [place for place, name in enumerate(names) if name in texts]
+    parsed = parse_lines(text, dialect, source, start=start, texts=places)
+    parsed, cleared = _clear_codes(names, parsed, codes)
+    for place in places:
+        column = parsed[place]
+        parsed[place] = column.cells if isinstance(column, Texts) else column
     columns, guesses = settle_columns(names, parsed, dialect.marks, source)
     names, columns, dropped = _drop_nameless(names, columns, dialect.names)
-    return make_table(names, columns, source, [*notes, *dialect.notes, *guesses, *dropped], digest)
+    said = [*notes, *dialect.notes, *guesses, *dropped]
+    table = make_table(names, columns, source, said, digest)
+    return clear_table(table, codes, cleared) if codes else table
+
+
+def _clear_codes(
+    names: Sequence[str], columns: Sequence[Column | Texts], codes: MissingCodes | None
+) -> tuple[list[Column | Texts], dict[str, int]]:
+    """Clear missing codes of columns of text, which may leave numbers alone."""
+    cleared: dict[str, int] = {}
+    kept: list[Column | Texts] = []
+    for name, column in zip(names, columns, strict=True):
+        if codes and isinstance(column, Texts):
+            column, cleared[name] = codes.clear_texts(name, column)
+        kept.append(column)
+    return kept, cleared
 
 
 def line_start(text: bytes, n_lines: int) -> int:

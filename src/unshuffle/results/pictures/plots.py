@@ -21,6 +21,7 @@ from unshuffle.results.pictures.drawing import (
     MARKERS,
     ORANGE,
     PALETTE,
+    PURPLE,
     curve,
     draw_interval,
     name_label,
@@ -37,6 +38,8 @@ from unshuffle.results.result import Fit, as_fit
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
 # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
 _ASIDE = 1.045
+# Where the risk stands below the bar of its release.
+_BELOW = 0.34
 
 
 def plot_coefficients(
@@ -316,21 +319,33 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
 
 
 def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
-    """Draw the share of rows matched to their own label in each release, beside guessing."""
+    """Draw the share of rows matched to their own label in each release, beside guessing.
+
+    Below each bar stands the risk with its 95 % interval.
+    """
     found = audit.exposures
-    ax = _prepare(ax, (6.4, _row_height(len(found))))
+    ax = _prepare(ax, (6.4, 0.8 + _row_height(len(found))))
     places = np.arange(len(found))
-    ax.barh(places, [100 * each.right for each in found], 0.6, color=BLUE, label="outsider")
+    ax.barh(places, [100 * each.right for each in found], 0.45, color=BLUE, alpha=0.55, lw=0,
+            label="outsider")  # fmt: skip
     for values, colour, marker, text in (
         ([each.guess for each in found], ORANGE, "|", "guessing"),
-        ([each.known for each in found], GREEN, "D", "knowing the weights"),
+        ([each.known for each in found], GREEN, "D", "knowing the coefficients"),
     ):
-        style = {"color": colour, "marker": marker, "ms": 14 if marker == "|" else 6, "mew": 2}
+        style = {"color": colour, "marker": marker, "ms": 13 if marker == "|" else 4.5, "mew": 2}
         ax.plot(100 * np.array(values), places, ls="none", label=text, **style)
+    for place, each in zip(places, found, strict=True):
+        risk = each.risk
+        ends = [100 * risk.low, 100 * risk.high]
+        below = [place + _BELOW] * 2
+        label = "risk, 95 % interval" if place == 0 else None
+        ax.plot(ends, below, "-", color=PURPLE, lw=1.6, label=label, solid_capstyle="butt")
+        ax.plot([100 * risk.value], below[:1], "o", color=PURPLE, ms=4)
     _name_rows(ax, [each.release.name for each in found])
     ax.set_xlim(left=0.0)
-    ax.set_xlabel("rows matched to their own label, %")
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.set_xlabel("share of the rows, %")
+    ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=4,
+              bbox_to_anchor=(0.35, 1.0), columnspacing=1.2, handletextpad=0.5)  # fmt: skip
     return ax
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from unshuffle.errors import import_extra, shorten
+from unshuffle.errors import InputError, import_extra, quote, shorten
 from unshuffle.formatting import list_names
+from unshuffle.io.writing import make_folder, write_whole
 from unshuffle.results.matching import Match
 from unshuffle.results.pictures import bag_plots, drawing, plots
 from unshuffle.results.pictures.bag_views import BagView
+from unshuffle.results.pictures.drawing import render_figure
 from unshuffle.results.result import Fit
 
+ENDINGS = ("svg", "png", "pdf")
 _PURPOSE = "writing a report"
 _INK = "#101112"
 _COLOURS = {
@@ -44,6 +49,16 @@ _STYLE = {
 _PIXELS = 120
 
 
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """What is to be drawn: a title, what draws it on axes, its size in inches, and a caption."""
+
+    title: str
+    plot: Callable[..., Any]
+    size: tuple[float, float]
+    caption: str
+
+
 @dataclass(frozen=True)
 class Picture:
     """A drawing as SVG, with what it shows in words."""
@@ -53,15 +68,15 @@ class Picture:
     caption: str
 
 
-def draw_pictures(
+def list_drawings(
     found: Fit,
     views: list[BagView],
     level: float,
     label: str | None,
     match: Match | None = None,
     X: Any = None,
-) -> list[Picture]:
-    """Draw what this model and these data allow to be drawn: the answer first, then the search."""
+) -> list[Drawing]:
+    """List what this model and these data allow to be drawn: the answer first, then the search."""
     pictures = [_draw_weights(found, level, label)]
     if views:
         pictures += _draw_data(found, views, label)
@@ -73,7 +88,7 @@ def draw_pictures(
     if len(found.competing) > 1:
         d = len(found.coef)
         pictures.append(
-            draw_picture(
+            Drawing(
                 "The best candidates",
                 partial(plots.plot_candidates, found),
                 (8.0, drawing.row_height(d) + 0.5),
@@ -86,10 +101,10 @@ def draw_pictures(
     return pictures
 
 
-def _draw_weights(found: Fit, level: float, label: str | None) -> Picture:
+def _draw_weights(found: Fit, level: float, label: str | None) -> Drawing:
     d = len(found.coef)
     has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
-    return draw_picture(
+    return Drawing(
         "The weights",
         partial(plots.plot_coefficients, found, level=level, standardised=True, label=label),
         (7.0, drawing.row_height(d)),
@@ -101,7 +116,7 @@ def _draw_weights(found: Fit, level: float, label: str | None) -> Picture:
     )
 
 
-def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Picture]:
+def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Drawing]:
     """Draw labels beside what is predicted for them, bag by bag and in all."""
     n_bags = len(views)
     law = "the law that the model predicts (line)" if found.noise else "the predictions (outline)"
@@ -113,7 +128,7 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Pict
         else "The bag"
     )
     pictures = [
-        draw_picture(
+        Drawing(
             "What is compared",
             partial(bag_plots.draw_bags, found, views, label=label)
             if n_bags > 1
@@ -127,7 +142,7 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Pict
     ]
     if n_bags > 1:
         pictures.append(
-            draw_picture(
+            Drawing(
                 "Means of the bags",
                 partial(bag_plots.draw_bag_means, found, views, label=label),
                 (5.6, 4.6),
@@ -138,7 +153,7 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Pict
         )
     if found.noise is not None:
         pictures.append(
-            draw_picture(
+            Drawing(
                 "Places of the labels",
                 partial(bag_plots.draw_places, found, views),
                 (7.0, 3.6),
@@ -150,8 +165,8 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Pict
     return pictures
 
 
-def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Picture:
-    return draw_picture(
+def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Drawing:
+    return Drawing(
         "Predictions and matched labels",
         partial(bag_plots.plot_predictions, found, match, X, label=label),
         (6.0, 4.8),
@@ -160,7 +175,7 @@ def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Pictur
     )
 
 
-def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Picture]:
+def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Drawing]:
     """Draw the posterior of the noise, and of offsets where they are worth it."""
     pictures = []
     posterior, law = found.posterior, found.effects
@@ -170,7 +185,7 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
         and posterior.sigma.min() < (posterior.sigma.max())
     ):
         pictures.append(
-            draw_picture(
+            Drawing(
                 "The noise",
                 partial(plots.plot_noise, found, level=level, label=label),
                 (6.0, 3.0),
@@ -180,7 +195,7 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
         )
     if law is not None and len(law.sizes) > 1:
         pictures.append(
-            draw_picture(
+            Drawing(
                 "Spread of the offsets",
                 partial(plots.plot_offset_sd, found, label=label),
                 (6.0, 3.0),
@@ -193,7 +208,7 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
         )
     if views and law is not None and law.has_offsets:
         pictures.append(
-            draw_picture(
+            Drawing(
                 "Offsets of the bags",
                 partial(bag_plots.draw_offsets, found, views, label=label),
                 (7.0, 3.4),
@@ -204,9 +219,9 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
     return pictures
 
 
-def _draw_starts(found: Fit) -> Picture:
+def _draw_starts(found: Fit) -> Drawing:
     n_starts = len(found.start_values)
-    return draw_picture(
+    return Drawing(
         "How sure the minimum is",
         partial(plots.plot_starts, found),
         (7.0, 3.2),
@@ -215,7 +230,7 @@ def _draw_starts(found: Fit) -> Picture:
     )
 
 
-def _draw_posterior(found: Fit) -> Picture:
+def _draw_posterior(found: Fit) -> Drawing:
     """Draw the pairs of the coefficients that are determined least."""
     chosen, d = found.doubtful, len(found.coef)
     names = [shorten(found.facts.names[j]) for j in chosen]
@@ -226,14 +241,14 @@ def _draw_posterior(found: Fit) -> Picture:
     )
     n_shown = len(chosen)
     if n_shown == 1:
-        return draw_picture(
+        return Drawing(
             "What is known of a coefficient",
             partial(plots.plot_posterior, found, features=chosen),
             (5.5, 2.8),
             f"Posterior of the coefficient of {names[0]}; the dashed line is the estimate. "
             "Separate modes are separate answers.",
         )
-    return draw_picture(
+    return Drawing(
         "Which coefficients hang together",
         partial(plots.plot_posterior, found, features=chosen),
         (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
@@ -243,25 +258,46 @@ def _draw_posterior(found: Fit) -> Picture:
     )
 
 
-def draw_picture(
-    title: str, plot: Callable[..., Any], size: tuple[float, float], caption: str
-) -> Picture:
+def draw_picture(drawing: Drawing) -> Picture:
+    """Draw as SVG for a page."""
+    svg = _render(drawing, "svg", transparent=True).decode("utf-8")
+    return Picture(drawing.title, _embed(svg, drawing.title, drawing.size[0]), drawing.caption)
+
+
+def write_pictures(
+    drawings: Sequence[Drawing], folder: str | os.PathLike[str], ending: str = "svg"
+) -> list[Path]:
+    """Write each drawing to a file of a folder: "svg", "png" or "pdf"."""
+    import_extra("matplotlib", "report", "drawing")
+    if ending not in ENDINGS:
+        raise InputError(f"pictures are {', '.join(ENDINGS)} files, not {quote(ending)}")
+    place = make_folder(folder)
+    return [
+        write_whole(place / f"{_make_name(each.title)}.{ending}", _render(each, ending, dpi=150))
+        for each in drawings
+    ]
+
+
+def _make_name(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower())
+
+
+def _render(drawing: Drawing, ending: str, **how: Any) -> bytes:
     """Draw on a figure of its own, without touching the user's figures or settings."""
     matplotlib = import_extra("matplotlib", "report", _PURPOSE)
     figures = import_extra("matplotlib.figure", "report", _PURPOSE)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
         # Glyphs missing here are the browser's business: text stays text.
         warnings.simplefilter("ignore")
-        figure = figures.Figure(figsize=size, layout="constrained")
-        plot(ax=figure.add_subplot())
-        svg = drawing.render_figure(figure, "svg", transparent=True).decode("utf-8")
-    return Picture(title, _embed(svg, title, size[0]), caption)
+        figure = figures.Figure(figsize=drawing.size, layout="constrained")
+        drawing.plot(ax=figure.add_subplot())
+        return render_figure(figure, ending, **how)
 
 
 def _embed(svg: str, title: str, inches: float) -> str:
     """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
     svg = svg[svg.index("<svg") :]
-    prefix = re.sub(r"\W+", "-", title.lower())
+    prefix = _make_name(title)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)

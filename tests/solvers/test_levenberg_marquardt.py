@@ -1,8 +1,8 @@
-"""Laws of damped Gauss-Newton: downhill, to the bottom of bent valleys, and nowhere else."""
+"""Levenberg–Marquardt goes downhill, to the bottom of bent valleys, and nowhere else."""
 
 import numpy as np
 
-from unshuffle.solvers.damped import Racers, descend_damped
+from unshuffle.solvers.levenberg_marquardt import Descents, descend_damped
 
 
 def valley(weights):
@@ -21,9 +21,9 @@ def valley(weights):
 
 
 def run(curve, starts, metric, n_passes, tol=1e-14, own=None):
-    racers = Racers.begin(curve, starts)
+    descents = Descents.begin(curve, starts)
     own = np.arange(len(starts)) if own is None else own
-    return descend_damped(curve, racers, own, metric, tol, n_passes)
+    return descend_damped(curve, descents, own, metric, tol, n_passes)
 
 
 def test_starts_reach_the_bottom_of_a_bent_valley():
@@ -79,22 +79,22 @@ def test_a_start_without_a_finite_value_stays_where_it_is():
     np.testing.assert_allclose(found.weights[1], 1.0, atol=1e-5)
 
 
-def test_starts_that_are_far_behind_give_up_and_the_lowest_go_on():
+def test_descents_that_are_far_behind_are_dropped_and_the_lowest_go_on():
     starts = np.array([[1.0, 1.1], [-1.5, 2.0], [np.nan, 0.0], [0.9, 0.7]])
-    free = descend_damped(valley, Racers.begin(valley, starts), np.arange(4), np.eye(2), 0.0, 1)
+    free = descend_damped(valley, Descents.begin(valley, starts), np.arange(4), np.eye(2), 0.0, 1)
     far = free.values > 3.0 * np.nanmin(free.values)
     assert far.any() and not far.all()
-    racers = Racers.begin(valley, starts)
-    found = descend_damped(valley, racers, np.arange(4), np.eye(2), 0.0, 1, (3.0,))
+    descents = Descents.begin(valley, starts)
+    found = descend_damped(valley, descents, np.arange(4), np.eye(2), 0.0, 1, (3.0,))
     assert np.array_equal(found.values, free.values, equal_nan=True)
     assert np.array_equal(found.is_running, free.is_running & ~far)
 
 
 def test_the_last_limit_holds_from_its_pass_on():
     starts = np.array([[1.0, 1.1], [-1.5, 2.0]])
-    racers = Racers.begin(valley, starts)
-    once = descend_damped(valley, racers, np.arange(2), np.eye(2), 0.0, 3, (np.inf, 2.0))
-    # Asked for three times and twice: the second gives up after the second pass.
+    descents = Descents.begin(valley, starts)
+    once = descend_damped(valley, descents, np.arange(2), np.eye(2), 0.0, 3, (np.inf, 2.0))
+    # Asked for three times and twice: the second is dropped after the second pass.
     assert once.n_evaluations == 2 + 3 + 2
 
 
@@ -103,7 +103,7 @@ def test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio():
         return 1e-9 * valley(weights)[0], *(1e-9 * part for part in valley(weights)[1:])
 
     starts = np.array([[1.0, 1.0 + 1e-3], [-1.5, 2.0]])
-    racers = Racers.begin(flat, starts)
-    assert racers.values[1] > 1e3 * racers.values[0]
-    found = descend_damped(flat, racers, np.arange(2), 1e-9 * np.eye(2), 0.0, 1, (2.0,))
+    descents = Descents.begin(flat, starts)
+    assert descents.values[1] > 1e3 * descents.values[0]
+    found = descend_damped(flat, descents, np.arange(2), 1e-9 * np.eye(2), 0.0, 1, (2.0,))
     assert found.is_running[1]

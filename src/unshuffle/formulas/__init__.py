@@ -1,0 +1,1 @@
+"""Formulas: columns of a model from named columns of a frame, and contrasts of coefficients."""

@@ -1,0 +1,86 @@
+"""Linear combinations of coefficients with their intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unshuffle.core.solution import Solution
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_sum_square
+from unshuffle.data.products import dot, multiply
+from unshuffle.errors import shorten
+from unshuffle.formatting import show_number
+from unshuffle.formulas.contrasts import read_contrast
+from unshuffle.results.verdict import Facts, need_uncertainty
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A linear combination of coefficients, with sd and interval from the posterior draws.
+
+    Attributes
+    ----------
+    expression : str
+        The combination, as it was asked for.
+    estimate : float
+        Its value at the estimated coefficients.
+    sd : float
+        Its posterior sd, or its standard error; infinite where the data say nothing.
+    low, high : float
+        Ends of the interval.
+    level : float
+        Probability of the interval.
+
+    Examples
+    --------
+    >>> print(Contrast("x1 - x2", 1.0, 0.5, 0.02, 1.98, 0.95))
+    contrast  estimate   sd   low  high
+    x1 - x2          1  0.5  0.02  1.98
+    """
+
+    expression: str
+    estimate: float
+    sd: float
+    low: float
+    high: float
+    level: float
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        numbers = (self.estimate, self.sd, self.low, self.high)
+        lines = [
+            ("contrast", "estimate", "sd", "low", "high"),
+            (shorten(self.expression), *map(show_number, numbers)),
+        ]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+            for line in lines
+        )
+
+
+def find_contrast(solution: Solution, facts: Facts, text: str, level: float) -> Contrast:
+    """Return a linear combination of coefficients, or say why it has no interval."""
+    *factors, constant = read_contrast(text, facts.names).tolist()
+    combined = np.array(factors)
+    unsure = need_uncertainty(solution, facts.method)
+    estimate = dot(combined, solution.weights) + constant
+    sd, low, high = _measure(unsure, combined, level)
+    return Contrast(text, estimate, sd, low + constant, high + constant, level)
+
+
+def _measure(unsure: Uncertainty, combined: np.ndarray, level: float) -> tuple[float, float, float]:
+    """Return sd and interval of a combination; the whole line where the data say nothing."""
+    low, high = unsure.interval_at(combined[None, :], level, new_label=False)[0].tolist()
+    if isinstance(unsure, StudentT):
+        return float(root_sum_square(multiply(unsure.spreads, combined[:, None]))[0]), low, high
+    assert isinstance(unsure, Posterior)
+    if combined[list(unsure.unknown)].any():
+        return np.inf, -np.inf, np.inf
+    values = multiply(unsure.draws, combined[:, None])
+    gaps = values - (unsure.shares[:, None] * values).sum(axis=0)
+    sd = float(root_sum_square(gaps * np.sqrt(unsure.shares)[:, None])[0])
+    return sd, low, high
