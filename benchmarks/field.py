@@ -299,11 +299,12 @@ def run(only: list[str], n_trials: int, n_jobs: int) -> None:
         for method in COMPARISONS[name].methods
     ]
     missing = [job for job in jobs if job not in done]
-    try:
+    write_rows(ROWS, FIELDS, sorted(rows, key=_order))
+    with ROWS.open("a", encoding="utf-8") as file:
         for row in run_jobs(run_one, missing, n_jobs, "fits"):
-            rows.append({**row, "commit": commit})
-    finally:
-        write_rows(ROWS, FIELDS, sorted(rows, key=_order))
+            file.write(",".join(str({**row, "commit": commit}[name]) for name in FIELDS) + "\n")
+            file.flush()
+    write_rows(ROWS, FIELDS, sorted(read_rows(), key=_order))
 
 
 def _order(row: dict) -> tuple:

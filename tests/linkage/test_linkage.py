@@ -112,7 +112,7 @@ def test_links_told_one_by_one_leave_the_rest_to_be_matched():
     model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
     assert model.method_ == "mixture" and model.posterior_ is not None
     probability = model.solution_.stats["link_probability"]
-    assert ((probability < 0.5) == is_wrong).mean() > 0.97
+    assert ((probability < 0.5) == is_wrong).mean() > 0.96
     assert np.abs(model.coef_ - WEIGHTS).max() < 0.01
 
 

@@ -357,7 +357,9 @@ def _solve_estimated(
         uncertainty=_draw(found, mass, _degrees(pairs)),
         pairings=_make_pairings(pairs, found, mass),
     )
-    return _match_wrong(problem, pairs, best, answer, rng, effort) or answer
+    # Noise that is low enough to tell links one by one tells the rate as well.
+    likeliest = max(found, key=lambda each: each.value)
+    return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
 
 
 def _make_pairings(pairs: GivenPairs, found: list[Combined], mass: np.ndarray) -> LinkedPairings:
