@@ -23,6 +23,8 @@ check: lint types test ## what CI runs
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python packaging/retired_words.py --clean
+	$(BIN)/python packaging/check_docstrings.py
 
 types: $(STAMP)
 	$(BIN)/mypy

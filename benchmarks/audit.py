@@ -112,7 +112,7 @@ def main() -> None:
     print(summary)
     minutes = (time.process_time() - start) / 60
     lines = [
-        "# The audit beside `match`", "", *__doc__.split("\n\n")[2:], "",
+        "# The audit beside `match`", "", __doc__.split("\n\n")[2].strip(), "",
         f"Commit {head_commit()}, {asked.bags} bags, {minutes:.1f} minutes of one core.", "",
         HEAD, "|---" * 11 + "|", *map(str, rows), "", summary, "",
     ]  # fmt: skip

@@ -232,7 +232,7 @@ BASE = np.array([
 ])  # fmt: skip
 # Where targets conflict: coverage, then interval score, then errors.
 COVERAGE_WEIGHT, SCORE_WEIGHT, ERROR_WEIGHT, RIDGE = 12.0, 1.0, 0.6, 0.01
-# Where the simplex begins, and the ridge pulls to.
+# Where the simplex begins, and the centre of the ridge.
 PRIOR_CENTRE = np.array([3.3, 0.4, 0.5, -0.8, -0.5, 0.3])
 
 

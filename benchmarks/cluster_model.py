@@ -56,7 +56,7 @@ class Cluster:
     # Sd of the log speed of machines, and of one machine from pass to pass.
     machine_spread: float = 0.0
     pass_spread: float = 0.0
-    # Share of the tasks that are held up, and how many times longer they take.
+    # Share of the tasks that are delayed, and how many times longer they take.
     stuck_share: float = 0.0
     stuck_factor: float = 1.0
     # Workers lost in an hour of one worker.

@@ -1,6 +1,6 @@
 """Error, coverage and verdicts of the default fit, and of every feature, on real tables.
 
-    python benchmarks/corpus.py run [--parts bags,features,pairs] [--jobs 2] [--seed 0] [--fresh]
+    python benchmarks/corpus.py run [--parts bags,links] [--jobs 2] [--seed 0] [--fresh]
     python benchmarks/corpus.py table
 
 The tables are those of both corpora (`real_tables.py`). `run` adds one line per fit to
@@ -18,6 +18,10 @@ Parts:
             "wls" stands for weighted least squares on the means (method "means")
   pairs     four and ten bags: predictive intervals (fitted on 70 % of the rows, labels of the
             others) and the probabilities of matches, by deciles
+  links     a share of the links permuted, in one block and in natural blocks, with the rate known
+            and estimated; at 30 % the probabilities of links to be right, by deciles
+  pooled    least squares pooled over 20 sampled pairings: ten bags, and 30 % wrong links with the
+            rate estimated
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from real_tables import (
 from rows import head_commit, run_jobs, write_rows
 
 import unshuffle
-from unshuffle import Bag, Histogram, ShuffledLinearRegression
+from unshuffle import Bag, Histogram, ShuffledLinearRegression, pool
 
 RESULTS = Path(__file__).parent / "results"
 FIELDS = (
@@ -54,6 +58,15 @@ FIELDS = (
 )  # fmt: skip
 MEANS = ("20", "40", "natural")
 FEATURES = ("anchors", "separate samples", "histograms", "half missing")
+LINKS = tuple(
+    f"{share} %, {blocks} blocks, rate {rate}"
+    for rate in ("estimated", "known")
+    for share in (0, 10, 30, 50)
+    for blocks in ("no", "natural")
+    if (rate, share) != ("known", 0)
+)
+RELIABLE = "30 %"
+POOLED, N_PAIRINGS = ("10 bags", "30 % wrong links"), 20
 N_FEATURE_BAGS, N_CELLS, ANCHORED = 6, 15, 0.15
 TRAINED = 0.7
 WRONG, RIGHT = 0.3, 0.1
@@ -63,11 +76,15 @@ def use_fold(table: str) -> None:
     """Let the likelihood take the numbers that were fitted without a table's R package."""
     try:
         from unshuffle.inference import calibration, likelihood
+        from unshuffle.linkage import calibration as links, regression
     except ImportError:  # versions before 0.2 have no calibrated numbers
         return
     folds = json.loads(Path(calibration.__file__).with_name("calibration.json").read_text())
     numbers = calibration.Calibration(**folds["folds"][package_fold(table)])
     likelihood.load_calibration = lambda: numbers
+    folds = json.loads(Path(links.__file__).with_name("calibration.json").read_text())
+    others = links.LinkCalibration(**folds["folds"][package_fold(table)])
+    regression.load_link_calibration = lambda: others
 
 
 def describe_fit(found, truth: np.ndarray) -> dict:
@@ -155,13 +172,65 @@ def describe_pairs(made, seed: int) -> list[dict]:
     found = model.match(made.X[is_used], y[is_used], made.groups[is_used])
     order, probability = np.asarray(found.order), np.asarray(found.probability)
     is_right = y[is_used][order] == made.linked[is_used]
-    decile = np.minimum((10 * probability).astype(int), 9)
-    for k in np.unique(decile):
-        own = decile == k
-        rows.append(dict(part="matches", n=int(own.sum()),
-                         low_probability=float(probability[own].mean()),
-                         low_right=float(is_right[own].mean())))  # fmt: skip
+    return rows + by_decile("matches", probability, is_right)
+
+
+def permute(y: np.ndarray, groups: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Return labels of which a share was permuted, inside their groups."""
+    rng = np.random.default_rng([seed, len(y), round(100 * share)])
+    mixed, some = y.copy(), rng.permutation(len(y))[: round(share * len(y))]
+    for group in np.unique(groups):
+        rows = some[groups[some] == group]
+        mixed[rows] = y[rng.permutation(rows)]
+    return mixed
+
+
+def describe_links(table, case: str, seed: int) -> list[dict]:
+    """Return the fit of links of which a share is wrong, and how often links are right."""
+    percent, blocks, rate = case.split(", ")
+    share = float(percent.removesuffix(" %")) / 100.0
+    groups = np.zeros(len(table.y), dtype=int)
+    if blocks == "natural blocks":
+        groups = np.unique(table.natural, return_inverse=True)[1]
+    y = permute(table.y, groups, share, seed)
+    known = "estimate" if rate == "rate estimated" else share
+    model = ShuffledLinearRegression(mislinked=known, random_state=seed)
+    model.fit(table.X, y, groups)
+    rows = [describe_fit(model.result_, table.truth)]
+    if percent == RELIABLE:
+        rows += by_decile("link probability", model.link_probability_, y == table.y)
     return rows
+
+
+def describe_pooled(table, made, case: str, seed: int) -> list[dict]:
+    """Return coverage by least squares that is pooled over sampled pairings."""
+    known, y, groups = None, permute(table.y, np.zeros(len(table.y)), 0.3, seed), None
+    if case == POOLED[0]:
+        y, groups = made.y, made.groups
+    else:
+        known = "estimate"
+    model = ShuffledLinearRegression(mislinked=known, random_state=seed).fit(table.X, y, groups)
+    rows = np.column_stack([table.X, np.ones(len(y))])
+    inverse, dof = np.linalg.inv(rows.T @ rows), len(y) - rows.shape[1]
+    points, covariances = [], []
+    for pairing in model.sample_pairings(N_PAIRINGS, seed):
+        w = inverse @ (rows.T @ y[pairing])
+        points.append(w[:-1])
+        covariances.append(inverse[:-1, :-1] * np.sum((y[pairing] - rows @ w) ** 2) / dof)
+    found = pool(points, covariances, dof=dof)
+    covered, score = judge(found.interval, table.truth)
+    error = relative_error(found.estimate, table.truth)
+    return [dict(error=error, covered=covered, score=score)]
+
+
+def by_decile(part: str, probability: np.ndarray, is_right: np.ndarray) -> list[dict]:
+    """Return mean probability and share of right ones in every decile."""
+    decile = np.minimum((10 * probability).astype(int), 9)
+    return [
+        dict(part=part, n=int(own.sum()), low_probability=float(probability[own].mean()),
+             low_right=float(is_right[own].mean()))
+        for own in (decile == k for k in np.unique(decile))
+    ]  # fmt: skip
 
 
 def run_one(job: tuple) -> list[dict]:
@@ -169,8 +238,9 @@ def run_one(job: tuple) -> list[dict]:
     label, part, corpus, name, case, seed = job
     if label == "head":
         use_fold(name)
-    bags = str(N_FEATURE_BAGS) if part == "features" else case
-    made, truth = split(corpus, name, bags, seed), load_tables(corpus)[name].truth
+    bags = {"features": str(N_FEATURE_BAGS), "links": "1", "pooled": "10"}.get(part, case)
+    table = load_tables(corpus)[name]
+    made, truth = split(corpus, name, bags, seed), table.truth
     base = dict(label=label, seed=seed, corpus=corpus, table=name, part=part, case=case,
                 n=len(made.y), d=len(truth))  # fmt: skip
     start = time.process_time()
@@ -178,6 +248,10 @@ def run_one(job: tuple) -> list[dict]:
         warnings.simplefilter("ignore")
         if part == "pairs":
             rows = describe_pairs(made, seed)
+        elif part == "links":
+            rows = describe_links(table, case, seed)
+        elif part == "pooled":
+            rows = describe_pooled(table, made, case, seed)
         elif part == "means":
             rows = fit_means(made, label, truth, seed)
         elif part == "bags":
@@ -195,13 +269,16 @@ def plan_jobs(label: str, parts: list[str], seed: int, largest: int) -> list[tup
     for corpus in CORPORA:
         for name, table in load_tables(corpus).items():
             for part in parts:
-                cases = {"bags": BAGS, "features": FEATURES, "means": MEANS, "pairs": ("4", "10")}[
-                    part
-                ]
+                cases = {"bags": BAGS, "features": FEATURES, "means": MEANS, "pairs": ("4", "10"),
+                         "links": LINKS, "pooled": POOLED}[part]  # fmt: skip
                 if part == "features" and corpus != "clean":
                     continue
                 for case in cases:
-                    bags = case if part != "features" else str(N_FEATURE_BAGS)
+                    bags = {"features": str(N_FEATURE_BAGS), "links": "1", "pooled": "10"}.get(
+                        part, case
+                    )
+                    if part == "links" and "natural" in case:
+                        bags = "natural"
                     least = 0 if bags == "natural" else 3 * int(bags)
                     if part == "features":
                         least = 60
@@ -226,7 +303,9 @@ def run(path: Path, jobs: list[tuple], n_jobs: int, is_fresh: bool) -> None:
     keys, wanted = ("label", "part", "corpus", "table", "case", "seed"), set(map(_key, jobs))
 
     def key_of(row: dict) -> tuple:
-        part = "pairs" if row["part"] in ("predictive", "matches") else row["part"]
+        part = {"predictive": "pairs", "matches": "pairs", "link probability": "links"}.get(
+            row["part"], row["part"]
+        )
         return _key(tuple({**row, "part": part}[name] for name in keys))
 
     rows = [row for row in read_rows(path) if not (is_fresh and key_of(row) in wanted)]
@@ -323,6 +402,54 @@ def table_of_pairs(rows: list[dict]) -> list[str]:
     return lines
 
 
+def table_of_links(rows: list[dict]) -> list[str]:
+    """Return error and coverage where a share of the links is wrong."""
+    lines = ["| case | version | fits | mean error | coverage | interval score | CPU s |",
+             "|---" * 7 + "|"]  # fmt: skip
+    for case in (*LINKS, *POOLED):
+        for label in dict.fromkeys(row["label"] for row in rows):
+            own = [r for r in rows if r["part"] in ("links", "pooled")
+                   and (r["case"], r["label"]) == (case, label)]  # fmt: skip
+            if own:
+                error, covered, score = (column(own, k) for k in ("error", "covered", "score"))
+                name = f"{case}, least squares pooled" if case in POOLED else case
+                lines.append(
+                    f"| {name} | {label} | {len(own)} | {error.mean():.3f} ± "
+                    f"{bootstrap_error(error):.3f} | {covered.mean():.3f} ± "
+                    f"{bootstrap_error(covered):.3f} | {score.mean():.2f} | "
+                    f"{column(own, 'seconds').mean():.2f} |"
+                )
+    return lines
+
+
+def table_of_reliability(rows: list[dict]) -> list[str]:
+    """Return how often links of each probability are right; all tables count alike."""
+    lines = ["| 30 % wrong, rate | version | links | mean probability | share right |",
+             "|---" * 5 + "|"]  # fmt: skip
+    for rate in ("estimated", "known"):
+        for label in dict.fromkeys(row["label"] for row in rows):
+            own = [r for r in rows if r["part"] == "link probability" and r["label"] == label
+                   and r["case"].endswith(f"rate {rate}")]  # fmt: skip
+            if not own:
+                continue
+            n, p, right = (column(own, k) for k in ("n", "low_probability", "low_right"))
+            keys = [(r["corpus"], r["table"], r["case"]) for r in own]
+            sizes: dict[tuple, float] = {}
+            for key, count in zip(keys, n, strict=True):
+                sizes[key] = sizes.get(key, 0.0) + count
+            mass = n / np.array([sizes[key] for key in keys]) / len(sizes)
+            place, gaps = np.minimum((10 * p).astype(int), 9), 0.0
+            for k in np.unique(place):
+                at = place == k
+                said, seen = (np.average(x[at], weights=mass[at]) for x in (p, right))
+                gaps += float(mass[at].sum() * abs(said - seen))
+                lines.append(
+                    f"| {rate} | {label} | {mass[at].sum():.3f} | {said:.3f} | {seen:.3f} |"
+                )
+            lines.append(f"| {rate}, calibration error | {label} | 1.000 | {gaps:.3f} | – |")
+    return lines
+
+
 def table_of_misfits(rows: list[dict]) -> list[str]:
     """Return the coverage of fits by the kinds of misfit that were found."""
     own = [row for row in rows if row["part"] == "bags" and row["label"] == "head"]
@@ -351,6 +478,9 @@ def table(rows: list[dict]) -> str:
         blocks += ["## Features, six bags", *table_of_fits(rows, "features"), ""]
     if any(row["part"] == "means" for row in rows):
         blocks += ["## Bags of which only the mean is known", *table_of_fits(rows, "means"), ""]
+    if any(row["part"] in ("links", "pooled") for row in rows):
+        blocks += ["## Wrong links", *table_of_links(rows), ""]
+        blocks += ["## Probabilities of links to be right", *table_of_reliability(rows), ""]
     if any(row["part"] == "predictive" for row in rows):
         blocks += ["## Predictions and matches", *table_of_pairs(rows), ""]
     return "\n".join(blocks) + "\n"
@@ -361,7 +491,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("command", choices=["run", "table"])
-    parser.add_argument("--parts", default="bags,features,pairs")
+    parser.add_argument("--parts", default="bags,features,pairs,links,pooled")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--label", default="head", help="name of the version that is measured")

@@ -41,7 +41,7 @@ print(json.dumps({"status": process.returncode, **found}))
 
 
 def write_csv(path: Path, n: int) -> None:
-    """Write n rows of five features of different laws and one shuffled label."""
+    """Write n rows of five features of different distributions and one shuffled label."""
     import pandas as pd
 
     rng = np.random.default_rng(0)

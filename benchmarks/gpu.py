@@ -45,7 +45,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, eq=False)
 class CopiedSource(Source):
-    """Rows that lie on the card, copied here block by block by whoever wants to see them."""
+    """Rows that lie on the card, copied here block by block when they are asked for."""
 
     device: Device
     rows: DeviceRows
@@ -57,12 +57,12 @@ class CopiedSource(Source):
         def read(at: int) -> list[Block]:
             part = slice(at, min(at + BLOCK_ROWS, self.n))
             X = self.rows.columns[:, part if work.needs_rows else slice(0, 0)]
-            stretch = np.searchsorted(self.rows.ends, np.arange(self.n)[part], side="right") - 1
+            part_of = np.searchsorted(self.rows.ends, np.arange(self.n)[part], side="right") - 1
             return [
                 Block(
                     np.ascontiguousarray(self.device.fetch(X).T),
                     self.device.fetch(self.rows.labels[part]),
-                    self.rows.bags[stretch],
+                    self.rows.bags[part_of],
                     np.empty(0, np.int64),
                 )
             ]
@@ -204,8 +204,8 @@ def fit_most(device: Device, n: int, n_jobs: int, seed: int) -> Iterator[str]:
     yield "stages began at " + ", ".join(f"{name} {at:.1f} s" for name, at in stages.items())
     yield describe(found.coef, sd)
     yield (
-        f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}, shapes "
-        f"count with power {found.stats['likelihood_power']:.2g}, misfits {found.misfits}, "
+        f"estimate {found.coef.round(4)}, truth {WEIGHTS}, identified {found.identified}, "
+        f"power {found.stats['likelihood_power']:.2g}, misfits {found.misfits}, "
         f"{found.stats['effective_draws']:.0f} draws"
     )
 

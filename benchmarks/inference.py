@@ -1,4 +1,4 @@
-"""Whether the likelihood's intervals, verdicts and match probabilities can be believed.
+"""Whether the likelihood's intervals, verdicts and match probabilities are right.
 
     python benchmarks/inference.py run [--trials 200] [--jobs 2]
     python benchmarks/inference.py table
@@ -34,7 +34,7 @@ FIELDS = (
     "score", "oracle", "reliability", "commit",
 )  # fmt: skip
 
-# n, d, bags, law of the features, SNR in dB, and what is asked of the case.
+# n, d, bags, distribution of the features, SNR in dB, and what is asked of the case.
 CASES = [
     (200, 3, 4, "uniform", 15, "coverage 90–99 %"),
     (200, 3, 4, "uniform", 5, "coverage 90–99 %"),
@@ -53,9 +53,9 @@ KNOWN = (2, 3)
 
 def simulate(case: int, trial: int, seed: int):
     """Return features, linked labels, groups, weights and noise sd of one simulation."""
-    n, d, n_bags, law, snr, _ = CASES[case]
+    n, d, n_bags, kind, snr, _ = CASES[case]
     rng = np.random.default_rng([seed, case, trial])
-    draw = {"uniform": rng.uniform, "exponential": rng.exponential, "normal": rng.normal}[law]
+    draw = {"uniform": rng.uniform, "exponential": rng.exponential, "normal": rng.normal}[kind]
     X, w = draw(size=(n, d)), rng.standard_normal(d)
     signal = X @ w
     noise = float(np.sqrt(np.mean(signal**2) / 10 ** (snr / 10)))
@@ -141,9 +141,9 @@ def table(seed: int) -> str:
         "|---" * 12 + "|",
     ]
     for (case, known), rows in sorted(cells.items()):
-        n, d, n_bags, law, snr, asked = CASES[case]
+        n, d, n_bags, kind, snr, asked = CASES[case]
         lines.append(
-            f"| {n} | {d} | {n_bags} | {law} | {snr} | {'given' if known else 'unknown'} | "
+            f"| {n} | {d} | {n_bags} | {kind} | {snr} | {'given' if known else 'unknown'} | "
             f"{len(rows)} | {mean(rows, 'covered'):.3f} | {mean(rows, 'identified'):.2f} | "
             f"{mean(rows, 'error'):.3f} | {mean(rows, 'seconds'):.2f} | {asked} |"
         )

@@ -34,7 +34,7 @@ def draw_columns(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndar
     return X
 
 
-def judge(kind: str, n: int, d: int, n_bags: int, seed: int) -> str:
+def classify(kind: str, n: int, d: int, n_bags: int, seed: int) -> str:
     """Return whether one case was found: "right", "several" or "missed"."""
     rng = np.random.default_rng([seed, n, d, n_bags])
     X = draw_columns(kind, n, d, rng)
@@ -65,7 +65,7 @@ def main() -> None:
         for d in map(int, args.columns.split(",")):
             cells = []
             for kind in KINDS:
-                found = [judge(kind, n, d, args.bags, seed) for seed in range(args.cases)]
+                found = [classify(kind, n, d, args.bags, seed) for seed in range(args.cases)]
                 several = found.count("several")
                 cells.append(f"{found.count('right')}" + (f"+{several}" if several else ""))
             print(f"{n:<5} {d}  " + "  ".join(f"{cell:>8}" for cell in cells), flush=True)

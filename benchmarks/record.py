@@ -52,12 +52,12 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
 def make_data() -> dict[str, tuple[np.ndarray, np.ndarray, Any]]:
     """Return twenty data sets: sizes, bags, features, ties, units, a constant column."""
     found = {}
-    shapes = [
+    sizes_of = [
         (7, 1, [7]), (8, 2, [2, 3, 3]), (24, 1, [24]), (30, 2, [10, 20]), (40, 3, [5] * 8),
         (60, 2, [7, 8, 9, 10, 12, 14]), (60, 4, [15] * 4), (90, 3, [90]), (120, 5, [30] * 4),
         (150, 2, [1, 149]), (200, 3, [20] * 10), (260, 4, [130, 130]),
     ]  # fmt: skip
-    for k, (n, d, sizes) in enumerate(shapes):
+    for k, (n, d, sizes) in enumerate(sizes_of):
         data = make_shuffled(n, d, noise=0.2, bags=sizes, intercept=0.5, rng=k)
         found[f"n{n} d{d} r{len(sizes)}"] = (data.X, data.y, data.groups)
     for features in ("exponential", "lognormal", "uniform"):

@@ -39,7 +39,7 @@ FIELDS = (
     "draws", "seconds", "commit",
 )  # fmt: skip
 D, N_BAGS, SNR_DB = 5, 20, 15.0
-# Whether the rows of bags differ, and the law of the columns.
+# Whether the rows of bags differ, and the distribution of the columns.
 CASES = ("normal", "exponential", "differing", "one row")
 LARGE = 1_000_000
 REAL, N_REAL, REAL_BAGS, JITTER = "real:", 100_000, 10, 0.15
@@ -154,10 +154,11 @@ def print_table() -> None:
                 name: np.mean([float(row[name]) for row in own])
                 for name in ("covered", "identified", "fits", "error", "sm", "power", "draws")
             }
-            thin = sum(row["status"] != "POSTERIOR" for row in own)
+            n_doubtful = sum(row["status"] != "POSTERIOR" for row in own)
             print(
                 f"n = {n:>8} {case:12} {len(own):4} fits: covered {mean['covered']:.3f}, "
-                f"identified {mean['identified']:.2f}, model fits {mean['fits']:.2f}, thin {thin}, "
+                f"identified {mean['identified']:.2f}, model fits {mean['fits']:.2f}, "
+                f"doubtful {n_doubtful}, "
                 f"{sum(is_wrong(row) for row in own)} identified and wrong, "
                 f"error {mean['error']:.4f} ({mean['error'] / mean['sm']:.2f} of SM's), "
                 f"power {mean['power']:.3g}, draws {mean['draws']:.0f}"

@@ -49,7 +49,7 @@ def memory(field):
 
 def make_block(place, n_rows, base={}):
     # Rows of sixteen blocks are drawn, and every block has noise of its own: labels that came again
-    # with their rows would be no sample of any law, and more of them would say nothing new.
+    # with their rows would be no sample of a distribution, and more would say nothing new.
     kind = place % 16
     if kind not in base:
         rng = np.random.default_rng([7, kind])

@@ -39,11 +39,11 @@ PEER_AGAIN = 2.0
 RESULTS = Path(__file__).parent / "results"
 
 
-def make_data(seed: int, law: str = "exponential") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def make_data(seed: int, kind: str = "exponential") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return features, shuffled labels at 15 dB and five groups."""
     from unshuffle import make_shuffled
 
-    data = make_shuffled(N, D, snr_db=15, features=law, rng=seed)
+    data = make_shuffled(N, D, snr_db=15, features=kind, rng=seed)
     return data.X, data.y, np.arange(N) % 5
 
 
@@ -117,7 +117,7 @@ def methods_table() -> Table:
         caption=f"Ours: best of 5. Peer: best of 2, a single run where it takes {PEER_AGAIN:.0f} s "
         "or more. The values are those of LS for every method but SM, so that EMD and KS do not "
         "aim at them. The peer's KS does not move from its random start, since its loss is flat "
-        "almost everywhere: its time is that of giving up.",
+        "almost everywhere: its time is that of stopping early.",
         caption_justify="left",
     )
     for column in ("case", "ours", "peer", "ratio", "LS value, ours", "LS value, peer"):
@@ -151,7 +151,7 @@ def methods_table() -> Table:
 
 
 def values_table(n_seeds: int) -> Table:
-    """Compare the best LS value of 50 starts over seeds, for three laws of the features."""
+    """Compare the best LS value of 50 starts over seeds, for three kinds of features."""
     import shuffled_stats
 
     from unshuffle import ShuffledLinearRegression
@@ -159,10 +159,10 @@ def values_table(n_seeds: int) -> Table:
     table = Table(title="best LS value of 50 starts: ours / peer's")
     for column in ("features", "seeds", "no worse", "geometric mean", "worst"):
         table.add_column(column, justify="right")
-    for law in ("exponential", "uniform", "normal"):
+    for kind in ("exponential", "uniform", "normal"):
         ratios = []
         for seed in range(n_seeds):
-            X, y, _ = make_data(seed, law)
+            X, y, _ = make_data(seed, kind)
             np.random.seed(seed)
             w = np.ravel(shuffled_stats.linregress(X, y, estimator="LS", n_starts=N_STARTS))
             model = ShuffledLinearRegression(
@@ -170,7 +170,7 @@ def values_table(n_seeds: int) -> Table:
             ).fit(X, y)
             ratios.append(sorted_value(X, y, None, model.coef_) / sorted_value(X, y, None, w))
         table.add_row(
-            law, str(n_seeds), f"{sum(r <= 1 + 1e-9 for r in ratios)}",
+            kind, str(n_seeds), f"{sum(r <= 1 + 1e-9 for r in ratios)}",
             f"{np.exp(np.mean(np.log(ratios))):.3f}", f"{max(ratios):.4f}",
         )  # fmt: skip
     return table

@@ -41,6 +41,7 @@ PAGES = (
     "reading-the-output.md",
     "posterior.md",
     "methods.md",
+    "scikit-learn.md",
     "guides/*.md",
     "reference/*.md",
 )

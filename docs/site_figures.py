@@ -120,11 +120,35 @@ def quote_design() -> dict[str, str]:
     return quotes
 
 
+def quote_audit() -> dict[str, str]:
+    """Return of how many tables `match` does what the audit states: {audit_inside: "10", …}."""
+    text = (RESULTS / "audit.md").read_text(encoding="utf-8")
+    found = re.search(r"^(\d+) of (\d+) shares of `match`", text, re.MULTILINE)
+    assert found is not None
+    return {"audit_inside": found[1], "audit_tables": found[2]}
+
+
 def quote_certified() -> dict[str, str]:
     """Return the seconds that proofs take: {certified_100_3: "0.02", …}."""
     text = (RESULTS / "certified.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| (\d+) \| (\d) \| ([\d.]+) \|", text, re.MULTILINE)
     return {f"certified_{n}_{d}": f"{float(seconds):.2g}" for n, d, seconds in found}
+
+
+def quote_sizes() -> dict[str, str]:
+    """Return the numbers of real tables, with natural bags too, and seconds of a million rows."""
+    corpus = read_corpus()
+    counts = {
+        f"tables_{bags}": str(sum(len(corpus["head", name, bags]) for name in CORPORA))
+        for bags in ("1", "natural")
+    }
+    seconds: dict[str, list[float]] = {}
+    with (RESULTS / "scale.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["n"] == "1000000":
+                seconds.setdefault(row["case"], []).append(float(row["seconds"]))
+    medians = sorted(float(np.median(each)) for each in seconds.values())
+    return {**counts, "million_seconds": f"{medians[0]:.0f} to {medians[-1]:.0f}"}
 
 
 def quote_violations() -> dict[str, str]:
@@ -138,7 +162,15 @@ def quote_violations() -> dict[str, str]:
 
 def quote_all() -> dict[str, str]:
     """Return everything that pages quote from the files of the benchmarks."""
-    kinds = (quote_corpus, quote_speed, quote_design, quote_certified, quote_violations)
+    kinds = (
+        quote_corpus,
+        quote_sizes,
+        quote_speed,
+        quote_design,
+        quote_certified,
+        quote_violations,
+        quote_audit,
+    )
     return {name: text for quote in kinds for name, text in quote().items()}
 
 

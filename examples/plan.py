@@ -12,7 +12,7 @@ Run: python examples/plan.py
 
 import numpy as np
 
-from unshuffle.design import judge_bags, plan_runs
+from unshuffle.design import assess_bags, plan_runs
 
 N, TRIALS = 96, 6
 
@@ -26,7 +26,7 @@ def main(method="auto"):
     print(plan)
     print("sizes of the 8 runs:", plan.assignments[8].sizes.tolist())
     # The pools of an earlier experiment: a plate at a time.
-    judged = judge_bags(X, np.arange(N) // 24, method=method, rng=0, **how)
+    judged = assess_bags(X, np.arange(N) // 24, method=method, rng=0, **how)
     print(judged.verdict[0])
     return plan
 

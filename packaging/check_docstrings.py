@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -56,6 +57,8 @@ def _with_members(full: str, made: Any) -> Iterator[str]:
             member, classmethod | staticmethod | property
         )
         is_declared = any(name in vars(base) for base in made.__mro__[1:])
+        # The default of a field may be a function.
+        is_declared |= inspect.isfunction(member) and made.__name__ not in member.__qualname__
         if is_method and not name.startswith("_") and not is_declared:
             yield f"{full}.{name}"
 
@@ -67,6 +70,8 @@ def check(name: str) -> list[str]:
     if isinstance(made, property):
         return [f"{code} {text}" for code, text in found if code in OF_PROPERTIES]
     errors = [(code, text) for code, text in found if code in RULES]
+    if inspect.isclass(made) and issubclass(made, Enum):
+        errors = [(code, text) for code, text in errors if code != "PR01"]
     if is_dataclass(made):
         errors = [(code, text) for code, text in errors if code not in ("PR01", "PR02")]
         errors += [("PR01", f"field {each} is not documented") for each in _list_fields(made, name)]

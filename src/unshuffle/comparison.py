@@ -67,12 +67,38 @@ def compare_methods(
 ) -> Iterator[Comparison]:
     """Fit every method that stands on its own, or those named, one after the other.
 
-    Unless they are named, "exact", "sampler" and "certified" are left out where there are too many
-    rows for them. `level` is that of the intervals. `report` is told which method is fitted, and
-    the share of all that is done. The other options are those of `ShuffledLinearRegression`. With
-    `mislinked` or `links` the default comes first, then the adjusted equations where the rate is
-    known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand, and
-    the methods that ignore links.
+    With `mislinked` or `links` the default comes first, then the adjusted equations where the rate
+    is known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand,
+    and the methods that ignore links.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels, in any order inside a bag.
+    groups : sequence of n hashable labels, optional
+        The bag of each row.
+    linked_y : array-like of shape (n,), optional
+        The label of each row, to measure the error.
+    methods : sequence of str, optional
+        Names of methods. Without them all are fitted but "exact", "sampler" and "certified" where
+        there are too many rows for them.
+    anchors : sequence, optional
+        Pairs that are known, as in `ShuffledLinearRegression.fit`.
+    links : Links, optional
+        What is known of links, as in `ShuffledLinearRegression.fit`.
+    level : float, default=0.95
+        Probability of the intervals.
+    report : callable, optional
+        Told which method is fitted, and the share of all that is done.
+    **options
+        The other options of `ShuffledLinearRegression`.
+
+    Yields
+    ------
+    Comparison
+        The fit of one method: weights, intervals, seconds, and error where it is known.
 
     Examples
     --------
@@ -147,7 +173,7 @@ def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
 
 
 def _suitable(n: int) -> list[str]:
-    """Return the methods that stand on their own and are worth their time for so many rows."""
+    """Return the methods that stand on their own and are fast enough for so many rows."""
     strategies = {name: as_strategy(method.strategy) for name, method in METHODS.items()}
     return [
         name
@@ -181,7 +207,7 @@ def _compare_one(
     seconds = time.perf_counter() - begin
     z: Any = model.predict(X)
     gap = float(np.sqrt(sorted_error(y, z, groups)))
-    error, r2 = (None, None) if linked_y is None else _judge(model, X, z, linked_y)
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
     if model.mislinked is not None or links is not None:
         name = model.method_
     ends = _find_intervals(model.result_, level)
@@ -216,11 +242,11 @@ def _compare_huber(
     seconds = time.perf_counter() - begin
     z = rows @ model.coef_ + model.intercept_
     gap = float(np.sqrt(sorted_error(labels.tolist(), z.tolist(), groups)))
-    error, r2 = (None, None) if linked_y is None else _judge(model, rows, z, linked_y)
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, rows, z, linked_y)
     return Comparison("huber", seconds, model.coef_, model.intercept_, None, gap, error, r2)
 
 
-def _judge(
+def _measure_error(
     model: Any, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
 ) -> tuple[float | None, float | None]:
     """Return the error of the weights and the share of variance explained."""

@@ -138,9 +138,28 @@ DATASETS: dict[str, DataSet] = {each.name: each for each in _ALL}
 def load_dataset(name: str, *, scale: bool = False) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Load a data set by name as linked X (n, d) and y (n,).
 
-    ``scale`` maps every column, the label included, onto [0, 1] as the paper does. A column of
+    A column of
     ones is never added: the estimator has ``fit_intercept``. For "pbm" X is the array of
     sequences; for "promoters" it is that of `load_promoters`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set; ``unshuffle datasets`` lists them.
+    scale : bool, default=False
+        Whether to map every column, the label included, onto [0, 1] as the paper does.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        The rows.
+    y : ndarray of shape (n,)
+        The label of each row.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and files that are neither here nor to be had.
 
     Examples
     --------

@@ -776,7 +776,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         >>> from unshuffle import ShuffledLinearRegression
         >>> model = ShuffledLinearRegression("ls", random_state=0)
         >>> model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
-        Not judged: method 'ls' has no intervals here.
+        Not assessed: method 'ls' has no intervals here.
         <BLANKLINE>
         coefficient  estimate
         x0                  2

@@ -17,6 +17,21 @@ def load(path: str | os.PathLike[str]) -> ShuffledLinearRegression:
 
     It predicts, summarises and matches as the one that was saved, bit for bit.
 
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    ShuffledLinearRegression
+        The fitted estimator.
+
+    Raises
+    ------
+    InputError
+        Where the file is no model, or that of a later version.
+
     Examples
     --------
     >>> import tempfile

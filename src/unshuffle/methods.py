@@ -73,8 +73,6 @@ def choose_method(
 ) -> Choice:
     """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
 
-    `penalty` says whether l1 or l2 is above zero, `linked` whether every pair is known.
-
     The table, first row that applies:
 
     ==================================  ==============  ========================================
@@ -86,6 +84,26 @@ def choose_method(
     otherwise                           ``likelihood``  least error on the paper's data, and the
                                                         only one that knows how sure it is
     ==================================  ==============  ========================================
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    d : int
+        Number of coefficients, the intercept included.
+    bag_sizes : sequence of int, optional
+        Rows of each bag; all rows form one bag without it.
+    noise : object, optional
+        What is known of the noise, None where nothing is.
+    penalty : bool, default=False
+        Whether l1 or l2 is above zero.
+    linked : bool, default=False
+        Whether every pair is known.
+
+    Returns
+    -------
+    Choice
+        The method and the reason.
 
     Examples
     --------
@@ -116,6 +134,20 @@ def choose_method(
 
 def choose_paper_method(n: int, d: int, bag_sizes: Sequence[int] | None = None) -> Choice:
     """Say what the paper's rule picks: SM if d <= 2 or bags >= 3d, else P1.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    d : int
+        Number of coefficients, the intercept included.
+    bag_sizes : sequence of int, optional
+        Rows of each bag; all rows form one bag without it.
+
+    Returns
+    -------
+    Choice
+        The method and the reason.
 
     Examples
     --------

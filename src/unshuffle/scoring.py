@@ -20,6 +20,20 @@ def sorted_error(
 
     It depends neither on the order of the labels nor on that of the predictions in a group.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, in any order inside a group.
+    y_pred : array-like of shape (n,)
+        Predictions, in any order inside a group.
+    groups : sequence of n hashable labels, optional
+        The bag of each; all of them form one bag without it.
+
+    Returns
+    -------
+    float
+        The mean squared gap.
+
     Examples
     --------
     >>> sorted_error([1.0, 2.0], [2.0, 1.0])
@@ -95,6 +109,11 @@ def make_shuffled_scorer() -> Any:
     scikit-learn hands groups to the splitter only: neither the estimator nor this scorer ever sees
     them, and both treat a fold as one bag.
 
+    Returns
+    -------
+    scorer
+        A scikit-learn scorer: minus `sorted_error`.
+
     Examples
     --------
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
@@ -104,6 +123,6 @@ def make_shuffled_scorer() -> Any:
     0.0
     """
     scorer = make_scorer(sorted_error, greater_is_better=False)
-    # A request can only be made under routing, but lasts: whoever routes later finds it.
+    # A request can only be made under routing, but lasts until routing is on.
     with config_context(enable_metadata_routing=True):
         return scorer.set_score_request(groups=True)

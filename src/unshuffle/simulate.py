@@ -49,14 +49,30 @@ def make_shuffled(
     n, d : int
         Rows and features.
     noise : float, optional
-        Sd of the Gaussian noise; alternatively `snr_db`, the mean power of X w + b over that of
-        the noise in decibels. Without either: 0.1.
+        Sd of the Gaussian noise; 0.1 without `noise` and `snr_db`.
     bags : int or sequence of int
         The number of bags, of sizes as equal as possible, or their sizes.
     weights : sequence of d floats, optional
         The true weights; drawn from N(0, 1) without it.
-    features : {"normal", "uniform", "exponential", "lognormal"}
+    intercept : float, default=0.0
+        The true intercept.
+    features : {"exponential", "normal", "uniform", "lognormal"}, default="exponential"
         The distribution of the features; normal means N(1, 1), as in the paper.
+    snr_db : float, optional
+        In place of `noise`: the mean power of X w + b over that of the noise, in decibels.
+    rng : None, int or Generator, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    ShuffledData
+        `X`, `y`, `groups`, and the truth: `weights`, `intercept`, `noise` and `linked_y`, where
+        ``linked_y[i]`` belongs to row i.
+
+    Raises
+    ------
+    InputError
+        For sizes and options that make no sense.
 
     Examples
     --------
@@ -112,6 +128,25 @@ def shuffle_labels(
     rng: np.random.Generator | int | None = None,
 ) -> np.ndarray:
     """Return the labels permuted at random inside each group.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each label; all of them form one bag without it.
+    rng : None, int or Generator, default=None
+        Seed of the permutation.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The labels in another order.
+
+    Raises
+    ------
+    InputError
+        For labels and groups of different number.
 
     Examples
     --------

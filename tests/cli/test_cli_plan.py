@@ -1,11 +1,13 @@
-"""Laws of ``unshuffle plan``: what it prints and writes, and how it refuses."""
+"""Properties of ``unshuffle plan``: what it prints and writes, and how it refuses."""
 
 import csv
 import io
 import json
 import re
+from importlib import resources
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -45,6 +47,22 @@ def test_a_plan_is_printed_and_written(samples, capsys):
     for a, b in zip(rows[::2], rows[1::2], strict=True):
         assert a["runs_4"] == b["runs_4"]  # a donor's samples stay together
     assert {row["runs_4"] for row in rows} == {"1", "2", "3", "4"}
+
+
+def test_ids_are_carried_to_the_plan(samples, capsys):
+    head, *lines = Path("samples.csv").read_text().split("\n")[:-1]
+    named = [f"{line},{900 + i}" for i, line in enumerate(lines)]
+    Path("samples.csv").write_text("\n".join([f"{head},barcode", *named]) + "\n")
+    how = ["--exclude", "donor,pool,flat", "--runs", "2", "--label-sd", "1", "--id", "barcode"]
+    assert run([*PLAN, *how, "--out", "plan.csv", "--json"]) == 0
+    streams = capsys.readouterr()
+    assert "2 features: dose, age" in streams.err  # the id is none
+    rows = list(csv.DictReader(io.StringIO(Path("plan.csv").read_text())))
+    assert [row["id"] for row in rows] == [str(900 + i) for i in range(24)]
+    found = json.loads(streams.out)
+    assert found["ids"] == {row["row"]: row["id"] for row in rows}
+    schema = resources.files("unshuffle") / "schema" / "plan.schema.json"
+    jsonschema.validate(found, json.loads(schema.read_text(encoding="utf-8")))
 
 
 def test_json_is_one_object_and_the_same_for_the_same_seed(samples, capsys):
@@ -92,7 +110,7 @@ def test_errors_are_told_with_what_they_belong_to_and_compared_beyond_chance(see
             assert (one < two) is (relation == "better")
 
 
-def test_bags_that_exist_are_judged(samples, capsys):
+def test_bags_that_exist_are_assessed(samples, capsys):
     assert run([*PLAN, *FEATURES, "--bag", "pool", "--label-sd", "1"]) == 0
     out = capsys.readouterr().out
     assert "design will work" in out or "work" in out.splitlines()[0]

@@ -183,7 +183,7 @@ def test_the_pairing_taken_is_said_wherever_the_fit_speaks(samples, capsys):
 def test_a_report_of_bins_shows_what_is_compared(samples, capsys):
     assert run(["fit", *BINS, "--report", "r.html"]) == 0
     page = Path("r.html").read_text()
-    assert "What is compared" in page and "240, in bins" in page
+    assert "Labels and predictions" in page and "240, in bins" in page
 
 
 def test_compare_shows_what_each_method_can_and_why_others_cannot(samples, capsys):

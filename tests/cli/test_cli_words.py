@@ -140,6 +140,8 @@ def test_competing_answers_are_whole_at_any_width(width, folder, capsys, monkeyp
     told = json.loads(capsys.readouterr().out)["candidates"]
     assert len(told) > 1
     assert run([*FIT, "--method", "ls", "-q"]) == 0
+    assert "Competing answers" not in capsys.readouterr().out
+    assert run([*FIT, "--method", "ls", "--verbose"]) == 0
     block = capsys.readouterr().out.split("Competing answers, best first:")[1].splitlines()
     assert max(map(len, block)) <= width
     rows: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Laws of known pairs: linked residuals for every method, and nothing else changes."""
+"""Known pairs: linked residuals for every method, and nothing else changes."""
 
 import json
 from itertools import permutations
@@ -95,8 +95,8 @@ def test_the_likelihood_of_known_pairs_is_near_the_textbook():
     model.fit(X, y, groups, anchors=np.ones(200, dtype=bool))
     linked = ShuffledLinearRegression().fit(X, y, anchors=np.ones(200, dtype=bool))
     width = np.ptp(linked.conf_int(), axis=1)
-    # In standard errors. The law has a curve, which the textbook has not: without it they differ by
-    # 0.06, with it by 0.25 (four seeds).
+    # In standard errors. The model has a curve, which the textbook has not: without it they differ
+    # by 0.06, with it by 0.25 (four seeds).
     assert np.abs((model.coef_ - linked.coef_) / (width / 3.95)).max() < 0.35
     assert_allclose(np.ptp(model.conf_int(), axis=1), width, rtol=0.12)
 
@@ -157,8 +157,8 @@ def test_offsets_are_shared_by_a_bag_and_its_anchors(has_intercept):
             shared = size**2 * s2 * (homes[:, None] == homes)
             # A level integrated out is one of a variance without bound.
             level = 1e5 * has_intercept * np.ones((5, 5))
-            law = multivariate_normal(np.zeros(5), np.diag(s2 / m) + shared + level)
-            logs.append(np.log(prior) + law.logpdf(gaps))
+            density = multivariate_normal(np.zeros(5), np.diag(s2 / m) + shared + level)
+            logs.append(np.log(prior) + density.logpdf(gaps))
         return logsumexp(logs)
 
     points = [(rng.normal(size=5), -0.5), (rng.normal(size=5), 0.2)]

@@ -1,4 +1,4 @@
-"""Laws of the canonical order: the same sets give the same bytes, and nothing is lost."""
+"""The canonical order: the same sets give the same bytes, and nothing is lost."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Laws of labels with masses and bins: a mass is the item written so often, a bin a few points."""
+"""Labels with masses and bins: a mass is the item written so often, a bin a few points."""
 
 import copy
 import pickle

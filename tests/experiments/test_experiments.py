@@ -1,4 +1,4 @@
-"""Laws of the experiments: rows are whole and repeatable, never mixed, and drawn as they are."""
+"""The experiments: rows are whole and repeatable, never mixed, and drawn as they are."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Laws of the motif study: counts, redundancy, known effects, and files of one's own."""
+"""The motif study: counts, redundancy, known effects, and files of one's own."""
 
 import numpy as np
 import pytest

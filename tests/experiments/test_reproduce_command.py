@@ -1,4 +1,4 @@
-"""Laws of `unshuffle reproduce`: three steps with files between them, and one page."""
+"""`unshuffle reproduce`: three steps with files between them, and one page."""
 
 import re
 import subprocess

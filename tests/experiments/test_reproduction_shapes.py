@@ -1,4 +1,4 @@
-"""The shapes that the paper reports, on fresh data.
+"""The patterns that the paper reports, on fresh data.
 
 A shape is a statement about a mean: that it lies above a threshold. It passes when a one-sided t
 test at 1 % says so; a shape that is not there passes once in 100. The rate in a docstring is

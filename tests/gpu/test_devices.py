@@ -1,4 +1,4 @@
-"""Laws of finding a graphics card: one line where there is none, never another answer."""
+"""Finding a graphics card: one line where there is none, never another answer."""
 
 import subprocess
 import sys

@@ -19,7 +19,7 @@ def write_data(path="data.csv", n=120, d=2, bags=4, rng=0, names=None):
         writer = csv.writer(file)
         writer.writerow([*names, "bag", "y"])
         for row, bag, label in zip(data.X, data.groups, data.y, strict=True):
-            # Rounded, so that golden files do not hang on the last digit of a processor.
+            # Rounded, so that golden files do not depend on the last digit of a processor.
             writer.writerow([*(f"{v:.4f}" for v in row), f"pool {bag}", f"{label:.4f}"])
     return data
 

@@ -15,13 +15,13 @@ def draw_kernel(n_rows, n_labels, sigma, seed=0):
 
 def couple(log_kernel, row_masses=None, label_masses=None):
     """Return value, slopes in the log kernel and slopes in the masses of the rows."""
-    pull = np.full(log_kernel.shape, np.nan)
+    slopes = np.full(log_kernel.shape, np.nan)
     masses = [
         np.ones(size) if given is None else given
         for size, given in zip(log_kernel.shape, (row_masses, label_masses), strict=True)
     ]
-    value, by_mass = pairings.coupling_terms(log_kernel, *masses, True, pull)
-    return value, pull, by_mass
+    value, by_mass = pairings.coupling_terms(log_kernel, *masses, True, slopes)
+    return value, slopes, by_mass
 
 
 def add_joker(log_kernel):

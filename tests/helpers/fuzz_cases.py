@@ -26,7 +26,7 @@ from unshuffle import (
 )
 
 
-def pull_arcsinh(z, s):
+def multiply_by_slope(z, s):
     """The product of a slope with the Jacobian of arcsinh."""
     return s / np.hypot(1.0, z)
 
@@ -36,7 +36,7 @@ OBJECTS = {
     "Moments(3, f)": Moments(3, f=lambda k: k**-2.0),
     "Projection(3)": Projection(3),
     "SmallD(3)": SmallD(3),
-    "OrderInvariant": OrderInvariant(np.arcsinh, 2.0, pull_arcsinh),
+    "OrderInvariant": OrderInvariant(np.arcsinh, 2.0, multiply_by_slope),
     "Sampler(2 runs)": Sampler(n_runs=2, n_sweeps=200),
     "Likelihood()": Likelihood(),
 }
@@ -165,7 +165,7 @@ def _list_options(method, kind):
             (None,) * (4 if has_links else 3 * seldom) + (0.0, 0.3, 1.0, "estimate")
         ),
         # Numbers of starts and tolerances: a search to the last bit, or as long as it takes, or
-        # of a g in Python, is worth one start.
+        # of a g in Python, is given one start.
         "search": st.sampled_from(
             ((1, 1e-6), (1, 1e3))
             if method == "OrderInvariant"

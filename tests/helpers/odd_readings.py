@@ -56,7 +56,7 @@ def _assert_alike(one, other):
 
 
 def _check_table(odd: OddFile, table) -> list[str]:
-    """Every number is the one that was meant, or something is said of it."""
+    """Every number is the one that was meant, or a note names it."""
     is_said = any(note.startswith(NAMES) for note in table.notes)
     if table.n_rows != len(odd.columns[0].cells) or len(table.names) != len(odd.columns):
         assert is_said or "one column" in odd.oddities or "ragged" in odd.oddities

@@ -179,8 +179,8 @@ def log_permanent(log_matrix):
     """Return the log of a permanent from the logs of its entries, over every permutation."""
     n = len(log_matrix)
     terms = log_matrix[np.arange(n), np.array(list(permutations(range(n))))].sum(axis=1)
-    top = terms.max()
-    return top + np.log(np.exp(terms - top).sum())
+    largest = terms.max()
+    return largest + np.log(np.exp(terms - largest).sum())
 
 
 def enumerate_posterior(target, log_likelihood):
@@ -294,16 +294,16 @@ def enumerate_model(
 def swap_pass(
     rows, labels, offsets, holder, gains, spans, order_of_steps, uniforms, beside=None, cost=0.0
 ):
-    """Return the holders after one pass of swaps, each judged by the whole density.
+    """Return the holders after one pass of swaps, each accepted by the whole density.
 
     Where labels stood beside rows, half of the proposals are anywhere in the bag.
     """
     holder = list(holder)
 
     def density():
-        pull = sum(label * rows[row] for label, row in zip(labels, holder, strict=True))
+        slope = sum(label * rows[row] for label, row in zip(labels, holder, strict=True))
         moved = 0 if beside is None else sum(a != b for a, b in zip(holder, beside, strict=True))
-        return 0.5 * sum(gains * pull**2) - cost * moved
+        return 0.5 * sum(gains * slope**2) - cost * moved
 
     for start, stop, span in zip(offsets[:-1], offsets[1:], spans, strict=True):
         for at in order_of_steps(start, stop):
@@ -349,8 +349,8 @@ def log_gaussian_bin(low, high, sigma):
     Taken in the tail that is the smaller, as a difference of logs of probabilities.
     """
     a, b = (low / sigma, high / sigma) if low + high <= 0 else (-high / sigma, -low / sigma)
-    top, rest = log_ndtr(b), log_ndtr(a)
-    value = top if rest == -np.inf else top + np.log(-np.expm1(rest - top))
+    largest, rest = log_ndtr(b), log_ndtr(a)
+    value = largest if rest == -np.inf else largest + np.log(-np.expm1(rest - largest))
     return value - (np.log(high - low) if np.isfinite(high - low) else 0.0)
 
 
@@ -405,7 +405,7 @@ def log_det_between(rows, bag, counts, ridge):
 
 
 def exchange_plainly(rows, counts, bag, low, high, ridge, partners):
-    """Go once over the units, each taking the best exchange on offer, judged by the whole value."""
+    """Go once over the units, each taking the best exchange by the whole value."""
     bag = bag.copy()
     gained = 0.0
     for i in range(len(bag)):
@@ -505,13 +505,13 @@ def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squar
             at += len(cell)
             rows = np.array([x for x, _ in cell])
             z = level + rows.mean(axis=0) @ weights
-            stretch = max(abs(z - middle) * scale / 4.0, 1.0) ** 2
-            sd = np.std([place for _, place in cell]) * 16.0 / len(own) * stretch / scale
+            widening = max(abs(z - middle) * scale / 4.0, 1.0) ** 2
+            sd = np.std([place for _, place in cell]) * 16.0 / len(own) * widening / scale
             inside = len(cell) * sd * part.std()
             filled.append((rows.mean(axis=0), z, inside))
-            pull = part.mean() if is_squared else np.sign(z * len(cell) - part.sum())
+            slope = part.mean() if is_squared else np.sign(z * len(cell) - part.sum())
             value += z * part.sum() + inside if is_squared else abs(z * len(cell) - part.sum())
-            slopes += pull * np.array([len(cell), *rows.sum(axis=0)])
+            slopes += slope * np.array([len(cell), *rows.sum(axis=0)])
         for q in range(len(filled) if is_squared else 0):
             before, after = filled[max(q - 1, 0)], filled[min(q + 1, len(filled) - 1)]
             if after[1] > before[1]:
@@ -521,7 +521,7 @@ def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squar
 
 
 def place_in_law(ends, z, sigma):
-    """Return the mean over predictions of the normal law's share below every end."""
+    """Return the mean over predictions of the normal distribution's share below every end."""
     return np.array([np.mean(ndtr((end - z) / sigma)) for end in ends])
 
 

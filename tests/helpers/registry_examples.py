@@ -1,4 +1,4 @@
-"""One or more examples of every entry of the registries, so that laws can run over all of them.
+"""One or more examples of every entry of the registries, so that tests can run over all of them.
 
 `test_every_entry_has_an_example` fails when a new loss, noise or method is missing here.
 """
@@ -19,7 +19,7 @@ def cube_root(z):
     return np.cbrt(z)
 
 
-def pull_cube_root(z, s):
+def multiply_by_slope(z, s):
     """The product of a slope with the Jacobian of `cube_root`."""
     return s / (3 * np.cbrt(z) ** 2)
 
@@ -30,10 +30,10 @@ LOSS_EXAMPLES = {
     "kolmogorov-smirnov": [losses.KolmogorovSmirnov()],
     "small-d": [losses.SmallD(4), losses.SmallD()],
     "order-invariant": [
-        losses.OrderInvariant(cube_root, 2.0, pull_cube_root),
-        losses.OrderInvariant(cube_root, 1.0, pull_cube_root),
+        losses.OrderInvariant(cube_root, 2.0, multiply_by_slope),
+        losses.OrderInvariant(cube_root, 1.0, multiply_by_slope),
         losses.OrderInvariant(cube_root, 3.0),
-        losses.OrderInvariant(cube_root, np.inf, pull_cube_root),
+        losses.OrderInvariant(cube_root, np.inf, multiply_by_slope),
     ],
     "moments": [losses.Moments(), losses.Moments(4), losses.Moments(3, f=lambda k: k**-2.0)],
 }
@@ -48,7 +48,7 @@ NOISE_EXAMPLES = {
 }
 
 # Methods that choose another, and so are no solver of their own: what they give is, bit for bit,
-# what the chosen one gives (a law in test_methods), so that laws of numbers run over the others.
+# what the chosen one gives (a test in test_methods), so that tests of numbers run over the others.
 CHOOSERS = [name for name, method in METHODS.items() if method.strategy is None]
 SOLVERS = [name for name in METHODS if name not in CHOOSERS]
 # Methods whose fit takes a second where others take a hundredth.
@@ -65,7 +65,7 @@ def make_method_data(method, noise=0.05, rng=0):
 
 
 def make_law_data(method, noise=0.05, rng=0):
-    """Simulate the data of laws that hold at any size: fewer rows where that saves much.
+    """Simulate data for properties of any size: fewer rows where that saves much.
 
     The bags are such that the likelihood takes both of its ways, exact permanents (up to 10 rows)
     and the scaled ones.
@@ -90,7 +90,7 @@ _SHARED = {}
 def fit_shared(method, X, y, groups=None, **options):
     """Return the fit of `fit_quietly`, made once in a process: for what others are compared with.
 
-    A law on repeating a fit needs at least one fresh one. The model is a copy, its results are
+    A test of repeating a fit needs at least one fresh one. The model is a copy, its results are
     not: look, and change nothing inside them.
     """
     parts = [np.asarray(part) for part in (X, y, [] if groups is None else groups)]

@@ -1,4 +1,4 @@
-"""Laws of the coupling kernels: Sinkhorn, permanents, binning, and the two parts' powers."""
+"""Coupling kernels: Sinkhorn, permanents, binning, and the two parts' powers."""
 
 from itertools import pairwise, permutations
 from math import lgamma
@@ -90,19 +90,19 @@ def test_scaling_equals_dense_sinkhorn(variance):
 
 @pytest.mark.parametrize("n", [2, 30, 400])
 @pytest.mark.parametrize("level", [-7.0, -4.0, -1.0, 1.0])
-@pytest.mark.parametrize("stretch", [0.05, 1.0, 4.0])
-def test_scaling_ends_at_the_margins_however_bad_the_fit(n, level, stretch):
+@pytest.mark.parametrize("factor", [0.05, 1.0, 4.0])
+def test_scaling_ends_at_the_margins_however_bad_the_fit(n, level, factor):
     """Heavy tails, isolated labels, predictions far too narrow or wide: no start is too poor."""
     rng = np.random.default_rng(n)
     z = rng.standard_t(2, size=n)
     y = np.sort(z + 0.1 * rng.normal(size=n))
-    found = couple(np.sort(z) * stretch * np.exp(-level), y * np.exp(-level))[3]
+    found = couple(np.sort(z) * factor * np.exp(-level), y * np.exp(-level))[3]
     # Fifty passes that do not converge leave gaps of whole labels.
     assert np.abs(found.sum(axis=0) - 1.0).sum() < 0.01
 
 
 @pytest.mark.parametrize("variance", [0.05, 0.5])
-def test_slope_of_the_dual_is_the_pull_of_the_barycentres(variance):
+def test_slope_of_the_dual_is_the_gap_of_the_barycentres(variance):
     """The envelope theorem, which the analytic gradient rests on, on the dense twin."""
     z, y = make_samples(12, 0.3, variance, seed=2)
     slopes = central_differences(lambda at: couple_densely(at, y, 1.0, 500)[1], z, 1e-4)
@@ -127,13 +127,13 @@ def test_potentials_are_the_slopes_of_the_dual_in_the_masses():
 
 
 @pytest.mark.parametrize(
-    ("n", "sigma", "law"),
+    ("n", "sigma", "kind"),
     [(400, 0.3, "exponential"), (1500, 0.2, "exponential"), (1500, 0.4, "normal"),
      (4000, 0.4, "exponential"), (4000, 0.1, "uniform")],
 )  # fmt: skip
-def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, law):
+def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, kind):
     rng = np.random.default_rng(11)
-    z = getattr(rng, law)(size=n)
+    z = getattr(rng, kind)(size=n)
     y = np.sort(z + sigma * rng.normal(size=n))
     z, y = np.sort(z - z.mean()) / sigma, (y - y.mean()) / sigma
     grid, points = np.empty(n), np.empty(n)

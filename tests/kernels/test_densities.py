@@ -1,4 +1,4 @@
-"""Laws of log densities: of labels, of bins of any width, and far into the tails."""
+"""Log densities: of labels, of bins of any width, and far into the tails."""
 
 from itertools import pairwise
 
@@ -76,7 +76,7 @@ def test_slopes_of_a_bin_are_those_of_its_log_density(low, high):
             for sign, end, rate in ((1, low, at_low), (-1, high, at_high))
             if np.isfinite(end)
         )
-        # The width is held in the user's units, so that it does not move with sigma.
+        # The width is in the user's units, so that it does not move with sigma.
     scale = max(1.0, abs(low) if np.isfinite(low) else 1.0, abs(high) if np.isfinite(high) else 1.0)
     for sigma in SIGMAS:
         _, in_z, in_sigma = densities.gaussian_bin(low * sigma, high * sigma, sigma)

@@ -1,4 +1,4 @@
-"""Laws of the likelihood kernels at their limits: narrow bins, rare events, low noise, tails."""
+"""Likelihood kernels at their limits: narrow bins, rare events, low noise, tails."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ def test_ever_narrower_bins_have_the_slopes_of_a_label():
 def test_enumeration_of_sums_near_underflow_is_exact_or_left_to_the_coupling():
     for low in (-690.0, -705.0, -715.0, -735.0):
         log_kernel = np.array([[0.0, 0.0], [low, low - 1.0]])
-        pull = np.empty((2, 2))
-        value = pairings.enumerate_terms(log_kernel, 2.0, pull)
+        slopes = np.empty((2, 2))
+        value = pairings.enumerate_terms(log_kernel, 2.0, slopes)
         if value > -np.inf:
             assert_allclose(value, np.logaddexp(low, low - 1.0) - np.log(2.0), rtol=1e-12)
-            assert_allclose(pull.sum(axis=0), 1.0, rtol=1e-9)
+            assert_allclose(slopes.sum(axis=0), 1.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.005, 0.002])
@@ -33,10 +33,10 @@ def test_a_coupling_with_jokers_at_low_noise_stays_below_its_bound(sigma):
     for seed in range(10):
         log_kernel = draw_kernel(50, 25, sigma, seed)
         wider, label_masses = add_joker(log_kernel)
-        value, pull, _ = couple(wider, None, label_masses)
+        value, slopes, _ = couple(wider, None, label_masses)
         # A mean over injections is below the product of every label's best density.
         assert value < log_kernel.max(axis=0).sum() + 0.1 * 50
-        assert_allclose(pull.sum(axis=0), label_masses, rtol=1e-4)
+        assert_allclose(slopes.sum(axis=0), label_masses, rtol=1e-4)
 
 
 def test_noise_of_even_shape_has_even_bins():
@@ -64,11 +64,11 @@ def test_a_grid_changes_the_likelihood_of_shaped_noise_as_little_as_that_of_gaus
     tables = np.array([log_density, cumulated, 1.0 - cumulated])
     shape = n, len(low)
     for factor in (1.0, 0.7):
-        kernel, in_z, in_sigma, pull = (np.empty(shape) for _ in range(4))
+        kernel, in_z, in_sigma, slopes = (np.empty(shape) for _ in range(4))
         at = factor * z
         noise = sigma, places[0], step
         densities.fill_log_kernel(at, low, high, *noise, tables, kernel, in_z, in_sigma)
-        expected, _ = pairings._node_terms(kernel, masses, label_masses, pairing, True, pull)
+        expected, _ = pairings._node_terms(kernel, masses, label_masses, pairing, True, slopes)
         rest = masses, low, high, label_masses, pairing, np.array(noise), tables, True
-        # What Gaussian noise is held to in test_pairing_kernels: 1e-4 nats a row.
+        # The limit of Gaussian noise in test_pairing_kernels: 1e-4 nats a row.
         assert abs(pairings.bag_terms(at, *rest, np.empty(n))[0] - expected) < 1e-4 * n

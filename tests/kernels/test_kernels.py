@@ -1,4 +1,4 @@
-"""Laws of the kernels: each equals its plain twin."""
+"""The kernels: each equals its plain twin."""
 
 from itertools import pairwise, permutations, product
 
@@ -58,7 +58,7 @@ def clustered(rng, n, outlier):
     return rng.permutation(z)
 
 
-SHAPES = {
+ARRAYS = {
     "spread evenly": lambda rng, n: rng.uniform(-1, 1, n),
     "normal": lambda rng, n: rng.standard_normal(n),
     "many ties": lambda rng, n: rng.integers(0, 5, n).astype(float),
@@ -78,10 +78,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ARRAYS)
 def test_sort_equals_numpy_stable_argsort(shape):
     for n in LENGTHS:
-        assert_sorts_like_numpy(SHAPES[shape](np.random.default_rng(n), n) if n else np.empty(0))
+        assert_sorts_like_numpy(ARRAYS[shape](np.random.default_rng(n), n) if n else np.empty(0))
 
 
 @settings(max_examples=300, deadline=None)
@@ -102,9 +102,9 @@ def test_sort_equals_numpy_on_any_array(z):
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(LENGTHS[3:]), st.integers(0, 2**32 - 1), st.data())
-def test_sort_equals_numpy_on_mixtures_of_shapes(n, seed, data):
+def test_sort_equals_numpy_on_mixtures_of_kinds(n, seed, data):
     rng = np.random.default_rng(seed)
-    one, two = (SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](rng, n) for _ in range(2))
+    one, two = (ARRAYS[data.draw(st.sampled_from(sorted(ARRAYS)))](rng, n) for _ in range(2))
     assert_sorts_like_numpy(np.where(rng.random(n) < data.draw(st.floats(0, 1)), one, two))
 
 

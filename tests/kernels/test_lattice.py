@@ -1,4 +1,4 @@
-"""Laws of couplings on a band by diagonals: they are those on a band by rows."""
+"""Couplings on a band by diagonals: they are those on a band by rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Laws of matching where labels stand beside their rows, but for a share of them."""
+"""Matching where labels stand beside their rows, but for a share of them."""
 
 import csv
 import io
@@ -69,8 +69,8 @@ def test_the_mixture_and_the_sampler_say_the_same_of_a_match():
     one = fit(data, y).match(data.X, y, data.groups)
     other = fit(data, y, method=Sampler(n_sweeps=300)).match(data.X, y, data.groups)
     same = one.order == other.order
-    # The mixture has a law of wrong labels in place of the labels themselves: seen are 0.1 at most
-    # in the mean, and one match in ten that goes elsewhere.
+    # The mixture has a density of wrong labels in place of the labels themselves: 0.1 at most on
+    # average was seen, and one match in ten that goes elsewhere.
     assert same.mean() > 0.8
     assert np.abs(one.probability - other.probability)[same].mean() < 0.15
 

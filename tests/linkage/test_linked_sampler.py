@@ -1,4 +1,4 @@
-"""Laws of the sampler where labels stand beside their rows, but for a share of them."""
+"""The sampler where labels stand beside their rows, but for a share of them."""
 
 import warnings
 from functools import cache
@@ -144,7 +144,7 @@ def test_all_links_right_is_ordinary_regression():
 
 
 def test_the_sampler_agrees_with_the_mixture():
-    """Two models of the same links: a law of wrong labels, and every matching of them."""
+    """Two models of the same links: a density of wrong labels, and every matching of them."""
     data = make_shuffled(80, 2, noise=0.3, rng=4)
     y = mix_up(data, 0.25, 4)
     exact, mixture = fit(data, y, 0.25), fit(data, y, 0.25, method="auto")

@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from linked_data import SLOPES, fit, make_links
-from unshuffle import InputError, Links, ShuffledLinearRegression
+from unshuffle import InputError, Links, ShuffledLinearRegression, methods
 from unshuffle.data.bags import make_bags
 from unshuffle.linkage.given_pairs import read_pairs
 from unshuffle.linkage.link_quality import fit_logistic
@@ -288,6 +288,16 @@ def test_probabilities_of_links_are_as_often_right_as_they_say(draw):
     for low, high in ((0.0, 0.5), (0.5, 0.9), (0.9, 1.0)):
         own = (said >= low) & (said <= high)
         assert right[own].mean() == pytest.approx(said[own].mean(), abs=0.12)
+
+
+def test_links_are_fitted_in_memory_at_every_size(monkeypatch):
+    X, y, groups, _ = make_links(120, blocks=3)
+    links = Links(rate=0.3, columns=X[:, 0])
+    expected = fit(X, y, groups, links)
+    monkeypatch.setattr(methods, "BLOCKS_ABOVE", 100)
+    found = fit(X, y, groups, links)
+    assert_array_equal(found.coef_, expected.coef_)
+    assert "exchangeable inside blocks" in " ".join(found.summary().explanation)
 
 
 def test_the_order_of_pairs_moves_no_bit():

@@ -23,6 +23,7 @@ def registers(tmp_path, monkeypatch):
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y, "village": groups, "truth": linked})
     frame["match"] = np.where(y == linked, 0.9, 0.2)
     frame["sure"] = ((y == linked) & (np.arange(200) < 40)).astype(int)
+    frame["distance"] = (y != linked) + np.random.default_rng(1).normal(size=200)
     frame["name"] = [f"p{i}" for i in range(200)]
     frame.to_csv("d.csv", index=False)
     return frame
@@ -43,6 +44,10 @@ def test_the_command_line_takes_what_is_known_of_links(registers, capsys):
         "audit": (["--audit", "50,15"], Links(audit=(50, 15))),
         "rate": (["--mismatch-rate", "0.3"], Links(rate=0.3)),
         "safe": (["--mislinked", "0.3", "--safe", "sure"], Links(rate=0.3, safe=registers["sure"])),
+        "columns": (
+            ["--mislinked", "0.3", "--link-columns", "distance"],
+            Links(rate=0.3, columns=registers["distance"]),
+        ),
         "both": (
             ["--mislinked", "0.3", "--link-probability", "match"],
             Links(rate=0.3, probability=registers["match"]),
@@ -99,6 +104,8 @@ def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(r
         (["--link-probability", "name"], ["'name'", "text"]),
         (["--safe", "match"], ["'match'", "row 1", "certainly right"]),
         (["--safe", "nobody"], ["nobody"]),
+        (["--link-columns", "name"], ["'name'", "text"]),
+        (["--link-columns", "distance", "--link-probability", "match"], ["give one of them"]),
         (["--audit", "20"], ["'20'", "200,14"]),
         (["--audit", "20,30"], ["30 wrong of 20"]),
         (["--audit", "20,3", "--mislinked", "0.1"], ["--mislinked or --audit"]),

@@ -1,4 +1,4 @@
-"""Laws of `fit` on bags with counts, histograms and unequal numbers: order, threads, refusals."""
+"""`fit` on bags with counts, histograms and unequal numbers: order, threads, refusals."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Laws of the scikit-learn estimator: a good citizen in every tool around it."""
+"""Properties of the scikit-learn estimator: a good citizen in every tool around it."""
 
 import pickle
 import threading

@@ -1,4 +1,4 @@
-"""Laws of every method: what each promises, over the whole registry."""
+"""Properties of every method: what each promises, over the whole registry."""
 
 import threading
 import warnings

@@ -1,4 +1,4 @@
-"""Laws of the registry: methods load, go by their names, and tell how far they are."""
+"""Properties of the registry: methods load, go by their names, and tell how far they are."""
 
 import numpy as np
 import pytest

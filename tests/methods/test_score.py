@@ -1,4 +1,4 @@
-"""Laws of the order-blind score: no pairing is used, and whole groups reach it."""
+"""Properties of the order-blind score: no pairing is used, and whole groups reach it."""
 
 from itertools import permutations
 

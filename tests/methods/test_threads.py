@@ -29,7 +29,7 @@ def cube(z):
     return z**3
 
 
-def pull_cube(z, slope):
+def slope_of_cube(z, slope):
     return 3 * z**2 * slope
 
 
@@ -44,7 +44,7 @@ METHODS = {
     # Little effort: the threads share starts, refinements and draws all the same.
     "likelihood": Likelihood(n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2),
     "order-invariant": OrderInvariant(cube, 2.0),
-    "order-invariant with pull": OrderInvariant(cube, 2.0, pull_cube),
+    "order-invariant with pull": OrderInvariant(cube, 2.0, slope_of_cube),
 }
 
 
@@ -92,7 +92,7 @@ def evaluators(problem):
 def test_a_start_does_not_feel_the_others_of_its_batch(n, d, place):
     data = make_shuffled(n, d, noise=0.2, bags=2, rng=d)
     bags = make_bags(np.column_stack([data.X, np.ones(n)]), data.y, data.groups)
-    loss = OrderInvariant(cube, 2.0, pull_cube)
+    loss = OrderInvariant(cube, 2.0, slope_of_cube)
     evaluate, k = evaluators(Problem(bags, loss, None, no_penalty(d + 1)))[place]
     points = np.random.default_rng(n).standard_normal((29, k))
     values, gradients = evaluate(points)
@@ -122,7 +122,7 @@ def test_an_error_in_one_thread_ends_the_others_at_once(error):
 
     data = make_shuffled(60, 3, rng=0)
     model = ShuffledLinearRegression(
-        method=OrderInvariant(g, 2.0, pull_cube), n_starts=N_STARTS, n_jobs=2, random_state=0
+        method=OrderInvariant(g, 2.0, slope_of_cube), n_starts=N_STARTS, n_jobs=2, random_state=0
     )
     with pytest.raises(error):
         model.fit(data.X, data.y)

@@ -1,4 +1,4 @@
-"""Laws of the problem: values equal their definitions, gradients equal finite differences.
+"""The problem: values equal their definitions, gradients equal finite differences.
 
 Everything runs over the registries: a new loss or noise inherits the whole table.
 """
@@ -14,7 +14,7 @@ from registry_examples import (
     NOISE_EXAMPLES,
     cube_root,
     make_method_data,
-    pull_cube_root,
+    multiply_by_slope,
 )
 from unshuffle.data.bags import make_bags
 from unshuffle.errors import InputError
@@ -66,7 +66,7 @@ all_bags = pytest.mark.parametrize("sizes", BAGS.values(), ids=BAGS)
 
 
 def has_slope(loss):
-    """Whether a loss states a slope; one of zero, or by differences, has laws of its own below."""
+    """Whether a loss states a slope; one of zero, or by differences, has tests of its own below."""
     return not loss.is_flat and getattr(loss, "pull", True) is not None
 
 
@@ -104,14 +104,14 @@ def test_a_sorted_loss_refuses_noise_without_atoms(loss, name):
 @pytest.mark.parametrize("name", [None, *(name for name in NOISES if NOISES[name].has_atoms)])
 def test_a_loss_without_pull_is_differenced_to_the_slope_that_pull_states(name, sizes):
     noise = NOISE_EXAMPLES.get(name)
-    differenced, pulled = (
+    differenced, stated = (
         make_problem(OrderInvariant(cube_root, 3.0, pull), noise, PENALTIES["both"], sizes)
-        for pull in (None, pull_cube_root)
+        for pull in (None, multiply_by_slope)
     )
     for w in np.random.default_rng(5).standard_normal((3, D)):
         # Central differences at a step h of 6e-6: 1e-10 of rounding, and a truncation of
         # h² z^(-8/3) that reaches 4e-6 where a prediction with its atom is as near zero as 0.007.
-        np.testing.assert_allclose(differenced(w)[1], pulled(w)[1], rtol=2e-6, atol=2e-8)
+        np.testing.assert_allclose(differenced(w)[1], stated(w)[1], rtol=2e-6, atol=2e-8)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)

@@ -1,4 +1,4 @@
-"""Laws of noise: density, moments and atoms are those of one law, in any units."""
+"""Noise: density, moments and atoms are those of one distribution, in any units."""
 
 from itertools import pairwise
 
@@ -31,7 +31,7 @@ all_examples = pytest.mark.parametrize(("noise", "n_moments"), EXAMPLES.values()
 
 
 def integrate(noise, power):
-    """Integrate e to a power over the density, stretch by stretch."""
+    """Integrate e to a power over the density, interval by interval."""
     if isinstance(noise, GridNoise):
         ends = noise.places
     else:

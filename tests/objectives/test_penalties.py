@@ -1,4 +1,4 @@
-"""Laws of the penalties: exact zeros, stated optimality, units, and a free intercept."""
+"""The penalties: exact zeros, stated optimality, units, and a free intercept."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Laws of losses between samples with masses: those of the two quantile functions."""
+"""Losses between samples with masses: those of the two quantile functions."""
 
 import numpy as np
 import pytest

@@ -67,7 +67,7 @@ def test_lost_workers_lose_no_row_and_cost_their_share(model):
     assert 0 < lossy.n_lost < 64
     assert lossy.rows.sum() == pytest.approx(1e10, rel=1e-12)
     assert (lossy.rows == 0).sum() == lossy.n_lost
-    # The last pass is the slowest: nobody does more than the rows held in the end ask for.
+    # The last pass is the slowest: its time is that of the rows kept in memory.
     costs, left = model.Costs(), 64 - lossy.n_lost
     most = 1e10 * (
         costs.row / left + lossy.n_lost * (costs.remake + costs.row / costs.n_passes) / left / 32

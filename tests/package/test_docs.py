@@ -99,7 +99,7 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
 
 def test_the_cluster_example_finds_the_weights(capsys):
     pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    # About 0.01: so few rows are gathered; many are in the laws of Dask.
+    # About 0.01: so few rows are gathered; many are in the tests of Dask.
     assert load(ROOT / "examples" / "dask_cluster.py").main(3_000) < 0.05
     assert "3000 rows in 2 partitions, 2 workers" in capsys.readouterr().out
 
@@ -125,7 +125,7 @@ def test_a_picture_shows_how_a_bound_rises_with_time(capsys, tmp_path):
     assert b"<svg" in (tmp_path / "bounds.svg").read_bytes()
 
 
-def test_the_known_links_example_shows_that_pairs_and_the_rest_are_worth_more(capsys, tmp_path):
+def test_the_known_links_example_shows_that_pairs_and_the_rest_give_more(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     errors = load(ROOT / "examples" / "known_links.py").main(2, tmp_path / "known.svg")
     assert errors[1.0][0] == pytest.approx(errors[1.0][2], rel=0.01)
@@ -135,7 +135,7 @@ def test_the_known_links_example_shows_that_pairs_and_the_rest_are_worth_more(ca
 
 def test_the_predict_example_keeps_a_model_whose_intervals_hold(capsys, tmp_path):
     shares = load(ROOT / "examples" / "predict.py").main(tmp_path)
-    # One fit: the mean is held everywhere or nearly nowhere, readings by their own noise as well
+    # One fit: the mean is kept everywhere or nearly nowhere, readings by their own noise as well
     # (200 of them at 95 %: below 88 % once in 10 000).
     assert shares["mean"] > 0.5 and shares["reading"] > 0.88
     assert (tmp_path / "model.json").exists()

@@ -1,4 +1,4 @@
-"""Laws of the package: imports go downward, importing is cheap, public names explain themselves."""
+"""The package: imports go downward, importing is cheap, public names explain themselves."""
 
 import ast
 import doctest

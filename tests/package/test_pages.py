@@ -12,6 +12,7 @@ import unshuffle
 from printed import find_difference, find_json_difference
 from unshuffle import METHODS, design
 from unshuffle.cli.app import COMMANDS
+from unshuffle.results.limits import LIMITS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -168,6 +169,29 @@ def test_pages_read_well_without_the_site():
         assert "{{" not in text, f"{page.name} shows a placeholder"
 
 
+def test_sentences_of_readme_and_pages_are_short(capsys):
+    path = ROOT / "packaging" / "sentence_length.py"
+    if not path.is_file():
+        pytest.skip("the source distribution has no script for this")
+    spec = importlib.util.spec_from_file_location("sentence_length", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.main(["README.md", "docs"]) == 0, capsys.readouterr().out
+
+
+def test_pages_that_the_code_names_exist():
+    named = re.compile(r"\bdocs/[\w/-]+\.md\b")
+    files = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "Makefile"]
+    for folder in ("src", "benchmarks", "examples", "docs"):
+        files += [
+            path for path in (ROOT / folder).rglob("*.py") if "auto_gallery" not in path.parts
+        ]
+    for path in files:
+        if path.is_file():
+            for page in named.findall(path.read_text(encoding="utf-8")):
+                assert (ROOT / page).is_file(), f"{path.relative_to(ROOT)} names {page}"
+
+
 def test_roles_become_links(tmp_path):
     page = DOCS / "guides" / "register.md"
     text = "{term}`bags <bag>` {doc}`../start` {doc}`here </auto_gallery/plot_10_anchors>`"
@@ -238,6 +262,20 @@ def test_the_readme_quotes_the_benchmarks_as_they_are():
     # Random bags divide every table, natural ones only some.
     n_tables = sum(int(quotes[f"{corpus}_fits_1"]) for corpus in site_figures.CORPORA)
     assert f"On {n_tables} real tables" in readme
+
+
+@needs_results
+def test_the_sentences_on_limits_quote_the_benchmarks_as_they_are():
+    quotes = site_figures.quote_all()
+    clean, noisy = (
+        [quotes[f"{corpus}_signs_{bags}"] for bags in ("1", "4", "10")]
+        for corpus in site_figures.CORPORA
+    )
+    one, four, ten = clean
+    assert f"on {quotes['tables_1']} real tables" in LIMITS
+    said = f"{one} % of the coefficients with one bag, {four} % with four bags and {ten} % with ten"
+    assert said in LIMITS
+    assert f"it was {noisy[0]}, {noisy[1]} and {noisy[2]} %" in LIMITS
 
 
 def test_the_readme_quotes_the_errors_on_the_papers_data_from_the_decision():

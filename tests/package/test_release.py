@@ -91,9 +91,9 @@ def test_files_that_the_image_copies_are_there():
 def test_the_image_runs_the_demo_where_its_user_may_write():
     lines = [line for line in read("Dockerfile").splitlines() if line and line[0] != "#"]
     place = lines.index("RUN unshuffle demo && rm unshuffle-demo.html")
-    home = next(line for line in lines if line.startswith("WORKDIR")).split()[1]
-    assert lines.index("USER 1000") < place and lines.index(f"WORKDIR {home}") < place
-    assert home.startswith("/home/") and f"={home}/" in read("Dockerfile")
+    workdir = next(line for line in lines if line.startswith("WORKDIR")).split()[1]
+    assert lines.index("USER 1000") < place and lines.index(f"WORKDIR {workdir}") < place
+    assert workdir.startswith("/home/") and f"={workdir}/" in read("Dockerfile")
 
 
 def test_an_interpreter_that_only_has_a_name_is_left_out(tmp_path):

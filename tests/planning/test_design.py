@@ -1,11 +1,11 @@
-"""Laws of planning: designs are as good as can be, keep their limits, and are simulated fairly."""
+"""Properties of planning: designs are near the best, keep their limits, are simulated fairly."""
 
 import numpy as np
 import pytest
 
 import oracles
 from unshuffle import design, kernels
-from unshuffle.design import assign_runs, choose_spread, judge_bags, judge_runs, plan_runs
+from unshuffle.design import assess_bags, assess_runs, assign_runs, choose_spread, plan_runs
 from unshuffle.design.simulation import Expectation, Scenario
 from unshuffle.design.sizes import make_limits
 from unshuffle.design.words import compare_errors
@@ -13,7 +13,7 @@ from unshuffle.errors import InputError
 
 
 @pytest.mark.parametrize(("seed", "is_grouped"), [(0, False), (1, True), (2, False), (3, True)])
-def test_exchanges_equal_those_judged_by_the_whole_determinant(seed, is_grouped):
+def test_exchanges_equal_those_assessed_by_the_whole_determinant(seed, is_grouped):
     rng = np.random.default_rng(seed)
     n, q, n_runs = 14, 3, 4
     rows = rng.standard_normal((n, q))
@@ -67,7 +67,7 @@ def test_a_design_does_not_depend_on_order_or_units():
     order = rng.permutation(60)
     np.testing.assert_array_equal(assign_runs(X[order], 4, rng=1).runs, runs[order])
     value = assign_runs(X, 4, rng=1).value
-    other = judge_runs(X * [1e6, -1e-6, 3.0] + [0, 5.0, 1e4], runs).value
+    other = assess_runs(X * [1e6, -1e-6, 3.0] + [0, 5.0, 1e4], runs).value
     # Columns are measured in digits that a shift of 1e4 leaves: twelve.
     assert other == pytest.approx(value, rel=1e-6)
 
@@ -90,7 +90,7 @@ def test_designed_runs_lie_further_apart_than_random_ones():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 4))
     found = assign_runs(X, 8, rng=0)
-    random = judge_runs(X, rng.permutation(found.runs))
+    random = assess_runs(X, rng.permutation(found.runs))
     assert found.shares.min() > 0.3 > 0.1 > random.shares.max()
     assert found.sizes.tolist() == [50] * 8
 
@@ -99,7 +99,7 @@ def test_many_samples_are_designed_as_well_as_few_of_them():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((20_000, 3))
     many, few = assign_runs(X, 6, rng=0), assign_runs(X[:500], 6, rng=0)
-    # The law of the rows is the same; 500 of them know their shares to a few percent.
+    # The distribution of the rows is the same; 500 of them know their shares to a few percent.
     np.testing.assert_allclose(many.shares, few.shares, atol=0.08)
 
 
@@ -120,7 +120,7 @@ def test_columns_that_say_nothing_new_change_no_design():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((40, 2))
     more = np.column_stack([X, X[:, 0] - X[:, 1], np.full(40, 7.0)])
-    assert judge_runs(more, assign_runs(X, 4, rng=0).runs).value == pytest.approx(
+    assert assess_runs(more, assign_runs(X, 4, rng=0).runs).value == pytest.approx(
         assign_runs(X, 4, rng=0).value, abs=1e-6
     )
 
@@ -135,7 +135,7 @@ def test_samples_that_stay_together_do():
     assert found.n_runs == 4 and found.sizes.max() <= 20
     limited = assign_runs(X, 4, together=names, capacities=18, rng=0)
     assert limited.sizes.max() <= 18
-    random = judge_runs(X, rng.permutation(np.arange(60) % 4))
+    random = assess_runs(X, rng.permutation(np.arange(60) % 4))
     assert found.value > random.value
 
 
@@ -171,7 +171,7 @@ WRONG = {
     "not finite": (lambda: assign_runs([[1.0], [np.nan]], 2), "row 1, column 0"),
     "all the same": (lambda: assign_runs(np.ones((4, 2)), 2), "same features"),
     "no noise": (lambda: plan_runs(X, [2], noise=0.0), "positive sd, got 0"),
-    "negative noise": (lambda: judge_bags(X, [0, 1] * 6, noise=-1.0), "positive sd, got -1"),
+    "negative noise": (lambda: assess_bags(X, [0, 1] * 6, noise=-1.0), "positive sd, got -1"),
     "more noise than label": (lambda: plan_runs(X, [2], noise=2.0, label_sd=1.0), "larger than"),
     "two signals": (
         lambda: plan_runs(X, [2], noise=1.0, label_sd=2.0, weights=[1, 1]), "not both"
@@ -181,7 +181,7 @@ WRONG = {
     "one trial": (lambda: plan_runs(X, [2], noise=1.0, trials=1), "at least 2"),
     "no numbers of runs": (lambda: plan_runs(X, [], noise=1.0), "no number of runs"),
     "sizes for many": (lambda: plan_runs(X, [2, 3], noise=1.0, sizes=[6, 6]), "one number"),
-    "bags of others": (lambda: judge_bags(X, [0, 1], noise=1.0), "2 entries .* 12 samples"),
+    "bags of others": (lambda: assess_bags(X, [0, 1], noise=1.0), "2 entries .* 12 samples"),
 }  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def test_every_kind_of_bags_is_simulated_with_and_without_offsets():
     assert kinds == [
         (1, "random", False),
         *((2, kind, has) for kind in ("random", "designed") for has in (False, True)),
-        # Twice as many random runs, to say what the designed ones are worth.
+        # Twice as many random runs, to compare the designed ones with.
         (4, "random", False),
         (4, "random", True),
     ]
@@ -275,10 +275,10 @@ def test_labels_have_the_sd_that_was_asked_for():
     np.testing.assert_allclose(spreads, np.sqrt(2.0**2 - 0.3**2), rtol=1e-9)
 
 
-def test_bags_that_exist_are_judged_beside_others_of_their_sizes():
+def test_bags_that_exist_are_assessed_beside_others_of_their_sizes():
     rng = np.random.default_rng(7)
     rows = rng.exponential(size=(80, 2))
-    found = judge_bags(
+    found = assess_bags(
         rows, np.arange(80) % 8, noise=0.05, label_sd=1.0, trials=4, method="means", rng=0,
         names=["dose", "age"],
     )  # fmt: skip
@@ -288,7 +288,7 @@ def test_bags_that_exist_are_judged_beside_others_of_their_sizes():
     # Bag means are all that this method uses: designed ones spread five times as much.
     assert designed.error < given.error and (designed.width < given.width).all()
     assert "sign" in found.verdict[1] and "dose" in found.verdict[1]
-    renamed = judge_bags(
+    renamed = assess_bags(
         rows, [f"bag {i % 8}" for i in range(80)], noise=0.05, label_sd=1.0, trials=4,
         method="means", rng=0, names=["dose", "age"],
     )  # fmt: skip
@@ -305,7 +305,7 @@ def test_offsets_hurt_designed_bags():
     assert "With offsets between runs (0.5 of the labels' sd)" in found.verdict[2]
 
 
-def test_many_rows_are_thinned_and_that_is_said():
+def test_many_rows_are_sampled_with_a_note():
     rows = np.random.default_rng(9).exponential(size=(1500, 1))
     found = plan_runs(rows, [2], noise=0.1, label_sd=1.0, trials=2, method="means", rng=0,
                       fit_intercept=True)  # fmt: skip
@@ -317,3 +317,9 @@ def test_the_package_is_reached_by_name():
     import unshuffle
 
     assert unshuffle.design is design and "design" in dir(unshuffle)
+
+
+@pytest.mark.parametrize(("old", "new"), [("judge_bags", assess_bags), ("judge_runs", assess_runs)])
+def test_old_names_still_work_and_warn(old, new):
+    with pytest.warns(FutureWarning, match=new.__name__):
+        assert getattr(design, old) is new

@@ -1,4 +1,4 @@
-"""Laws of cards: what a notebook shows of a model, a fit and a summary, with nothing obeyed."""
+"""Cards: what a notebook shows of a model, a fit and a summary, with nothing obeyed."""
 
 import numpy as np
 from sklearn import config_context

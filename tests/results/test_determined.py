@@ -13,10 +13,10 @@ from unshuffle.inference import diagnostics
 from unshuffle.results.determined import (
     DETERMINED_RULE,
     KNOWN_RULE,
+    assess_coefficients,
+    assess_known,
     doubtful_weights,
-    find_inseparable,
-    judge_coefficients,
-    judge_known,
+    find_collinear_pairs,
 )
 from unshuffle.results.fit import warn_once
 from unshuffle.results.summary import summarise
@@ -39,7 +39,7 @@ def summary_of(solution, names=NAMES, scales=None, sources=None, **facts):
     return summarise(solution, told, 0.95)
 
 
-def judge_by_counting(draws, estimate, limit):
+def assess_by_counting(draws, estimate, limit):
     """Return what is determined, and what was known, by sorting and counting draws."""
     ordered = sorted(draws)
     n_tail = len(ordered) // 40
@@ -57,7 +57,7 @@ def judge_by_counting(draws, estimate, limit):
 def test_what_is_determined_agrees_with_counting_draws(seed):
     rng = np.random.default_rng(seed)
     # Skewed, heavy-tailed, bimodal and plain; far from zero and near it, on either side.
-    shapes = np.column_stack(
+    parts = np.column_stack(
         [
             rng.exponential(size=4000) - 1.0,
             rng.standard_t(3, size=4000),
@@ -66,14 +66,14 @@ def test_what_is_determined_agrees_with_counting_draws(seed):
         ]
     )
     centre = rng.choice([-1.0, 1.0], 4) * rng.uniform(0.2, 9.0, 4)
-    draws, limits = shapes + centre, rng.uniform(0.1, 8.0, 4)
+    draws, limits = parts + centre, rng.uniform(0.1, 8.0, 4)
     solution = make_solution(draws)
-    expected = tuple(map(judge_by_counting, draws.T, solution.weights, limits))
-    judged = judge_coefficients(solution, limits)
-    assert tuple(zip(judged, judge_known(solution), strict=True)) == expected
+    expected = tuple(map(assess_by_counting, draws.T, solution.weights, limits))
+    assessed = assess_coefficients(solution, limits)
+    assert tuple(zip(assessed, assess_known(solution), strict=True)) == expected
     # Units and sign of a column change nothing.
     units = np.array([1e-9, -3.0, 1e150, -1.0])
-    assert judge_coefficients(make_solution(draws * units), limits * np.abs(units)) == judged
+    assert assess_coefficients(make_solution(draws * units), limits * np.abs(units)) == assessed
 
 
 def test_every_kind_is_met_above():
@@ -81,38 +81,38 @@ def test_every_kind_is_met_above():
     for seed in range(8):
         rng = np.random.default_rng(seed)
         draws = rng.normal(size=(4000, 4)) + rng.uniform(0.2, 9.0, 4)
-        found |= set(judge_coefficients(make_solution(draws), rng.uniform(0.1, 8.0, 4)))
+        found |= set(assess_coefficients(make_solution(draws), rng.uniform(0.1, 8.0, 4)))
     assert found == {"sign and magnitude", "sign", "negligible", "no"}
 
 
 def test_a_posterior_that_was_not_sampled_well_determines_nothing():
     draws, limits = 5.0 + 0.01 * np.random.default_rng(0).normal(size=(500, 3)), np.full(3, 99.0)
     both = "sign and magnitude"
-    assert judge_coefficients(make_solution(draws), limits) == (both,) * 3
-    assert judge_coefficients(make_solution(draws, is_thin=True), limits) == ("no",) * 3
-    assert judge_known(make_solution(draws, is_thin=True)) == ("no",) * 3
+    assert assess_coefficients(make_solution(draws), limits) == (both,) * 3
+    assert assess_coefficients(make_solution(draws, is_thin=True), limits) == ("no",) * 3
+    assert assess_known(make_solution(draws, is_thin=True)) == ("no",) * 3
     one_unknown = make_solution(draws, unknown=(1,))
-    assert judge_coefficients(one_unknown, limits) == (both, "no", both)
+    assert assess_coefficients(one_unknown, limits) == (both, "no", both)
 
 
 def test_an_interval_that_its_estimate_lies_outside_of_determines_nothing():
     draws = 5.0 + 0.01 * np.random.default_rng(0).normal(size=(500, 1))
     for estimate in (-5.0, 9.0):
         solution = make_solution(draws, estimate=[estimate])
-        assert judge_coefficients(solution, np.array([99.0])) == ("no",)
+        assert assess_coefficients(solution, np.array([99.0])) == ("no",)
 
 
-def test_t_intervals_are_judged_by_the_same_rule_and_methods_without_intervals_not_at_all():
+def test_t_intervals_are_assessed_by_the_same_rule_and_methods_without_intervals_not_at_all():
     # With 30 degrees of freedom a 95 % interval reaches 2.04 sd.
     weights, limits = np.array([1.0, 1.0, 1.0, 0.01]), np.array([0.0, 0.0, 0.0, 0.1])
     spreads = np.diag([0.5 / 2.05, 0.98 / 2.04, 1.02 / 2.04, 0.04])
     best = (Candidate(weights, 0.0),)
     expected = ("sign and magnitude", "sign", "no", "negligible")
-    for dof, judged in ((30, expected), (0, (None,) * 4)):
+    for dof, assessed in ((30, expected), (0, (None,) * 4)):
         unsure = StudentT(weights, spreads, dof, 1.0)
         solution = Solution(best, Status.EXACT, uncertainty=unsure)
-        assert judge_coefficients(solution, limits) == judged
-    assert judge_coefficients(Solution(best, Status.EXACT), limits) == (None,) * 4
+        assert assess_coefficients(solution, limits) == assessed
+    assert assess_coefficients(Solution(best, Status.EXACT), limits) == (None,) * 4
 
 
 def test_table_frame_dictionary_and_latex_say_the_same():
@@ -165,7 +165,7 @@ def test_what_is_determined_does_not_change_with_the_level_shown():
     assert {summary.verdict for summary in shown} == {"partly identified"}
 
 
-# ---- what cannot be separated --------------------------------------------------------------------
+# ---- collinear pairs ---------------------------------------------------------------------------
 
 
 def slanted(rng, together, width=1.0):
@@ -176,7 +176,7 @@ def slanted(rng, together, width=1.0):
 
 def separate(draws, scales=None, sources=NAMES, **options):
     scales = np.ones(draws.shape[1] - 1) if scales is None else scales
-    return find_inseparable(make_solution(draws, **options), scales, NAMES, sources)
+    return find_collinear_pairs(make_solution(draws, **options), scales, NAMES, sources)
 
 
 def test_two_weights_of_which_only_the_sum_is_known_are_not_separated():
@@ -193,7 +193,7 @@ def test_two_weights_of_which_only_the_sum_is_known_are_not_separated():
     assert separate(draws, sources=("kind", "kind", "c")) == (("a", "b"),)
 
 
-def test_what_is_determined_or_merely_wide_is_not_called_inseparable():
+def test_what_is_determined_or_merely_wide_is_no_collinear_pair():
     rng = np.random.default_rng(0)
     rest = rng.normal(size=(4000, 2))
     # Correlated, but each known in sign and size.
@@ -206,7 +206,7 @@ def test_what_is_determined_or_merely_wide_is_not_called_inseparable():
     # An answer and its mirror image: what is open is the sign, and the two are told apart.
     mirrored = rng.choice([-1.0, 1.0], (4000, 1)) * [1.0, 2.0] + 0.1 * rng.normal(size=(4000, 2))
     assert separate(np.column_stack([mirrored, rest])) == ()
-    # Nobody found out.
+    # Not explored.
     assert separate(np.column_stack([slanted(rng, 0.1), rest]), is_thin=True) == ()
 
 
@@ -227,7 +227,7 @@ def test_collinear_columns_are_not_separated_and_apart_they_are():
         X = np.column_stack([X / X.std(axis=0), rng.exponential(size=200)])
         y = X @ [1.0, 0.5, 0.7] + 0.3 * rng.normal(size=200)
         model = ShuffledLinearRegression(random_state=0).fit(X, y, np.arange(200) % 20)
-        found.append(model.summary().inseparable)
+        found.append(model.summary().collinear_pairs)
     assert found == [(("x0", "x1"),), ()]
 
 
@@ -315,7 +315,7 @@ def test_methods_that_do_not_check_the_fit_of_the_model_say_so():
 def test_no_estimate_lies_on_the_edge_of_its_interval_the_intercept_included(method):
     for seed, (n, d, n_bags, snr_db) in enumerate([(60, 2, 4, -5), (60, 3, 1, 5)]):
         data = make_shuffled(n, d, snr_db=snr_db, bags=n_bags, rng=seed)
-        # Columns far from zero: the intercept then hangs on every weight.
+        # Columns far from zero: the intercept then depends on every weight.
         X = data.X + 10.0 * np.arange(1, d + 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

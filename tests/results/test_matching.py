@@ -1,4 +1,4 @@
-"""Laws of matching: equal labels are one label, tables are used where they hold, words are true."""
+"""Matching: equal labels are one label, tables are used where they hold, words are true."""
 
 import warnings
 from itertools import permutations
@@ -166,7 +166,7 @@ def test_a_fingerprint_knows_data_but_not_their_order():
     assert fingerprint(make_bags(X, -y, groups)) != mark
 
 
-# ---- what is said --------------------------------------------------------------------------------
+# ---- what is reported ----------------------------------------------------------------------------
 
 
 def test_the_share_of_right_matches_is_what_is_said():

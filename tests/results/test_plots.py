@@ -1,4 +1,4 @@
-"""Laws of pictures: each draws on the axes it is given, escapes names, and scales with d."""
+"""Properties of pictures: each draws on the axes it is given, escapes names, and scales with d."""
 
 import dataclasses
 import itertools
@@ -166,14 +166,15 @@ def test_what_is_not_there_is_said_in_words(fitted):
 
 
 def test_the_spread_of_offsets_is_drawn_as_it_was_weighed(fitted):
-    law = fitted[0].result_.effects
+    effects = fitted[0].result_.effects
     ax = plots.plot_offset_sd(fitted[0])
     heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx([100 * share for share in law.shares])
+    assert heights == pytest.approx([100 * share for share in effects.shares])
     assert sum(heights) == pytest.approx(100.0)
-    assert law.sizes[0] == 0.0 and heights[0] == pytest.approx(100 * (1 - law.offset_probability))
-    assert sum(s * p for s, p in zip(law.sizes, law.shares, strict=True)) == pytest.approx(
-        law.offset_sd,
+    assert effects.sizes[0] == 0.0
+    assert heights[0] == pytest.approx(100 * (1 - effects.offset_probability))
+    assert sum(s * p for s, p in zip(effects.sizes, effects.shares, strict=True)) == pytest.approx(
+        effects.offset_sd,
         rel=0.2,  # sizes are means over draws of the noise, which varies by less
     )
 
@@ -241,9 +242,9 @@ def draw_heights(found, views):
     return steps[0].get_data().values
 
 
-def test_places_are_even_where_the_law_is_right_and_gather_where_it_is_too_wide(fitted):
-    """At the true law one bar of twenty leaves the 95 % band, so that four of 15 do so in one of
-    a hundred; predictions twice as far apart leave their ends empty."""
+def test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide(fitted):
+    """Under the true distribution one bar of twenty leaves the 95 % band, and four of 15 do so in
+    one of a hundred; predictions twice as far apart leave their ends empty."""
     model, data = fitted
     views = view_table(model.result_, data.X, data.y, data.groups)
     heights = draw_heights(model.result_, views)
@@ -259,16 +260,16 @@ def test_places_are_even_where_the_law_is_right_and_gather_where_it_is_too_wide(
     assert seen[[0, -1]].max() < 0.5 < 1 + band < seen.max()
 
 
-def test_panels_hold_all_labels_and_the_law_adds_up_to_one(fitted):
+def test_panels_show_all_labels_and_the_density_adds_up_to_one(fitted):
     model, data = fitted
     ax = bag_plots.plot_bags(model, data.X, data.y, data.groups)
     assert len(ax.child_axes) == 6
     for pane in ax.child_axes:
         heights, edges, _ = pane.patches[0].get_data()
         assert (heights * np.diff(edges)).sum() == pytest.approx(1.0)
-        x, law = pane.lines[0].get_data()
+        x, density = pane.lines[0].get_data()
         # What lies beyond the frame is a few per cent.
-        assert np.trapezoid(law, x) == pytest.approx(1.0, abs=0.05)
+        assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.05)
 
 
 def test_many_bags_go_into_panels_and_the_largest_are_shown(fitted):
@@ -291,13 +292,46 @@ def test_matches_are_told_by_marks_as_well_as_colours(fitted):
     assert ax.get_ylabel() == "matched pH"
 
 
-def test_without_noise_there_is_no_law_to_place_labels_in(fitted):
+def test_without_noise_there_is_no_predictive_distribution(fitted):
     _, data = fitted
     model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, groups=data.groups)
     with pytest.raises(InputError, match="noise"):
         bag_plots.plot_places(model, data.X, data.y, data.groups)
     with pytest.raises(InputError, match="offsets"):
         bag_plots.plot_offsets(model, data.X, data.y, data.groups)
+
+
+def test_bags_stand_beside_the_offsets_by_name_while_they_are_few(fitted):
+    model, data = fitted
+    names = [f"district number {g}" for g in data.groups]
+    ax = bag_plots.plot_offsets(offset(model), data.X, data.y, names)
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert shown == list(dict.fromkeys(names))
+    pyplot.close("all")
+    many = make_shuffled(300, 3, noise=0.1, bags=50, rng=0)
+    ax = bag_plots.plot_offsets(offset(model), many.X, many.y, many.groups)
+    assert ax.get_xlabel() == "bag, in the order of the data"
+
+
+def test_names_above_panels_never_touch(fitted):
+    model, data = fitted
+    for names in (data.groups, [f"Landkreis Bernkastel-Wittlich {g}" for g in data.groups]):
+        ax = bag_plots.plot_bags(model, data.X, data.y, names)
+        ax.figure.canvas.draw()
+        renderer = ax.figure.canvas.get_renderer()
+        boxes = [pane.title.get_window_extent(renderer) for pane in ax.child_axes]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("base", [np.e, 10.0])
+def test_factors_stand_above_the_coefficients_of_a_logarithm(base, fitted):
+    model, _ = fitted
+    ax = plots.plot_coefficients(model, log_base=base)
+    ax.figure.canvas.draw()
+    (upper,) = ax.child_axes
+    assert upper.get_xlim() == pytest.approx(base ** np.array(ax.get_xlim()))
+    assert len([tick for tick in upper.get_xticks() if tick > 0]) > 1
+    assert not plots.plot_coefficients(model).child_axes
 
 
 def test_intervals_are_never_hidden_by_their_dots(fitted):

@@ -78,7 +78,7 @@ def test_bag_means_have_the_textbook_interval():
 
 
 @pytest.mark.parametrize("method", INFERRING)
-def test_a_row_is_predicted_alike_whoever_comes_along(method):
+def test_a_row_is_predicted_alike_beside_any_others(method):
     data = make_law_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     for new_label in (False, True):

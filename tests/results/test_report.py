@@ -1,4 +1,4 @@
-"""Laws of the report: verdict first, everything escaped, one small file that asks for nothing."""
+"""The report: verdict first, everything escaped, one small file that asks for nothing."""
 
 import copy
 import dataclasses
@@ -6,6 +6,7 @@ import datetime
 import functools
 import http.server
 import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -15,14 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from command_line import FIT
 from page_reader import HOSTILE, Page, fit
 from unshuffle import ShuffledLinearRegression, make_shuffled, write_report
+from unshuffle.cli.app import run
 from unshuffle.core.solution import Status
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.results.determined import DETERMINED_RULE
 from unshuffle.results.limits import LIMITS
+from unshuffle.results.paper_text import write_paper_text
 from unshuffle.results.pictures.drawing import render_figure
+from unshuffle.results.report import write_report_pictures
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -57,7 +62,7 @@ def test_the_title_names_label_file_and_date(tmp_path):
     written = datetime.date(2021, 3, 4)
     text = report(tmp_path / "r.html", model, data, label="<pH>", source="a.csv", written=written)
     page = Page(text)
-    top = page.text[: page.text.index("Not judged", 20)]
+    top = page.text[: page.text.index("Not assessed", 20)]
     assert all(words in top for words in ("<pH>", "a.csv", "2021-03-04", "120 rows in 6 bags"))
     assert "prediction of a bag, <pH>" in page.text
 
@@ -74,14 +79,14 @@ def test_every_picture_that_the_data_allow_is_drawn(tmp_path):
     text = report(tmp_path / "r.html", model, data)
     drawn = re.findall(r'<h3 id="[^"]*">(.*?)</h3>', text)
     assert drawn[:6] == [
-        "The weights",
-        "What is compared",
+        "Coefficients in common units",
+        "Labels and predictions",
         "Means of the bags",
-        "Places of the labels",
+        "Goodness of fit",
         "Predictions and matched labels",
-        "Which coefficients hang together",
+        "Joint posterior of coefficients",
     ]
-    assert "The noise" in drawn and "Spread of the offsets" in drawn
+    assert "Noise" in drawn and "Size of the random bag effects" in drawn
     assert "Offsets of the bags" not in drawn  # none were seen
 
 
@@ -134,13 +139,13 @@ def test_every_kind_of_method_can_be_reported(method, tmp_path):
 
 def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason(tmp_path):
     model, data = fit()
-    thin = dataclasses.replace(model.posterior_, is_thin=True)
-    solution = dataclasses.replace(model.solution_, uncertainty=thin, status=Status.THIN_POSTERIOR)
-    model.result_ = dataclasses.replace(model.result_, solution=solution)
+    rough = dataclasses.replace(model.posterior_, is_thin=True)
+    model = with_solution(model, uncertainty=rough, status=Status.THIN_POSTERIOR)
     text = report(tmp_path / "r.html", model, data)
     assert "<p><strong>Not identified</strong></p>" in text
     # Intervals on one side of zero determine nothing, which the rule alone would not explain.
-    assert text.lower().count("the posterior was not sampled well") == 2
+    findings = text.lower().partition("for a paper")[0]
+    assert findings.count("the posterior was not sampled well") == 2
     assert "no finding about the data" in text
 
 
@@ -149,21 +154,21 @@ def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
     draws = model.posterior_.draws
     wide = dataclasses.replace(model.posterior_, draws=draws + 99.0 * (draws - draws.mean(axis=0)))
     best = (dataclasses.replace(model.solution_.candidates[0], share=1.0),)
-    model = judged(model, uncertainty=wide, candidates=best)
+    model = with_solution(model, uncertainty=wide, candidates=best)
     text = Page(report(tmp_path / "r.html", model, data)).text
     assert "No second answer stands out" in text and "No other answer was found" not in text
 
 
-def test_the_words_of_a_report_are_those_of_whoever_asked(tmp_path):
+def test_the_words_of_a_report_are_those_of_the_reader(tmp_path):
     from unshuffle.cli.wording import speak
 
     model, data = fit()
-    model = judged(model, status=Status.THIN_POSTERIOR)
+    model = with_solution(model, status=Status.THIN_POSTERIOR)
     assert "try another random_state" in report(tmp_path / "r.html", model, data)
     assert "try another --seed" in report(tmp_path / "r.html", model, data, words=speak)
 
 
-def judged(model, **changes):
+def with_solution(model, **changes):
     """Return the model as if its solution had been another."""
     model = copy.copy(model)
     solution = dataclasses.replace(model.solution_, **changes)
@@ -182,7 +187,7 @@ def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, mi
         draws = posterior.draws
         draws = draws + 99.0 * (draws - draws.mean(axis=0))
         posterior = dataclasses.replace(posterior, draws=draws)
-    model = judged(model, uncertainty=posterior, misfits=misfits)
+    model = with_solution(model, uncertainty=posterior, misfits=misfits)
     text = report(tmp_path / "r.html", model, data)
     box = re.search(r'<section class="verdict (\w+)"[^>]*>\s*<p><strong>(.*?)</strong>', text)
     assert (box[1] == "good") is (not far and misfits == ())
@@ -190,6 +195,47 @@ def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(far, mi
     assert ("the model does not fit" in box[2]) is bool(misfits)
     assert ("a curved mean" in Page(text).text) is bool(misfits)
     assert model.result_.model_fits is {(): True, None: None}.get(misfits, False)
+
+
+def test_coefficients_of_a_logarithm_are_shown_as_factors_too(tmp_path):
+    model, data = fit()
+    text = Page(report(tmp_path / "r.html", model, data, label="log10 yield")).text
+    table = text.partition("Factors by which")[2]
+    for row in model.summary().rows[:2]:
+        factors = [10**value for value in (row.estimate, row.low, row.high, row.standardised)]
+        found = re.search(rf"{row.name} ([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+) ", table)
+        np.testing.assert_allclose([float(each) for each in found.groups()], factors, rtol=2e-3)
+    assert "factor on the label for one sd" in text
+    plain = Page(report(tmp_path / "r.html", model, data, label="yield")).text
+    assert "factor" not in plain.partition("How to read")[0]
+
+
+def test_the_report_has_text_for_a_paper(tmp_path):
+    model, data = fit()
+    provenance = {"seed": 42}
+    text = Page(report(tmp_path / "r.html", model, data, label="pH", provenance=provenance)).text
+    paper = write_paper_text(model.result_, 0.95, "pH", 42)
+    for part in (paper.result, paper.method, *paper.references, " ".join(paper.bibtex.split())):
+        assert part in text
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_each_picture_of_the_report_is_a_file(ending, tmp_path):
+    model, data = fit("ls")
+    paths = write_report_pictures(model, tmp_path, data.X, data.y, data.groups, ending=ending)
+    titles = re.findall(r'<h3 id="(.*?)-title">', report(tmp_path / "r.html", model, data))
+    assert [path.name for path in paths] == [f"{title}.{ending}" for title in titles]
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
+    assert all(path.read_bytes().startswith(start) for path in paths)
+    with pytest.raises(InputError, match="not 'gif'"):
+        write_report_pictures(model, tmp_path, ending="gif")
+
+
+def test_the_command_writes_pictures(folder, capsys):
+    assert run([*FIT, "--method", "means", "--pictures", "drawn", "--picture-format", "png"]) == 0
+    names = {path.name for path in Path("drawn").iterdir()}
+    assert {"coefficients-in-common-units.png", "means-of-the-bags.png"} <= names
+    assert f"{len(names)} pictures written to drawn" in capsys.readouterr().err
 
 
 def test_the_report_says_what_is_determined_by_what_rule_and_when_this_works(tmp_path):
@@ -211,7 +257,7 @@ def test_text_report_and_pictures_name_the_same_columns(tmp_path):
     draws = np.append(model.coef_, model.intercept_) + 1e-3 * rng.normal(size=(2000, 11))
     draws[:, [3, 8]] += rng.normal(size=(2000, 1)) * [1.0, -1.0] / data.X[:, [3, 8]].std(axis=0)
     posterior = Posterior(draws, np.ones(2000), np.ones(2000))
-    model = judged(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
+    model = with_solution(model, uncertainty=posterior, status=Status.POSTERIOR, misfits=())
     assert "column 3, column 8 are undetermined" in model.summary().explanation[0]
     text = Page(report(tmp_path / "r.html", model, data)).text
     assert "the coefficients determined least (column 3, column 8)" in text
@@ -228,7 +274,7 @@ def test_what_the_data_say_nothing_about_is_not_drawn(tmp_path):
         with pytest.warns(UserWarning, match="say nothing"):
             model = ShuffledLinearRegression("likelihood", random_state=0).fit(X, y)
         text = Page(write_report(model, tmp_path / "r.html", X, y).read_text("utf-8")).text
-        assert "Which coefficients hang together" not in text and "(bars)" not in text
+        assert "Joint posterior of coefficients" not in text and "(bars)" not in text
         assert " nan" not in text and "inf " not in text
     assert "not seen in the labels" in text and "this method gives no" not in text
 
@@ -299,8 +345,9 @@ def test_the_users_figures_and_settings_are_left_alone(tmp_path):
 def test_two_columns_are_for_wide_screens_and_print_has_one():
     css = re.sub(r"/\*.*?\*/", "", CSS.read_text(), flags=re.DOTALL)
     wide, printed = (css.index(start) for start in ("@media screen and (min-width", "@media print"))
-    for rule in ("columns: 2", "grid-template-columns: minmax(0, 1fr) minmax(0, 1fr)"):
-        assert css.count(rule) == 1 and wide < css.index(rule) < printed
+    assert wide < css.index("columns: 2") < css.index("columns: 3") < printed
+    pair = "grid-template-columns: minmax(0, 1fr) minmax(0, 1fr)"
+    assert css.count(pair) == 1 and wide < css.index(pair) < printed
 
 
 # ---- contrast -----------------------------------------------------------------------------------
@@ -367,6 +414,48 @@ def test_a_browser_shows_it_without_errors_or_requests(hostile, tmp_path):
     assert picture.stat().st_size > 20_000
     assert b"CONSOLE" not in done.stderr
     assert set(asked) - {"/favicon.ico"} == {f"/{path.name}"}
+
+
+def browse(folder, *more):
+    """Run a browser without a window; return what it printed."""
+    command = [CHROMIUM, *QUIET[:-1], f"--user-data-dir={folder}/profile", *more]
+    return subprocess.run(command, capture_output=True, timeout=90, check=True).stdout.decode()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [400, 768, 1400])
+def test_a_page_never_scrolls_sideways(width, tmp_path):
+    model, data = fit(names=["the number of employees of the establishment", "sector=non-profit"])
+    text = report(tmp_path / "r.html", model, data, label="log10 hourly wage")
+    # In a frame of that width: a window has a least width of its own.
+    frame = f'<iframe width="{width}" height="900" style="border: 0"></iframe>'
+    measure = """
+    const frame = document.querySelector("iframe");
+    frame.onload = () => {
+      const page = frame.contentDocument;
+      const parts = [page.documentElement, ...page.querySelectorAll(".wide")];
+      document.title = parts.map(each => each.scrollWidth - each.clientWidth + "/"
+                                         + each.clientWidth);
+    };
+    """
+    content = json.dumps(text).replace("</", "<\\/")
+    script = f"<script>{measure} frame.srcdoc = {content};</script>"
+    (tmp_path / "frame.html").write_text(f"<title></title>{frame}{script}", encoding="utf-8")
+    shown = browse(tmp_path, "--dump-dom", f"file://{tmp_path}/frame.html")
+    found = re.search(r"<title>(.*?)</title>", shown)[1].split(",")
+    beyond, widths = zip(*(map(int, each.split("/")) for each in found), strict=True)
+    assert width - 20 <= widths[0] <= width and len(widths) >= 3
+    assert max(beyond) <= 0
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_report_has_at_most_four_printed_pages(tmp_path):
+    names = [f"column with a long name, number {j}" for j in range(8)]
+    model, data = fit("means", n=400, d=8, bags=40, names=names)
+    report(tmp_path / "r.html", model, data, label="log10 wage")
+    browse(tmp_path, f"--print-to-pdf={tmp_path}/r.pdf", f"file://{tmp_path}/r.html")
+    pages = re.findall(rb"/Type\s*/Page\b", (tmp_path / "r.pdf").read_bytes())
+    assert 1 <= len(pages) <= 4
 
 
 def test_an_svg_file_does_not_depend_on_last_digits_of_its_coordinates():

@@ -1,4 +1,4 @@
-"""Laws of kept models: a file holds all of a fit, to the last bit, and nothing that runs."""
+"""Properties of kept models: a file holds all of a fit, to the last bit, and nothing that runs."""
 
 import json
 from pathlib import Path

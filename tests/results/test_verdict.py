@@ -1,4 +1,4 @@
-"""The verdict: three grades that agree with the table, what is said of them, what would help."""
+"""The verdict: three grades that agree with the table, their sentences, what would help."""
 
 import json
 import warnings
@@ -73,7 +73,7 @@ def test_verdict_and_table_never_contradict_each_other():
     for seed in range(200):
         rng = np.random.default_rng(seed)
         solution = draw_anything(rng)
-        if seed % 5 == 0:  # t intervals are judged by the same table
+        if seed % 5 == 0:  # t intervals are assessed by the same table
             w, d = solution.weights, len(solution.weights)
             unsure = StudentT(w, np.diag(10.0 ** rng.uniform(-2.5, 0.5, d)), 20, 1.0)
             best = (Candidate(w, 0.0),)
@@ -111,15 +111,15 @@ def test_verdict_and_table_never_contradict_each_other():
     assert all(grades[grade] >= 20 for grade in GRADES), grades
 
 
-def test_a_method_without_intervals_is_not_judged():
+def test_a_method_without_intervals_has_no_verdict():
     data = make_shuffled(40, 2, noise=0.1, bags=8, rng=0)
     model = fit_quietly("ls", data.X, data.y, data.groups)
     assert model.verdict_ is None and model.identified_ is None
-    assert model.summary().explanation[0].startswith("Not judged: method 'ls' has no intervals")
+    assert model.summary().explanation[0].startswith("Not assessed: method 'ls' has no intervals")
     assert model.summary().to_dict()["verdict"] is None
 
 
-def test_as_many_bags_as_weights_leave_nothing_to_judge():
+def test_as_many_bags_as_weights_leave_nothing_to_assess():
     model = fit_quietly("means", [[0.0], [1.0], [3.0]], [1.0, 2.0, 4.0], [0, 1, 1])
     assert model.verdict_ is None and "add a bag" in str(model.summary())
 
@@ -360,7 +360,7 @@ def test_a_constant_column_has_no_interval_and_no_part_in_the_verdict(method):
     )
 
 
-def test_a_constant_column_that_serves_as_the_intercept_is_judged():
+def test_a_constant_column_that_serves_as_the_intercept_is_assessed():
     rng = np.random.default_rng(0)
     X = np.ones((20, 1))
     for level, identified in ((50.0, True), (0.0, False)):

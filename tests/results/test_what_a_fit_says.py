@@ -1,4 +1,4 @@
-"""Laws of what a fit says: intervals, verdict, table, and the noise it was given."""
+"""Properties of what a fit says: intervals, verdict, table, and the noise it was given."""
 
 import builtins
 import json

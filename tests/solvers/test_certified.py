@@ -1,4 +1,4 @@
-"""Laws of the certified least squares: the least there is, and honest about what is proven."""
+"""The certified least squares: the least there is, and honest about what is proven."""
 
 import json
 import warnings

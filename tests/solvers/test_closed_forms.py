@@ -1,4 +1,4 @@
-"""Laws of the closed forms: they solve the equations they are derived from."""
+"""The closed forms: they solve the equations they are derived from."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Laws of the hybrid estimators: every candidate meets the first dp moments of the pooled data."""
+"""The hybrid estimators: every candidate meets the first dp moments of the pooled data."""
 
 import numpy as np
 import pytest

@@ -74,12 +74,32 @@ class ExposedRow:
 class Audit:
     """What a release gives away: as planned first, then with each protection.
 
-    `exposed` are the rows matched rightly with a probability of at least a half, the surest first
-    (all rows matched rightly where the method gives no probabilities). `verdict` says in sentences
-    what was found, `remarks` what should be known besides, and `not_shown` what was not examined.
-    `scales` are attacks on the release as planned with the label on every scale tried, the worst
-    first: its scale is that of all else. `accept` is the accepted risk, if any; `known` are the
-    columns that the outsider has from elsewhere, and `unaided` is the attack without them.
+    Attributes
+    ----------
+    exposures : tuple of Exposure
+        The release as planned, then with each protection.
+    exposed : tuple of ExposedRow
+        Rows matched rightly with a probability of at least a half, the surest first; all rows
+        matched rightly where the method gives no probabilities.
+    r2 : float
+        R² of the linked regression.
+    n, d : int
+        Numbers of rows and of features.
+    verdict : tuple of str
+        What was found, in sentences.
+    remarks : tuple of str
+        What should be known besides.
+    scales : tuple of Exposure
+        Attacks on the release as planned with the label on every scale tried, the worst first: its
+        scale is that of all else.
+    not_shown : tuple of str
+        What was not examined.
+    accept : float or None
+        The accepted risk.
+    known, known_noise : tuple of str, float
+        Columns that the outsider has from elsewhere, and their error.
+    unaided : Exposure or None
+        The attack without these columns.
 
     Examples
     --------
@@ -120,7 +140,20 @@ class Audit:
         return () if self.planned.probability is None else self.exposed[:_SHOWN_ROWS]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as what JSON holds."""
+        """Return all of it as what JSON holds.
+
+        Returns
+        -------
+        dict
+            Verdict, risk, matches and releases.
+
+        Examples
+        --------
+        >>> from unshuffle import make_shuffled
+        >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+        >>> audit(data.X, data.linked_y, data.groups, rng=0, method="ls").to_dict()["n"]
+        60
+        """
         found = self.planned
         has_control, sd = found.control.n > 0, found.label_sd
         return {
@@ -276,6 +309,12 @@ def audit(
         The scale of the label that the outsider fits. Without it every scale that the labels allow
         is tried on the release as planned, and the worst is reported; a noise given in units of the
         label leaves "as is".
+    rng : None, int or Generator, default=None
+        Seed of the attacks.
+    n_jobs : int or None, default=None
+        Threads; the result is the same for every number.
+    report : callable, optional
+        Told the stage, and the share of all that is done.
     **options
         How the outsider fits, as in `ShuffledLinearRegression`.
 

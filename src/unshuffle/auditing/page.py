@@ -31,9 +31,27 @@ def write_audit(
 ) -> Path:
     """Write the report of an audit to an HTML file, whole or not at all.
 
-    `label` is the label's name for the title, `source` names the data, `notes` are sentences on how
-    they were read, `provenance` says what repeats the audit, and `written` is the date shown: today
-    in UTC, or that of SOURCE_DATE_EPOCH.
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    path : str or path-like
+        The file, replaced where it exists.
+    label : str, optional
+        Name of the label for the title.
+    source : str, optional
+        Name of the data.
+    notes : sequence of str, optional
+        Sentences on how the data were read.
+    provenance : mapping of str to object, optional
+        What repeats the audit: version, seed, hash of the data, command.
+    written : date, optional
+        The date shown; today in UTC without it, or that of SOURCE_DATE_EPOCH.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Examples
     --------
@@ -101,7 +119,7 @@ def _list_drawings(audit: Audit) -> list[Drawing]:
         Drawing(
             "How the risk changes",
             partial(plots.plot_exposure, audit),
-            (7.0, 0.8 + drawing.row_height(len(audit.exposures))),
+            (4.8, 1.0 + drawing.row_height(len(audit.exposures))),
             "Share of rows matched to their own label in each release (bars), by guessing inside "
             "bags (lines), by an outsider who knows the true coefficients (diamonds), and the risk "
             "with its 95 % interval.",
@@ -112,7 +130,7 @@ def _list_drawings(audit: Audit) -> list[Drawing]:
             Drawing(
                 "Claimed and true probabilities",
                 partial(plots.plot_calibration, audit),
-                (5.5, 4.0),
+                (4.8, 3.6),
                 "Share of matches that are right against the probability claimed for them, in "
                 "bins, with the number of rows beside each. On the line claims and facts agree. An "
                 "outsider sees only the claims.",

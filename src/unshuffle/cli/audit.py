@@ -12,7 +12,6 @@ from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
 from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
-    Sectioned,
     categorical_option,
     exclude_option,
     features_option,
@@ -27,6 +26,7 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.cli.reading import list_ids
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count, show_number
 

@@ -193,7 +193,8 @@ class InMemory(Dataset):
             )  # fmt: skip
         if self.links is not None:
             raise click.UsageError(
-                "--link-probability, --audit and --safe need one label beside each row; leave "
+                "--link-probability, --link-columns, --audit and --safe need one label beside "
+                "each row; leave "
                 "--weight and --separate out"
             )
         bags, bag_names = join_design(design), name_bags(design)
@@ -241,7 +242,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
     if label is None:
         raise click.UsageError("which column is the label? name it with --label")
     same_individuals = _choose_pairing(options)
-    aside = [truth, *(options.get(name) for name in _ASIDE)]
+    aside = [truth, *(options.get(name) for name in _ASIDE), *(options.get("link_columns") or ())]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
     table, bag = read_files(options["data"], options, used)
     table = settle([table], options)[0]
@@ -598,7 +599,8 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
     """Return what the options say of links; None where they say nothing but a share."""
     names = {"probability": options.get("link_probability"), "safe": options.get("safe")}
     audit, share = options.get("audit"), options.get("mislinked")
-    if audit is None and not any(names.values()):
+    explaining = options.get("link_columns") or ()
+    if audit is None and not explaining and not any(names.values()):
         return None
     if audit is not None and share is not None:
         raise click.UsageError("give --mislinked or --audit, not both")
@@ -611,9 +613,30 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
         for role, name in names.items()
         if name is not None
     }
+    if explaining:
+        columns["columns"] = _read_numbers(table, design, explaining)
     # With match probabilities a share shifts them; without, it is an option of the fit.
     rate = None if share == ESTIMATE or "probability" not in columns else share
     return Links(rate=rate, audit=audit, **columns)
+
+
+def _read_numbers(table: Table, design: Design, names: Sequence[str]) -> np.ndarray:
+    """Return columns of numbers, or name the one that holds text or a row without a number."""
+    import numpy as np
+
+    found = []
+    for given in names:
+        name = table.find(given, "column")
+        column = table.columns[name][design.rows]
+        if column.dtype == object:
+            raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
+        if not np.isfinite(column).all():
+            row = int(design.rows[np.flatnonzero(~np.isfinite(column))[0]]) + 1
+            raise InputError(
+                f"{table.source}: column {quote(name)} has no number in row {row}: fill it in"
+            )
+        found.append(column)
+    return np.column_stack(found)
 
 
 def _find_ids(table: Table, design: Design, options: dict[str, Any]) -> dict[int, Any] | None:

@@ -21,13 +21,14 @@ from unshuffle.cli.options import (
     level_option,
     links_option,
     model_options,
+    pictures_options,
     provenance,
     seed_option,
 )
 from unshuffle.cli.streaming import load_dataset
 from unshuffle.cli.wording import speak
 from unshuffle.errors import shorten
-from unshuffle.formatting import show_number
+from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
     from unshuffle.results.fit import Fit
@@ -74,6 +75,7 @@ _NAME_LENGTH = 30
     help="Tell the stages of the fit on stderr, how long it took, and its peak of memory.",
 )
 @click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@pictures_options
 @click.option(
     "--dask",
     metavar="ADDRESS",
@@ -127,6 +129,12 @@ def _fit(options: dict[str, Any]) -> int:
         from unshuffle.results.report import check_report
 
         check_report(options["report"])
+    if options["pictures"]:
+        from unshuffle.io.writing import make_folder
+        from unshuffle.results.report import check_report
+
+        check_report("pictures.html")
+        make_folder(options["pictures"])
     check_files(options)
     data = load_dataset(options)
     console.print_messages(data.describe(), options["quiet"])
@@ -140,6 +148,8 @@ def _fit(options: dict[str, Any]) -> int:
         print_fit(found, summary)
     if options["report"]:
         _write_report(found, data, options, origin)
+    if options["pictures"]:
+        _write_pictures(found, data, options)
     write_files(found, summary, data, options)
     if options["save"]:
         save_fit(found, data, options, origin)
@@ -175,6 +185,22 @@ def _write_report(
             words=speak,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
+
+
+def _write_pictures(found: Fit, data: Dataset, options: dict[str, Any]) -> None:
+    from unshuffle.results.report import write_report_pictures
+
+    with console.show_progress("drawing …", options["quiet"]):
+        paths = write_report_pictures(
+            found,
+            options["pictures"],
+            **data.list_rows(),
+            level=options["level"],
+            label=data.shown_label,
+            ending=options["picture_format"],
+        )
+    told = f"{count(len(paths), 'picture')} written to {options['pictures']}"
+    console.print_messages([told], options["quiet"])
 
 
 def make_object(

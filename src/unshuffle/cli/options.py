@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from unshuffle import __version__
+from unshuffle.cli.sections import Sectioned
 from unshuffle.errors import import_extra
 from unshuffle.registry import METHODS
 
@@ -150,46 +151,6 @@ def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="A,B",
         help="Columns of numbers that are names of categories.",
     )(command)
-
-
-# The sections of help and their options, by parameter; those of one command alone come first.
-_SECTIONS = {
-    "Data": (
-        "label", "features", "formula", "exclude", "bag", "categorical", "base", "id", "rows",
-        "labels", "separate", "same_individuals", "weight", "anchor", "log10", "missing",
-        "together", "truth",
-    ),
-    "Links between rows and labels": ("mislinked", "link_probability", "audit", "safe"),
-    "Model": (
-        "method", "methods", "noise", "calibration", "l1", "l2", "no_intercept", "bag_offsets",
-        "model_holds", "starts", "time_limit", "level", "seed", "jobs", "dask", "device",
-    ),
-    "Reading files": (
-        "na", "dates", "delimiter", "decimal", "thousands", "encoding", "header",
-        "allow_offset_error",
-    ),
-    "Results": (
-        "report", "pictures", "picture_format", "save", "out", "draws", "figure", "exposed",
-        "strict", "strict_model", "as_object", "verbose", "quiet",
-    ),
-}  # fmt: skip
-
-
-class Sectioned(click.Command):
-    """A command whose help lists options by section."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Options", *_SECTIONS)}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and isinstance(param, click.Option):
-                last = "Results" if "--help" in param.opts else "Options"
-                found = (name for name, names in _SECTIONS.items() if param.name in names)
-                sections[next(found, last)].append(record)
-        for name, records in sections.items():
-            if records:
-                with formatter.section(name):
-                    formatter.write_dl(records)
 
 
 class ManyFiles(Sectioned):
@@ -413,6 +374,13 @@ _LINKS = (
     ),
     click.option(
         "--safe", metavar="COL", help="Column that says by 1 and 0 which links are certainly right."
+    ),
+    click.option(
+        "--link-columns",
+        multiple=True,
+        callback=split_names,
+        metavar="A,B",
+        help="Columns that explain link quality, such as a string distance.",
     ),
 )
 

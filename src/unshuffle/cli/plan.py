@@ -11,7 +11,6 @@ import click
 from unshuffle.cli import console
 from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
-    Sectioned,
     categorical_option,
     choose_marks,
     exclude_option,
@@ -27,6 +26,7 @@ from unshuffle.cli.options import (
     split_names,
 )
 from unshuffle.cli.reading import list_ids
+from unshuffle.cli.sections import Sectioned
 from unshuffle.cli.tables import format_csv, list_cells
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
@@ -69,9 +69,9 @@ def split_numbers(
 @click.option(
     "--weights",
     metavar="FILE",
-    help="Weights, as expected: a CSV of feature and weight, or a model that fit --save wrote.",
+    help="Coefficients, as expected: a CSV of feature and coefficient, or a model of fit --save.",
 )
-@click.option("--bag", metavar="COL", help="Judge the bags that this column holds.")
+@click.option("--bag", metavar="COL", help="Assess the bags that this column holds.")
 @features_option("Columns of features; all that have no other role without it.")
 @exclude_option
 @label_option("Column of labels that exist; its sd is --label-sd.")
@@ -127,11 +127,12 @@ def split_numbers(
 def plan(**options: Any) -> None:
     """Assign samples to runs so that bags differ, and simulate what that will tell.
 
-    DATA is a table of the samples' features, known before the experiment. For every number of runs
-    the samples are shared out so that the means of the runs differ in every direction; then
-    experiments with random and with designed bags are simulated on these very samples and fitted,
-    with and without offsets between the runs. With --bag the bags of the table are judged instead.
-    Without --label-sd, --weights or --label the signal is drawn from the prior.
+    DATA is a table of the samples' features, known before the experiment. For each number of runs
+    the samples are assigned so that the means of the runs differ in every direction. Then
+    experiments with random and with designed bags are simulated on these samples and fitted, with
+    and without offsets between the runs. With --bag the bags of the table are assessed instead.
+    Without --label-sd, --weights or --label the signal is drawn from the prior. Errors stand with
+    their Monte Carlo errors; no difference within these is reported.
     """
     from unshuffle.io import choose_samples
     from unshuffle.io.writing import check_writable, write_whole
@@ -175,7 +176,7 @@ def _check_calls(options: dict[str, Any]) -> None:
         raise click.UsageError("give one of --label-sd, --weights and --label")
     for name in ("runs", "sizes", "capacity", "together"):
         if options["bag"] and options[name]:
-            raise click.UsageError(f"--bag judges bags that exist; leave out --{name}")
+            raise click.UsageError(f"--bag assesses bags that exist; leave out --{name}")
     if options["sizes"] and options["capacity"]:
         raise click.UsageError("give --sizes or --capacity, not both: sizes are kept exactly")
     if options["figure"]:
@@ -199,7 +200,7 @@ def _describe(samples: Samples, table: Table) -> list[str]:
 
 
 def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
-    from unshuffle.design import judge_bags, plan_runs
+    from unshuffle.design import assess_bags, plan_runs
 
     label_sd = options["label_sd"]
     if samples.label is not None:
@@ -223,7 +224,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
         "report": report,
     }
     if samples.groups is not None:
-        return judge_bags(samples.X, samples.groups, **shared)
+        return assess_bags(samples.X, samples.groups, **shared)
     runs, capacity = options["runs"], options["capacity"]
     if runs is None:
         given = options["sizes"] or (capacity if capacity and len(capacity) > 1 else None)
@@ -249,7 +250,7 @@ def _read_weights(options: dict[str, Any], names: Sequence[str]) -> list[float] 
     missing = [name for name in names if name not in found]
     if missing:
         raise InputError(
-            f"{shorten(path, 120)}: no weight for the feature {quote(missing[0])}; "
+            f"{shorten(path, 120)}: no coefficient for the feature {quote(missing[0])}; "
             f"{suggest(missing[0], list(found))}"
         )
     return [found[name] for name in names]
@@ -260,7 +261,7 @@ def _is_object(path: str) -> bool:
         with open(path, "rb") as file:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
-        return False  # said by whoever reads it next
+        return False  # reading it next gives the error
 
 
 def _weights_of_model(path: str) -> dict[str, float]:
@@ -279,7 +280,7 @@ def _weights_of_table(path: str, options: dict[str, Any]) -> dict[str, float]:
     numbers = [name for name in table.names if table.columns[name].dtype != object]
     if len(texts) != 1 or len(numbers) != 1:
         raise InputError(
-            f"{table.source}: needs a column of feature names and one of weights, and has "
+            f"{table.source}: needs a column of feature names and one of coefficients, and has "
             f"{count(len(texts), 'column')} of text and {len(numbers)} of numbers"
         )
     pairs = zip(table.columns[texts[0]].tolist(), table.columns[numbers[0]].tolist(), strict=True)
@@ -303,7 +304,7 @@ def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | Non
 
 
 def _tables(found: Plan) -> list[Any]:
-    """Return the table of errors, and that of signs and widths by weight."""
+    """Return the table of errors, and that of signs and widths by coefficient."""
     rows = [
         [
             str(each.n_runs),
@@ -315,15 +316,18 @@ def _tables(found: Plan) -> list[Any]:
         for each in found.expectations
     ]
     tables: list[Any] = [
-        console.make_table(["runs", "bags", "offsets", "error", "signs known"], rows, 3)
+        console.make_table(["runs", "bags", "offsets", "error", "signs determined"], rows, 3)
     ]
     shown = [each for each in found.expectations if not each.has_offsets]
     if any(each.sign_known is not None for each in shown):
-        head = ["weight", *(f"{each.n_runs} {each.kind}" for each in shown)]
+        head = ["coefficient", *(f"{each.n_runs} {each.kind}" for each in shown)]
         cells = [
             [name, *(_show_weight(each, j) for each in shown)] for j, name in enumerate(found.names)
         ]
-        tables += ["", "Chance that the sign of a weight is known, and width of its interval:"]
+        tables += [
+            "",
+            "Chance that the sign of a coefficient is determined, and width of its interval:",
+        ]
         tables.append(console.make_table(head, cells))
         tables.append(_describe_precision(shown))
     return tables
@@ -342,7 +346,7 @@ def _describe_precision(shown: Sequence[Expectation]) -> str:
     ]
     told = [f"of chances at most ± {max(chances):.0%}"]
     told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
-    return f"Monte-Carlo errors: {', '.join(told)}."
+    return f"Monte Carlo errors: {', '.join(told)}."
 
 
 def _show_weight(each: Expectation, j: int) -> str:

@@ -9,7 +9,6 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import (
-    Sectioned,
     id_option,
     json_option,
     level_option,
@@ -17,6 +16,7 @@ from unshuffle.cli.options import (
     reading_options,
 )
 from unshuffle.cli.reading import list_ids, read_file
+from unshuffle.cli.sections import Sectioned
 from unshuffle.cli.tables import format_csv
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names

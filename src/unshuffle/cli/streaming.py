@@ -37,7 +37,8 @@ MEMORY_BYTES = 128 * 2**20
 # Options that need the whole table.
 _IN_MEMORY = (
     "formula", "rows", "labels", "weight", "categorical", "base", "id", "na", "dates", "separate",
-    "same_individuals", "anchor", "mislinked", "link_probability", "audit", "safe",
+    "same_individuals", "anchor", "mislinked", "link_probability",
+    "link_columns", "audit", "safe",
 )  # fmt: skip
 
 

@@ -187,13 +187,30 @@ class Certificate:
 class Solution:
     """Candidates best first, the status, and what the solver counted.
 
-    `start_values` holds the final value of every start, best first, also of those that ended in
-    a candidate not kept. `estimate` is the answer where it is not the best candidate (a posterior
-    mean over several), `uncertainty` how sure it is where the method can say, `certificate` what is
-    proven of the best value, `effects` what is known of bag effects; `pairings` draws pairings of
-    linked rows. `misfits` names the ways in which the labels differ from the model's predictions:
-    empty where there are none, None where they were not tested. It says nothing of how the search
-    ended, which is the status.
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        The answers, best first.
+    status : Status
+        How the solver ended.
+    stats : Stats
+        What the solver counted.
+    start_values : ndarray
+        The final value of every start, best first, also of those that ended in a candidate not
+        kept.
+    estimate : ndarray or None
+        The answer where it is not the best candidate, such as a posterior median.
+    uncertainty : Uncertainty or None
+        How sure the answer is, where the method can say.
+    misfits : tuple of str or None
+        Ways in which the labels differ from the model's predictions; None where they were not
+        tested.
+    certificate : Certificate or None
+        What is proven of the best value.
+    effects : BagEffects or None
+        What is known of bag effects.
+    pairings : PairingSource or None
+        What draws pairings of linked rows.
 
     Examples
     --------
@@ -238,7 +255,26 @@ class Solution:
         return self.best.value
 
     def with_remarks(self, remarks: tuple[str, ...], unknown: Sequence[int]) -> Solution:
-        """Return the solution with remarks, and certain of nothing about the `unknown` weights."""
+        """Return the solution with remarks, and certain of nothing about the `unknown` weights.
+
+        Parameters
+        ----------
+        remarks : tuple of str
+            What was handled but should be known, in sentences.
+        unknown : sequence of int
+            Positions of weights of which the data say nothing.
+
+        Returns
+        -------
+        Solution
+            The same answers.
+
+        Examples
+        --------
+        >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
+        >>> solution.with_remarks(("Noted.",), ()).stats.remarks
+        ('Noted.',)
+        """
         unsure = self.uncertainty
         if isinstance(unsure, Posterior):
             unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
@@ -266,7 +302,33 @@ class Solution:
     def mapped(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float, degree: int
     ) -> Solution:
-        """Return the solution in the user's units; values grow by label_scale**degree."""
+        """Return the solution in the user's units; values grow by label_scale**degree.
+
+        Parameters
+        ----------
+        to_user : callable
+            Affine map of weights to the user's units.
+        label_scale : float
+            The user's units of labels for one standard unit.
+        degree : int
+            Degree of the loss in the labels.
+
+        Returns
+        -------
+        Solution
+            The same answers in the user's units.
+
+        Raises
+        ------
+        InputError
+            Where an answer overflows in these units.
+
+        Examples
+        --------
+        >>> solution = Solution((Candidate(np.array([2.0]), 0.1),), Status.EXACT)
+        >>> solution.mapped(lambda w: 3.0 * w, 3.0, 2).weights.tolist()
+        [6.0]
+        """
         value_scale = float(np.float64(label_scale) ** degree)
         worst = max((abs(c.value) for c in self.candidates), default=0.0)
         if worst > 1.0 and value_scale > np.finfo(float).max / worst:

@@ -187,9 +187,21 @@ class Posterior(Uncertainty):
         Positions of coefficients of which the data say nothing: their interval is the whole line,
         whatever the draws. Without `has_noise` the same holds for the noise.
 
+    is_thin : bool
+        Whether the posterior could not be sampled well.
+    has_noise : bool
+        Whether the noise is part of the posterior.
+    model : ModelDraws or None
+        Draws of what predictions need beside the coefficients.
+    has_intercept : bool
+        Whether the last column is the intercept.
+    data : Bags or None
+        The data fitted, while they are few.
+
     Examples
     --------
-    >>> posterior = Posterior(np.array([[0.0], [1.0], [2.0]]), np.array([1, 2, 1.0]), np.ones(3))
+    >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+    >>> posterior = Posterior(draws, weights, np.ones(3))
     >>> posterior.mean.tolist(), posterior.noise
     ([1.0], 1.0)
     >>> sample = posterior.sample(400, rng=0)
@@ -286,6 +298,30 @@ class Posterior(Uncertainty):
 
         Systematic resampling (Kitagawa 1996; Douc, Cappé and Moulines 2005): each draw is taken
         as often as its share says, up or down to a whole number.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        rng : Generator
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positions in `draws`.
+
+        Raises
+        ------
+        InputError
+            For numbers of draws below 1.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> sorted(posterior.resample(4, np.random.default_rng(0)).tolist())
+        [0, 1, 1, 2]
         """
         if not n > 0:
             raise InputError(f"n must be a number of draws above 0, got {n}")
@@ -334,7 +370,25 @@ class Posterior(Uncertainty):
         return found
 
     def at(self, chosen: np.ndarray) -> Posterior:
-        """Return some of the draws, each with the same weight."""
+        """Return some of the draws, each with the same weight.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Positions in `draws`.
+
+        Returns
+        -------
+        Posterior
+            The chosen draws with equal weights.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> posterior.at(np.array([2, 2])).mean.tolist()
+        [2.0]
+        """
         model = None if self.model is None else self.model.at(chosen)
         ones = np.ones(len(chosen))
         return replace(
@@ -369,7 +423,30 @@ class Posterior(Uncertainty):
     def draw_labels(
         self, rows: np.ndarray, bags: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Draw one label of every row in its bag for each draw, (m, n)."""
+        """Draw one label of every row in its bag for each draw, (m, n).
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, k)
+            Rows of as many columns as there are coefficients.
+        bags : ndarray of shape (n,)
+            Numbers of the bags, −1 for new ones.
+        rng : Generator
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (m, n)
+            A label of each row for each draw.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> rows, bags = np.ones((2, 1)), np.full(2, -1)
+        >>> posterior.draw_labels(rows, bags, np.random.default_rng(0)).shape
+        (3, 2)
+        """
         means = np.concatenate(
             [self._means_at(part, own) for part, own in _cut(rows, bags, len(self.draws))]
         )
@@ -399,13 +476,40 @@ class Posterior(Uncertainty):
         ------
         InputError
             Where ArviZ is not installed (``pip install 'unshuffle[arviz]'``).
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> posterior.to_arviz(100, rng=0).posterior["noise"].shape  # doctest: +SKIP
+        (1, 100)
         """
         from unshuffle.core.arviz import export_draws  # of an extra
 
         return export_draws(self, n, make_rng(rng))
 
     def quantiles(self, values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
-        """Return quantiles of one value for each draw, each at the middle of its share."""
+        """Return quantiles of one value for each draw, each at the middle of its share.
+
+        Parameters
+        ----------
+        values : ndarray of shape (m,)
+            One value for each draw.
+        levels : tuple of float
+            Probabilities.
+
+        Returns
+        -------
+        ndarray of shape (len(levels),)
+            The quantiles.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> posterior.quantiles(posterior.draws[:, 0], (0.5,)).tolist()
+        [1.0]
+        """
         order = np.argsort(values, kind="stable")
         shares = self.shares[order]
         return np.interp(levels, np.cumsum(shares) - 0.5 * shares, values[order])
@@ -423,7 +527,27 @@ class Posterior(Uncertainty):
         return np.asarray(np.concatenate(sds))
 
     def mean_at(self, rows: np.ndarray, bags: np.ndarray | None = None) -> np.ndarray:
-        """Return the posterior mean of a label at every row, in a new bag or in the bags given."""
+        """Return the posterior mean of a label at every row, in a new bag or in the bags given.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, k)
+            Rows of as many columns as there are coefficients.
+        bags : ndarray of shape (n,), optional
+            Numbers of the bags fitted, −1 for new ones. Without them all bags are new.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The posterior means.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> posterior.mean_at(np.array([[3.0]])).tolist()
+        [3.0]
+        """
         return np.concatenate(
             [
                 (self.shares * self._means_at(part, own)).sum(axis=1)
@@ -450,7 +574,25 @@ class Posterior(Uncertainty):
         return np.concatenate(ends)
 
     def trend(self, rows: np.ndarray) -> np.ndarray:
-        """Return the mean of a label at rows for every draw, up to the effects of bags, (n, m)."""
+        """Return the mean of a label at rows for every draw, up to the effects of bags, (n, m).
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, k)
+            Rows of as many columns as there are coefficients.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            The mean of each row for each draw.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> posterior.trend(np.array([[3.0]])).tolist()
+        [[0.0, 3.0, 6.0]]
+        """
         z = multiply(rows, self.draws.T)
         if self.model is None:
             return z
@@ -523,6 +665,30 @@ class Posterior(Uncertainty):
 
         Weights are times `scales`, and the unit is the largest of them: squares of labels beyond
         1e154 would overflow.
+
+        Parameters
+        ----------
+        centre : ndarray of shape (k,)
+            The centre, such as the estimate.
+        scales : ndarray of shape (k,)
+            Factors of the coefficients, such as the sds of their columns.
+
+        Returns
+        -------
+        gaps : ndarray of shape (m, k)
+            Draws less the centre.
+        parts : ndarray of shape (k,)
+            The centre.
+        unit : float
+            The unit of both.
+
+        Examples
+        --------
+        >>> draws, weights = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 2.0, 1.0])
+        >>> posterior = Posterior(draws, weights, np.ones(3))
+        >>> gaps, parts, unit = posterior.measure(np.array([1.0]), np.array([1.0]))
+        >>> gaps.ravel().tolist(), parts.tolist(), unit
+        ([-0.5, 0.0, 0.5], [0.5], 2.0)
         """
         k = len(scales)
         parts, drawn = centre[:k] * scales, self.draws[:, :k] * scales

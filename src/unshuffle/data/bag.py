@@ -16,10 +16,24 @@ from unshuffle.errors import InputError
 class Bag:
     """One bag: rows `X` and labels `y` whose pairing is unknown.
 
-    `y` may be a `Histogram`. `row_counts` and `label_counts` are whole frequencies: a count of 2
-    is the row, or the label, written twice. `anchors` says which pairs are known after all, as in
-    `ShuffledLinearRegression.fit`, counted inside the bag. In place of `y`, `mean` or `total` give
-    the mean or the sum of the labels of all rows (ecological regression; Goodman 1953).
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (m,) or Histogram, optional
+        The labels, in any order.
+    row_counts, label_counts : array-like, optional
+        Whole frequencies of rows and labels: a count of 2 is the row, or the label, written twice.
+    anchors : sequence, optional
+        Pairs that are known, as in `ShuffledLinearRegression.fit`, counted inside the bag.
+    mean, total : float, optional
+        In place of `y`: the mean or the sum of the labels of all rows (ecological regression;
+        Goodman 1953).
+
+    Raises
+    ------
+    InputError
+        For data of the wrong shape, and for labels with a mean or a total as well.
 
     Examples
     --------

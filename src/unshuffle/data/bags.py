@@ -186,6 +186,28 @@ def make_bags(
 ) -> Bags:
     """Bring rows, labels and bag names to the canonical order; `anchors` are known pairs.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels, in any order inside a bag.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label; all rows form one bag without it.
+    anchors : sequence, optional
+        Pairs that are known, as in `ShuffledLinearRegression.fit`.
+
+    Returns
+    -------
+    Bags
+        The data in canonical order, in which no result depends on the order of rows, labels or
+        bags.
+
+    Raises
+    ------
+    InputError
+        For rows, labels and groups of different number.
+
     Examples
     --------
     >>> bags = make_bags(np.array([[2.0], [1.0], [3.0]]), np.array([5.0, 4.0, 9.0]), "aab")

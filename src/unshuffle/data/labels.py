@@ -26,6 +26,18 @@ class Histogram:
     Bin k holds ``counts[k]`` labels between ``edges[k]`` and ``edges[k + 1]``. A bin of width zero
     holds labels of exactly that value.
 
+    Parameters
+    ----------
+    edges : array-like of shape (k + 1,)
+        Ends of the bins, increasing.
+    counts : array-like of shape (k,)
+        Number of labels in each bin.
+
+    Raises
+    ------
+    InputError
+        For edges and counts that do not belong together.
+
     Examples
     --------
     >>> Histogram([0.0, 1.0, 2.0], [3, 1]).n

@@ -1,21 +1,40 @@
 """Planning an experiment: which samples go into which run, and what that will tell.
 
-`assign_runs` shares out samples so that the runs' means differ in every direction, `judge_runs`
-says how far those of given runs do; `plan_runs` and `judge_bags` simulate on the samples' own
-features what bags, designed or given, will tell beside random ones.
+`assign_runs` assigns samples to runs so that the runs' means differ in every direction, and
+`assess_runs` says how far those of given runs do. `plan_runs` and `assess_bags` simulate, on the
+samples' own features, the errors to be expected of designed, given and random bags.
 """
 
-from unshuffle.design.assignment import Assignment, assign_runs, choose_spread, judge_runs
-from unshuffle.design.plan import Plan, judge_bags, plan_runs
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from unshuffle.design.assignment import Assignment, assess_runs, assign_runs, choose_spread
+from unshuffle.design.plan import Plan, assess_bags, plan_runs
 from unshuffle.design.simulation import Expectation
 
 __all__ = [
     "Assignment",
     "Expectation",
     "Plan",
+    "assess_bags",
+    "assess_runs",
     "assign_runs",
     "choose_spread",
-    "judge_bags",
-    "judge_runs",
     "plan_runs",
 ]
+
+# Old name → new name, for one minor version.
+_RENAMED = {"judge_bags": "assess_bags", "judge_runs": "assess_runs"}
+
+if not TYPE_CHECKING:  # type checkers know the new names alone
+
+    def __getattr__(name: str) -> Any:
+        if name not in _RENAMED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        new = _RENAMED[name]
+        warnings.warn(
+            f"{name} is now called {new}; the old name will be dropped in version 0.3.0",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return globals()[new]

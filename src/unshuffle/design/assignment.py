@@ -30,7 +30,7 @@ _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
 # A pass that gains less than this share of the determinant ends the search among many samples.
 _CLOSE = 1e-3
-# Exchanges one by one end what sharing out anew begins: the last of its passes are not worth it.
+# Exchanges one by one end what sharing out anew begins: its last passes gain too little.
 _CLOSE_SPLIT = 1e-2
 # Columns of squares and products are made as long as there are at most so many columns in all.
 _MOST_COLUMNS = 80
@@ -50,9 +50,18 @@ class Assignment:
     `shares` are the parts of the variance that lie between the runs, from the direction they spread
     most to the one they spread least: 0 means that the means say nothing in that direction.
 
+    Attributes
+    ----------
+    runs : ndarray of shape (n,)
+        The run of each sample, counted from 0.
+    value : float
+        What was maximised.
+    shares : ndarray
+        Parts of the variance between the runs, largest first.
+
     Examples
     --------
-    >>> found = judge_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> found = assess_runs([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     >>> found.n_runs, found.sizes.tolist(), found.shares.round(6).tolist()
     (2, [2, 2], [0.2])
     """
@@ -90,14 +99,31 @@ def assign_runs(
     X : array (n, d)
         The features of the samples.
     runs : int, optional
-        The number of runs, of sizes as equal as possible; or `sizes`, kept exactly; or
-        `capacities`, the most samples of a run, one for all or one for each.
+        The number of runs, of sizes as equal as possible.
+    sizes : sequence of int, optional
+        The size of each run, kept exactly.
+    capacities : int or sequence of int, optional
+        The most samples of a run, one for all or one for each.
     together : sequence, optional
         Samples with the same entry stay in one run. Sizes are then as equal as that allows.
     spread : float
         How much the means of squares and products of the (whitened) features are to differ as well,
         beside those of the features: then the runs differ in their spreads, which tell of weights
         for which there are too few means.
+    ridge : float, default=0.01
+        Share of the total scatter that is added, for directions that the means cannot span.
+    rng : None, int or Generator, default=None
+        Seed of the starts.
+
+    Returns
+    -------
+    Assignment
+        The run of each sample, and how much of the variance lies between runs.
+
+    Raises
+    ------
+    InputError
+        For features and sizes that make no sense.
 
     Examples
     --------
@@ -125,15 +151,34 @@ def assign_runs(
     assert best is not None
     runs_of = np.empty(len(X), dtype=np.int64)
     runs_of[order] = _number_runs(best[1][member], limits)
-    return judge_runs(X, runs_of, ridge=ridge)
+    return assess_runs(X, runs_of, ridge=ridge)
 
 
-def judge_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
+def assess_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
     """Return the assignment that these runs are, with its value.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    runs : sequence of n hashable labels
+        The run of each sample.
+    ridge : float, default=0.01
+        As in `assign_runs`.
+
+    Returns
+    -------
+    Assignment
+        The same runs with their value and shares.
+
+    Raises
+    ------
+    InputError
+        For samples and runs of different number.
 
     Examples
     --------
-    >>> judge_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
+    >>> assess_runs([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"]).shares.round(6).tolist()
     [0.8]
     """
     X = check_rows(X)
@@ -155,6 +200,18 @@ def choose_spread(X: Any, runs: int) -> float:
     """Return the `spread` that served best in fits: none from five runs on, or two for a weight.
 
     With two runs the spreads decide almost alone, with three or four they count beside the means.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    runs : int
+        Number of runs.
+
+    Returns
+    -------
+    float
+        The `spread` of `assign_runs`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plans: designed bags, what they will tell beside random ones, and that in words."""
+"""Plans: designed bags, and the errors to be expected of them and of random bags."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from unshuffle.design.assignment import (
     Assignment,
+    assess_runs,
     assign_runs,
     check_rows,
     choose_spread,
-    judge_runs,
 )
 from unshuffle.design.simulation import (
     PRECISION,
@@ -22,7 +22,7 @@ from unshuffle.design.simulation import (
     Scenario,
     simulate_cells,
 )
-from unshuffle.design.words import compare_runs, judge_design
+from unshuffle.design.words import compare_runs, describe_bags
 from unshuffle.errors import InputError
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.progress import Report, say_nothing
@@ -30,8 +30,8 @@ from unshuffle.progress import Report, say_nothing
 DESIGNED, RANDOM, GIVEN = "designed", "random", "given"
 # Errors of one and two runs are then known to a quarter, of more runs to an eighth.
 TRIALS = 12
-# A fit of so many rows takes about a second. More rows are thinned for the simulation, each run by
-# the same share, and the plan says so: with all of them errors will be smaller.
+# A fit of so many rows takes about a second. Of more rows a sample is simulated, the same share of
+# each run, and the plan says so: with all of them errors will be smaller.
 SIMULATED_ROWS = 1000
 
 
@@ -39,9 +39,20 @@ SIMULATED_ROWS = 1000
 class Plan:
     """Assignments by number of runs, and what is to be expected of them.
 
-    `expectations` has one entry for every number of runs, kind of bags ("designed", "random" or
-    "given") and whether runs were offset; `verdict` says in sentences what follows, `notes` what
-    was assumed.
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the features.
+    assignments : mapping of int to Assignment
+        The designed bags by number of runs.
+    expectations : tuple of Expectation
+        One for every number of runs, kind of bags, and whether runs were offset.
+    verdict : tuple of str
+        What follows, in sentences.
+    notes : tuple of str
+        What was assumed, in sentences.
+    trials : int
+        Most experiments simulated for each kind of bags.
 
     Examples
     --------
@@ -59,14 +70,54 @@ class Plan:
     trials: int
 
     def find(self, n_runs: int, kind: str, has_offsets: bool = False) -> Expectation:
-        """Return what is expected of so many runs of a kind."""
+        """Return what is expected of so many runs of a kind.
+
+        Parameters
+        ----------
+        n_runs : int
+            Number of runs.
+        kind : str
+            "designed", "random" or "given".
+        has_offsets : bool, default=False
+            Whether runs were offset.
+
+        Returns
+        -------
+        Expectation
+            Errors, widths and coverage.
+
+        Raises
+        ------
+        InputError
+            Where that was not simulated.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+        >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+        >>> plan.find(2, "designed").n_runs
+        2
+        """
         for each in self.expectations:
             if (each.n_runs, each.kind, each.has_offsets) == (n_runs, kind, has_offsets):
                 return each
         raise InputError(f"{n_runs} {kind} runs were not simulated")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the assignments as what JSON holds."""
+        """Return everything but the assignments as what JSON holds.
+
+        Returns
+        -------
+        dict
+            Verdict, notes, designs and expectations.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+        >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+        >>> sorted(plan.to_dict())
+        ['designs', 'expectations', 'notes', 'trials', 'verdict']
+        """
         return {
             "verdict": list(self.verdict),
             "notes": list(self.notes),
@@ -131,28 +182,48 @@ def plan_runs(
     report: Report = say_nothing,
     **options: Any,
 ) -> Plan:
-    """Design bags for every number of runs, and simulate what they and random bags will tell.
+    """Design bags for each number of runs, and simulate the errors of these and of random bags.
 
     Parameters
     ----------
     X : array (n, d)
         The features of the samples, known before the experiment.
+    runs : sequence of int, default=(1, 2, 4, 8)
+        Numbers of runs.
     noise : float
         Sd of the noise of a label.
     label_sd, weights : optional
         The sd of the labels, or the weights that are expected (one for each feature). Without
-        either the noise's share of the variance is drawn from the prior, which is said.
+        either the noise's share of the variance is drawn from the prior, and a note says so.
     offset : float
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.
     sizes, capacities, together, spread : optional
         As in `assign_runs`; without a `spread` it is that of `choose_spread`.
+    names : sequence of str, optional
+        Names of the features.
     bag_offsets : optional
         What the fits are told of offsets, as in `ShuffledLinearRegression`. None: of runs without
         offsets they know that there are none, with offsets they must find out.
     trials : int
         Most experiments simulated for each kind of bags; fewer where its error is known to 15 %.
+    rng : None, int or Generator, default=None
+        Seed of designs and simulations.
+    n_jobs : int or None, default=None
+        Threads; the result is the same for every number.
+    report : callable, optional
+        Told the stage, and the share of all that is done.
     **options
         How they are fitted, as in `ShuffledLinearRegression`.
+
+    Returns
+    -------
+    Plan
+        Designed bags, and the error to be expected of them and of random bags.
+
+    Raises
+    ------
+    InputError
+        For features and numbers of runs that make no sense.
 
     Examples
     --------
@@ -171,7 +242,7 @@ def plan_runs(
         report("designing", place / len(numbers))
         width = choose_spread(rows, n_runs) if spread is None else spread
         assignments[n_runs] = assign_runs(rows, n_runs, **limits, spread=width, rng=rng)
-    order, note = _thin_rows(rows, assignments[max(numbers)].runs, rng)
+    order, note = _sample_rows(rows, assignments[max(numbers)].runs, rng)
     cells = _list_cells(assignments, order, offset > 0)
     asked = FitOptions(**options, bag_offsets=bag_offsets)
     found = simulate_cells(
@@ -184,7 +255,7 @@ def plan_runs(
     return Plan(shown, assignments, tuple(found), verdict, notes, trials)
 
 
-def judge_bags(
+def assess_bags(
     X: Any,
     groups: Any,
     *,
@@ -200,25 +271,55 @@ def judge_bags(
     report: Report = say_nothing,
     **options: Any,
 ) -> Plan:
-    """Simulate what bags that exist will tell, beside random and designed bags of their sizes.
+    """Simulate the errors of bags that exist, beside random and designed bags of their sizes.
 
-    The parameters are those of `plan_runs`; `groups` is the bag of every sample.
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The features of the samples.
+    groups : sequence of n hashable labels
+        The bag of each sample.
+    noise : float
+        Sd of the noise of a label.
+    label_sd, weights : optional
+        As in `plan_runs`.
+    offset : float, default=0.1
+        As in `plan_runs`.
+    names : sequence of str, optional
+        Names of the features.
+    bag_offsets : optional
+        As in `plan_runs`.
+    trials : int
+        Most experiments simulated for each kind of bags.
+    rng : None, int or Generator, default=None
+        Seed of designs and simulations.
+    n_jobs : int or None, default=None
+        Threads; the result is the same for every number.
+    report : callable, optional
+        Told the stage, and the share of all that is done.
+    **options
+        How they are fitted, as in `ShuffledLinearRegression`.
+
+    Returns
+    -------
+    Plan
+        The error to be expected of the bags given, of random and of designed bags.
 
     Examples
     --------
     >>> X = np.random.default_rng(0).exponential(size=(24, 2))
-    >>> plan = judge_bags(X, [0, 1] * 12, noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> plan = assess_bags(X, [0, 1] * 12, noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
     >>> sorted({each.kind for each in plan.expectations})
     ['designed', 'given', 'random']
     """
     rows = check_rows(X)
     scenario = _make_scenario(rows, noise, label_sd, weights, offset)
     rng = make_rng(rng)
-    given = judge_runs(rows, _number_bags(rows, groups))
+    given = assess_runs(rows, _number_bags(rows, groups))
     report("designing", 0.0)
     spread = choose_spread(rows, given.n_runs)
     designed = assign_runs(rows, sizes=given.sizes.tolist(), spread=spread, rng=rng)
-    order, note = _thin_rows(rows, given.runs, rng)
+    order, note = _sample_rows(rows, given.runs, rng)
     has_offsets = (False, True) if offset > 0 and given.n_runs > 1 else (False,)
     kinds = {GIVEN: given, RANDOM: given, DESIGNED: designed}
     cells = [
@@ -233,7 +334,7 @@ def judge_bags(
         options=asked,
     )  # fmt: skip
     shown = _check_names(names, rows.shape[1])
-    verdict = judge_design(found, shown, scenario.offset)
+    verdict = describe_bags(found, shown, scenario.offset)
     notes = (*_describe(scenario, found, asked), *note)
     return Plan(shown, {given.n_runs: designed}, tuple(found), verdict, notes, trials)
 
@@ -282,7 +383,7 @@ def _number_bags(X: np.ndarray, groups: Any) -> np.ndarray:
     return np.array([codes[name] for name in names], dtype=np.int64)
 
 
-def _thin_rows(
+def _sample_rows(
     X: np.ndarray, runs: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the rows to simulate on in canonical order, and a note where they are not all."""
@@ -330,7 +431,7 @@ def _list_cells(
 
 
 def _close_ranks(runs: np.ndarray) -> np.ndarray:
-    """Number runs without gaps: thinning may have emptied one."""
+    """Number runs without gaps: sampling may have emptied one."""
     return np.unique(runs, return_inverse=True)[1]
 
 
@@ -349,6 +450,6 @@ def _describe(
     return (
         scenario.describe(),
         f"{shown} experiments were simulated for each kind of bags, until its error was known to "
-        f"{PRECISION:.0%} or there were enough; ± is the Monte-Carlo error.",
+        f"{PRECISION:.0%} or there were enough; ± is the Monte Carlo error.",
         *([told] if is_told and found[-1].n_runs > 1 else []),
     )

@@ -1,7 +1,7 @@
-"""What an experiment will tell, simulated on its own rows before it is run.
+"""Monte Carlo simulation of an experiment on its own rows, before it is run.
 
-Labels are drawn from the model again and again and fitted as they would be: every kind of bags sees
-the same weights, the same noise and the same offsets, so that differences are those of the bags.
+Each trial draws weights, noise and offsets and fits the labels as the experiment would. All kinds
+of bags share these draws (common random numbers), so that differences are those of the bags.
 """
 
 from __future__ import annotations
@@ -142,12 +142,24 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """What fits of one kind of bags gave, means over trials with their Monte-Carlo errors.
+    """What fits of one kind of bags gave, means over trials with their Monte Carlo errors.
 
-    `errors` are those of every trial, which kinds of bags share: |ŵ − w|/|w| with weights in units
-    of w_j sd(x_j). Of every weight, `width` is that of its 95 % interval, `sign_known` the chance
-    that its sign is known, and `covered` that the interval holds the truth; None where the method
-    has no intervals.
+    Attributes
+    ----------
+    n_runs : int
+        Number of runs.
+    kind : str
+        "designed", "random" or "given".
+    has_offsets : bool
+        Whether runs were offset.
+    errors : ndarray of shape (trials,)
+        Error of each simulated experiment, |ŵ − w|/|w| with weights in units of w_j sd(x_j).
+    width, width_mc : ndarray of shape (d,) or None
+        Width of each 95 % interval, with its Monte-Carlo error; None for methods without intervals.
+    sign_known, sign_known_mc : ndarray of shape (d,) or None
+        Chance that the sign of each weight is determined, with its Monte-Carlo error.
+    covered : ndarray of shape (d,) or None
+        Share of intervals that contain the truth.
 
     Examples
     --------
@@ -248,7 +260,7 @@ def _run_jobs(
 
 
 def _is_rough(found: list[tuple[float, np.ndarray | None]]) -> bool:
-    """Return whether more trials are worth their time."""
+    """Return whether the mean error is known no better than to `PRECISION`."""
     errors = np.array([error for error, _ in found])
     return bool(errors.std(ddof=1) / np.sqrt(len(errors)) > PRECISION * errors.mean())
 
@@ -256,7 +268,7 @@ def _is_rough(found: list[tuple[float, np.ndarray | None]]) -> bool:
 def _choose_options(options: FitOptions, cell: Cell, n: int) -> FitOptions:
     """Return how a trial is fitted: as asked, by the likelihood with less effort.
 
-    Where nothing is said of offsets, fits know of runs without offsets that there are none.
+    Without `bag_offsets`, fits of runs without offsets know that there are none.
     """
     if options.bag_offsets is None:
         options = replace(options, bag_offsets="auto" if cell.has_offsets else "none")

@@ -10,7 +10,7 @@ import numpy as np
 
 from unshuffle.errors import InputError
 
-# Random packings tried before giving up: filling runs exactly with groups is a puzzle that has no
+# Random packings tried before an error: filling runs exactly with groups is a puzzle that has no
 # fast solution, but the ones met in practice are solved by the first few tries.
 _PACKINGS = 500
 

@@ -1,4 +1,4 @@
-"""What a simulation says, in sentences."""
+"""Expected errors and signs of a simulation, in sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from unshuffle.design.simulation import Expectation
 from unshuffle.formatting import list_names
 
-# A difference counts from twice its Monte-Carlo error on.
+# A difference counts from twice its Monte Carlo error on.
 _CLEAR = 2.0
 # Errors below this are none, and have a logarithm.
 _LEAST_ERROR = 1e-12
@@ -24,7 +24,7 @@ def compare_runs(
 ) -> tuple[str, ...]:
     """Give the errors of designed and random runs, without offsets and with them, and compare.
 
-    Nothing is compared within the Monte-Carlo error.
+    Nothing is compared within the Monte Carlo error.
     """
     sentences = []
     for has_offsets in (False, True):
@@ -46,9 +46,9 @@ def compare_runs(
             )
             clear = [each for each in orders if each]
             sentences.append(
-                f"Beyond the Monte-Carlo error: {'; '.join(clear)}."
+                f"Beyond the Monte Carlo error: {'; '.join(clear)}."
                 if clear
-                else "No difference is beyond the Monte-Carlo error: more trials may tell."
+                else "No difference is beyond the Monte Carlo error: more trials may tell."
             )
     best = min(found, key=lambda each: (each.has_offsets, each.error))
     sentences += describe_signs(best, names)
@@ -56,7 +56,7 @@ def compare_runs(
 
 
 def _show_error(each: Expectation) -> str:
-    """Write an error with its Monte-Carlo error, and what it belongs to."""
+    """Write an error with its Monte Carlo error, and what it belongs to."""
     return f"{each.n_runs} {each.kind} {each.error:.2g} ± {each.error_mc:.1g}"
 
 
@@ -73,7 +73,7 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
     """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
 
     Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean;
-    but the means, as they are shown with their Monte-Carlo errors, must say the same.
+    but the means, as they are shown with their Monte Carlo errors, must say the same.
     """
     n_shared = min(one.trials, other.trials)
     errors, others = one.errors[:n_shared], other.errors[:n_shared]
@@ -90,9 +90,9 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
 
 
 def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
-    """Say of which weights the sign will become known, and of which it will stay unknown.
+    """Say of which coefficients the sign will be determined, and of which it will not.
 
-    A chance counts where it differs from one half by more than twice its Monte-Carlo error.
+    A chance counts where it differs from one half by more than twice its Monte Carlo error.
     """
     if found.sign_known is None or found.sign_known_mc is None:
         return []
@@ -102,18 +102,18 @@ def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
     unlikely = [n for n, each in zip(names, excess, strict=True) if each < -_CLEAR]
     parts = []
     if likely:
-        parts.append(f"will probably be known of {list_names(likely, _SHOWN_NAMES)}")
+        parts.append(f"probably determined of {list_names(likely, _SHOWN_NAMES)}")
     if unlikely:
-        parts.append(f"will probably stay unknown of {list_names(unlikely, _SHOWN_NAMES)}")
+        parts.append(f"probably undetermined of {list_names(unlikely, _SHOWN_NAMES)}")
     if not parts:
-        return [f"{found.trials} simulated experiments do not tell which signs {runs} will show."]
-    return [f"With {runs} the sign {' and '.join(parts)}."]
+        return [f"{found.trials} simulated experiments leave open which signs {runs} determine."]
+    return [f"With {runs} the sign is {' and '.join(parts)}."]
 
 
-def judge_design(
+def describe_bags(
     found: Sequence[Expectation], names: Sequence[str], offset: float
 ) -> tuple[str, ...]:
-    """Say whether bags that exist will do, beside random and designed ones of their sizes."""
+    """Compare bags that exist with random and designed ones of their sizes."""
     sentences = []
     for has_offsets in (False, True):
         by_kind = {each.kind: each for each in found if each.has_offsets == has_offsets}

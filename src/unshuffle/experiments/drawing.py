@@ -20,7 +20,7 @@ from unshuffle.io.writing import write_whole
 from unshuffle.results.pictures.drawing import render_figure
 
 # Okabe and Ito's colours, told apart by every common kind of colour vision; each method also has
-# its own marker, so that nothing hangs on colour alone.
+# its own marker, so that nothing depends on colour alone.
 STYLES: dict[str, tuple[str, str, str]] = {
     "ols": ("OLS (linked labels)", "#000000", "s"),
     "ls": ("LS", "#D55E00", "o"),

@@ -15,7 +15,7 @@ from unshuffle.io import read_table
 BASES = "ACGT"
 LONGEST = 3
 N_MOTIFS = 20
-N_TOP = 1200
+N_STRONGEST = 1200
 # Effects of the simulated array: some motifs raise the affinity, some lower it. None is among the
 # columns that `drop_redundant` takes out (T, TT, TAT, …), whose effects others would have to carry.
 EFFECTS = {
@@ -102,7 +102,7 @@ def choose_motifs(sequences: np.ndarray, affinity: np.ndarray) -> Motifs:
     free = drop_redundant(counts)
     strength = np.abs(t_values(counts[:, free], affinity))
     chosen = free[np.sort(np.argsort(-strength, kind="stable")[:N_MOTIFS])]
-    rows = np.sort(np.argsort(-affinity, kind="stable")[:N_TOP])
+    rows = np.sort(np.argsort(-affinity, kind="stable")[:N_STRONGEST])
     return Motifs(
         counts[np.ix_(rows, chosen)], affinity[rows], tuple(names[j] for j in chosen), rows
     )

@@ -95,17 +95,30 @@ class Likelihood(Settings, Strategy):
     ----------
     weight_scale : float, default=2.5
         Sd of the factor that bounds a weight, in units of sd(y)/sd(x_j).
+    share_low, share_high : float, default=0.5, 1.0
+        The noise's share of the labels' variance is Beta(share_low, share_high).
     prior : "share" or "flat", default="share"
         "flat" drops all of the above: the density is constant in the weights and in log σ. Of use
         with bags known by their means alone, where it gives weighted least squares.
-    share_low, share_high : float, default=0.5, 1.0
-        The noise's share of the labels' variance is Beta(share_low, share_high).
     power : "calibrated", "full" or float, default="calibrated"
         Power of the within-bag likelihood: calibrated on real tables; "full" declares that the
         linear model with this noise holds; a number in (0, 1] is taken as it is.
+    approximate_power : float, default=0.8
+        Power of approximate permanents at full power, beside exact ones.
     curve_scale : float, default=0.3
         Prior sd of the curvature c of the mean function z + c (z² − mean z²) with many bags, closed
         with one; 0 makes the mean linear.
+
+    n_starts, n_refined, n_components : int, default=80, 16, 16
+        Starts of the search for modes, starts refined, and modes kept.
+    n_draws : int, default=400
+        Draws of each round of importance sampling.
+    min_rounds, max_rounds : int, default=1, 3
+        Least and most rounds.
+    target_draws, least_draws : float, default=250.0, 100.0
+        Effective sample size at which sampling may stop, and below which nothing is identified.
+    proposal_dof : float, default=5.0
+        Degrees of freedom of the proposal, a mixture of t distributions.
 
     Examples
     --------

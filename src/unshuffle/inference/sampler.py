@@ -73,6 +73,13 @@ class Sampler(Strategy):
     n_levels : int or None, default=None
         Noise levels, from no likelihood to the least noise; None takes 8 + 3.5 √n.
 
+    most_rhat : float, default=1.1
+        Largest split R̂ (Gelman and Rubin 1992) at which the runs agree.
+    least_draws : float, default=100.0
+        Least effective sample size that can show an interval.
+    least_exchange : float, default=0.05
+        Least rate at which neighbouring noise levels exchange.
+
     Examples
     --------
     >>> from unshuffle import Bag, fit
@@ -122,7 +129,23 @@ class Sampler(Strategy):
                 raise InputError(f"Sampler needs {name} of at least {least}, got {value}")
 
     def priors(self, log_sigma: float | None) -> tuple[str, ...]:
-        """Say in sentences what was assumed; `log_sigma` is the known noise in standard units."""
+        """Return what was assumed, in sentences.
+
+        Parameters
+        ----------
+        log_sigma : float or None
+            Logarithm of the known noise in standard units; None where it is estimated.
+
+        Returns
+        -------
+        tuple of str
+            The assumptions.
+
+        Examples
+        --------
+        >>> len(Sampler().priors(None)) > 0
+        True
+        """
         sentences = self.prior.priors(log_sigma)
         # The likelihood's second sentence is on its estimate where the noise is not known.
         kept = sentences[:1] if log_sigma is None else sentences

@@ -1,9 +1,9 @@
-"""How the kernels are compiled: the first fit waits for it, so it counts.
+"""Options of the compiled functions; the first fit waits for compiling.
 
-A function is optimised and written once for itself, and once more inside every function that calls
-it, directly or not. So few functions are called from Python, trees of calls are flat, and what a
-fit may not need (exact permanents of tiny bags) is a kernel of its own. Loops compile several
-times faster than expressions of whole arrays, slices, or NumPy's sorting and searching.
+A function is compiled once for itself, and once more inside every function that calls it. So few
+functions are called from Python, call trees are flat, and what a fit may not need (exact permanents
+of tiny bags) is a kernel of its own. Loops compile several times faster than expressions of whole
+arrays, slices, or NumPy's sorting and searching.
 """
 
 # A kernel that Python calls.

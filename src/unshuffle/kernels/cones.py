@@ -1,4 +1,4 @@
-"""Least squares over matchings, direction by direction: climbing, and bounds over cones.
+"""Least squares over matchings along directions: alternating minimisation, and bounds over cones.
 
 With orthonormal columns U the least squares of a matching P is |y|² − |p|², p = UᵀPy. Along a
 direction c the matching that sorts Uc has the largest cᵀp, which is a convex function of c: over a
@@ -12,8 +12,7 @@ from unshuffle.kernels.compiling import INNER_SUMS, OPTIONS
 from unshuffle.kernels.projection import longest_bag, project
 from unshuffle.kernels.sorting import ROW, sort_rows
 
-# A corner's part this far below zero (of the whole) is rounding: the face without it has the same
-# value to within the square of this.
+# A part of a corner that is negative by less than this share of the whole is rounding.
 _ZERO = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""One step of BFGS for many starts, by reverse communication."""
+"""One step of BFGS for many points, by reverse communication (Nocedal and Wright 2006)."""
 
 from math import sqrt
 
@@ -7,8 +7,8 @@ from numba import njit
 
 from unshuffle.kernels.compiling import INNER, OPTIONS
 
-# Line search: the usual constants of weak Wolfe conditions (Lewis and Overton 2013), which
-# also hold for losses with kinks.
+# Line search: the usual constants of the weak Wolfe conditions, which also suit losses with kinks
+# (Lewis and Overton 2013).
 _SUFFICIENT_DECREASE, _CURVATURE = 1e-4, 0.9
 _MAX_HALVINGS = 30
 
@@ -119,7 +119,7 @@ def advance_descent(
     """Move every running start one evaluation ahead; return how many still run.
 
     Reverse communication: the caller evaluates the smooth part at `trials`, this function
-    judges the result and proposes the next trial. `scalars` holds step, low, high and the
+    tests the result and proposes the next trial. `scalars` holds step, low, high and the
     slope along the direction; `counts` holds state (0 running, 1 converged, 2 stuck, 3 out of
     iterations), iterations, halvings and evaluations.
     """

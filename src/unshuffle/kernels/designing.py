@@ -1,4 +1,4 @@
-"""Exchanges of samples between bags that make the bags' means differ more."""
+"""D-optimal exchanges of samples between bags (Cook and Nachtsheim 1980)."""
 
 from math import log
 
@@ -7,7 +7,7 @@ from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
 
-# A gain below this is rounding: taking it could go round in circles.
+# Smaller gains are rounding; exchanges for them could cycle.
 _LEAST_GAIN = 1e-10
 
 

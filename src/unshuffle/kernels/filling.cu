@@ -12,8 +12,8 @@ typedef long long whole;
 typedef unsigned long long total;
 
 // Rows of more columns are read again for every point, since they do not fit the registers.
-#define HELD 32
-#if D <= HELD
+#define KEPT 32
+#if D <= KEPT
 #define EVERY_COLUMN _Pragma("unroll")
 #else
 #define EVERY_COLUMN _Pragma("unroll 1")
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void fill(
     __syncthreads();
 
     for (whole i = tile[1] + threadIdx.x; i < tile[2]; i += blockDim.x) {
-#if D <= HELD
+#if D <= KEPT
         double x[D];
         EVERY_COLUMN
         for (int j = 0; j < D; ++j) x[j] = (columns[j * stride + i] - centre[j]) * factor[j];

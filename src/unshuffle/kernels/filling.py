@@ -1,4 +1,4 @@
-"""Histograms of predictions, for many points at a time: all that a likelihood needs of the rows.
+"""Histograms of predictions at many points: all that the within-bag likelihood needs of the rows.
 
 Everything is added up as whole numbers, so that blocks, threads and orders give the same bits.
 """
@@ -10,17 +10,16 @@ from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
 
-# The place of a row inside its cell is kept to a millionth of the cell: far below the cell's own
-# error, and 2^43 rows still fit 64 bits.
+# Places inside a cell are counted in millionths of it, so that sums of 2^43 rows fit 64 bits.
 PLACES = 1 << 20
 # No row counts at one node alone, so that both have a slope.
 _INNER = PLACES - 2
 # Rows whose columns and predictions stay in the first-level cache.
 _CHUNK = 512
-# Numbers that memory hands over at a time.
+# Numbers of a cache line.
 _LINE = 8
-# Beyond the window cells widen in proportion to the distance: by one in so many cells. So a row as
-# far out as one of 10^9 can be (√n spreads) is at most 600 cells away.
+# Beyond the window cells widen with the distance: by one in so many cells. The farthest of 10^9
+# rows (√n spreads) is then at most 600 cells away.
 TAIL = 64.0
 
 

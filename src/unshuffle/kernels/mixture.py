@@ -1,4 +1,4 @@
-"""Densities of Student's t in several dimensions."""
+"""Densities of the multivariate t distribution."""
 
 from math import lgamma, log, log1p, pi
 

@@ -1,4 +1,4 @@
-"""The moment loss, for many starts."""
+"""The self-moment loss (Abid, Poon and Zou 2017), for many points."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 from unshuffle.kernels.compiling import OPTIONS, SUMS
 from unshuffle.kernels.projection import add_chain, add_up, longest_bag, project
 
-# Rows whose monomials are made at once.
+# Rows of a chunk, whose monomials are computed together.
 _TILE = 128
 
 

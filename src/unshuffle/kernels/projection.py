@@ -1,11 +1,11 @@
-"""From weights to predictions, and from slopes back to gradients."""
+"""Predictions from weights, and gradients from slopes."""
 
 import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import INNER, INNER_SUMS, SUMS
 
-# Rows of two columns that stay in the first-level cache while all pairs of columns are multiplied.
+# Rows of a chunk of two columns, which fits the first-level cache.
 _BLOCK = 512
 
 

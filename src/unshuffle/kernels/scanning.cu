@@ -86,14 +86,14 @@ extern "C" __global__ void __launch_bounds__(LINES)
     }
 }
 
-// Adds ((y - law[0]) law[1])² in multiples of 1/law[2].
+// Adds ((y - units[0]) units[1])² in multiples of 1/units[2].
 extern "C" __global__ void __launch_bounds__(LINES)
-    scan_squares(const double *labels, const whole *tiles, const double *law, total *sum) {
+    scan_squares(const double *labels, const whole *tiles, const double *units, total *sum) {
     const whole *tile = tiles + 3 * (whole)blockIdx.x;
     total own = 0;
     for (whole i = tile[1] + threadIdx.x; i < tile[2]; i += blockDim.x) {
-        double gap = (labels[i] + 0.0 - law[0]) * law[1];
-        own += (total)__double2ll_rn(gap * gap * law[2]);
+        double gap = (labels[i] + 0.0 - units[0]) * units[1];
+        own += (total)__double2ll_rn(gap * gap * units[2]);
     }
     atomicAdd(sum, own);
 }

@@ -1,12 +1,11 @@
-"""One look at a block of rows: their order by bag, moments in whole numbers, hashes, cells."""
+"""First pass over a block of rows: order by bag, moments in whole numbers, hashes, cells."""
 
 import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
 
-# The multipliers of SplitMix64 (Steele, Lea and Flood, 2014), whose output passes tests of
-# randomness for counters, and so for the bits of any numbers.
+# Multipliers of SplitMix64 (Steele, Lea and Flood 2014).
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 

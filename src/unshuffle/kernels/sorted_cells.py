@@ -1,8 +1,8 @@
-"""Sorted losses of predictions in cells: ranks are counted in cells, and nothing is sorted.
+"""Sorted losses of predictions in cells: ranks are counted in cells, without sorting.
 
-A cell keeps the number of its rows, the sums of their columns, and mean and spread of their places
-in it. The labels of its ranks are averaged; of how rows and labels go together inside a cell all
-that is taken is that both ascend, so that their covariance is the product of their sds.
+A cell keeps the number of its rows, the sums of their columns, and the mean and spread of their
+places in it. The labels of its ranks are averaged. Rows and labels both ascend within a cell, so
+that their covariance is taken as the product of their sds.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from numba import njit
 from unshuffle.kernels.compiling import OPTIONS
 from unshuffle.kernels.sorted_losses import SQUARED
 
-# Cells are evenly wide up to so many sds from the mean of the bag; beyond, they widen with the
-# square of the distance, so that twice as many hold any tail.
+# Cells have equal width up to so many sds from the mean of the bag. Beyond, they widen with the
+# square of the distance, so that twice as many cells contain any tail.
 MIDDLE = 4.0
-# Rows that are worked on at a time, so that what is known of them stays in the nearest memory.
+# Rows of a chunk, which fits the first-level cache.
 _TILE = 1024
 
 
@@ -155,8 +155,8 @@ def _spread_inside(cell, count, d, depth, gap, width):
     """Return the sd of predictions inside a cell, in sds of the bag."""
     middle = cell[d + 1] / depth / count
     variance = cell[d + 2] / depth / depth / count - middle * middle
-    stretch = max(abs(gap) / MIDDLE, 1.0)
-    return np.sqrt(max(variance, 0.0)) * width * stretch * stretch
+    widening = max(abs(gap) / MIDDLE, 1.0)
+    return np.sqrt(max(variance, 0.0)) * width * widening * widening
 
 
 @njit(**OPTIONS)
@@ -207,14 +207,14 @@ def match_sorted_cells(
                 gap = (middle - middles[r]) * inverse_sds[r]
                 spread *= _spread_inside(cells[r, k], count, d, depth, gap, width)
                 inside[n_filled] = count * spread
-                pull = total / count
+                slope_there = total / count
                 value += middle * total + inside[n_filled]
             else:
-                pull = np.sign(middle * count - total)
+                slope_there = np.sign(middle * count - total)
                 value += abs(middle * count - total)
-            slopes[0] += pull * count
+            slopes[0] += slope_there * count
             for j in range(d):
-                slopes[1 + j] += pull * count * means[n_filled, j]
+                slopes[1 + j] += slope_there * count * means[n_filled, j]
             n_filled += 1
         if code == SQUARED:
             _add_inside(means, z, inside, n_filled, slopes)

@@ -1,4 +1,4 @@
-"""Losses of sorted samples, for many starts."""
+"""Losses between sorted samples of equal size, for many points."""
 
 import numpy as np
 from numba import njit
@@ -10,7 +10,7 @@ from unshuffle.kernels.sorting import ROW, find_range, sort_rows
 # Codes of the losses that have a compiled form; `objectives.losses` gives each its code.
 SQUARED, ABSOLUTE, SMALL_D, KOLMOGOROV_SMIRNOV = 0, 1, 2, 3
 
-# Cells of the predictions of a bag in which starts are screened: a power of two.
+# Cells of a bag in which points are screened: a power of two.
 _CELLS = 256
 
 

@@ -1,19 +1,17 @@
-"""Sorting predictions with their rows."""
+"""Sorting of predictions with their rows: radix sort of keys, finished by insertion sort."""
 
 import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import INNER, OPTIONS
 
-# Runs of this length are sorted by insertion before they are merged.
+# Length of the runs that merge sort begins with.
 _RUN = 16
-# Below this many elements insertion sort beats the passes over the digit counters.
+# Up to this length insertion sort is faster than radix sort.
 _INSERTION_LENGTH = 24
-# Two digits of 8 bits tell short arrays apart almost everywhere and their counters stay in the
-# first-level cache; longer arrays take 11 bits. Measured: they cross above 10 000 elements.
+# Up to this length digits have 8 bits, whose counters stay in the first-level cache, else 11.
 _SHORT_LENGTH = 16384
-# Moves per element that the finishing insertion pass may spend before the array counts as
-# clustered (an outlier swallowed the resolution of the key).
+# Moves per element of the last insertion pass; more mean that an outlier left the keys too coarse.
 _MOVES_PER_ELEMENT = 12
 
 # The low half of a pair is the row, the high half its key.

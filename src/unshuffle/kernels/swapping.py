@@ -1,4 +1,4 @@
-"""Exchanging labels between rows: Gibbs sampling of the matching."""
+"""Gibbs sampling of the matching by exchanges of two labels."""
 
 from math import exp, log
 
@@ -43,13 +43,13 @@ def swap_counts(z, y, kind, order, start, s2, reach, uniforms, burn, counts, tot
 
 @njit(**INNER)
 def _noise_log(error, heights, precisions):
-    top = -np.inf
+    largest = -np.inf
     for k in range(heights.size):
-        top = max(top, heights[k] - 0.5 * precisions[k] * error * error)
+        largest = max(largest, heights[k] - 0.5 * precisions[k] * error * error)
     total = 0.0
     for k in range(heights.size):
-        total += exp(heights[k] - 0.5 * precisions[k] * error * error - top)
-    return top + log(total)
+        total += exp(heights[k] - 0.5 * precisions[k] * error * error - largest)
+    return largest + log(total)
 
 
 @njit(**INNER)

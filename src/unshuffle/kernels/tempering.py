@@ -1,4 +1,4 @@
-"""Replica exchange for the exact shuffled model: swaps of labels, weights, and exchanges.
+"""Replica exchange (Geyer 1991) for the exact shuffled model: label swaps, weights, exchanges.
 
 A replica is a matching and its weights w; a level is a precision u of the labels and a noise level
 log σ of the prior (u = 1/σ² but for the hottest levels, which lead to u = 0). Its density is
@@ -22,8 +22,8 @@ from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
 
-# Random numbers of a replica and sweep besides those of its swaps: the sweep's direction, and
-# whether the new labels and the new weights are taken.
+# Random numbers of a replica and sweep beside those of its swaps: the direction of the sweep, and
+# the acceptance of new labels and of new weights.
 _DIRECTION, _LABELS, _WEIGHTS = 0, 1, 2
 N_SPARE = 3
 
@@ -34,7 +34,7 @@ class Model(NamedTuple):
     ``rows`` (n, p); ``labels`` sorted in each bag; ``gram`` and ``spreads`` the diagonals of XᵀX
     and XᵀX/n; ``reach`` how many labels of each bag lie within one unit; ``prior`` the numbers s,
     b, k, f; ``squares`` yᵀy. ``beside[l]`` is the row that label l stood beside, and ``cost`` what
-    the log prior of a matching loses for every label that is held by another row; 0: nothing.
+    the log prior of a matching loses for every label that belongs to another row; 0: nothing.
     """
 
     rows: np.ndarray
@@ -50,10 +50,10 @@ class Model(NamedTuple):
 
 
 class State(NamedTuple):
-    """All replicas: ``holder[r, l]`` is the row of label l, ``pull`` Xᵀy, ``level`` the rung."""
+    """Replicas: ``holder[r, l]`` is the row of label l, ``products`` Xᵀy, ``level`` the level."""
 
     holder: np.ndarray
-    pull: np.ndarray
+    products: np.ndarray
     weights: np.ndarray
     level: np.ndarray
 
@@ -85,15 +85,15 @@ class Record(NamedTuple):
 
 
 @njit(**OPTIONS)
-def swap_labels(model, holder, pull, gains, noise, is_forward, uniforms):
+def swap_labels(model, holder, products, gains, noise, is_forward, uniforms):
     """Swap labels near in rank inside each bag, the weights integrated out; one pass over all.
 
-    The log density of a matching is ½ Σ gains·pull². Labels a, b of rows i, j move the pull by
-    (a − b)(x_j − x_i). Which labels are tried does not depend on who holds them, so that proposals
-    are symmetric; they are up to 2 ``noise`` apart. Where labels have a row they stood beside, half
-    of the proposals are anywhere in the bag: those that were mixed up lie far apart.
+    The log density of a matching is ½ Σ gains·products². Labels a, b of rows i, j change the
+    products by (a − b)(x_j − x_i). The labels tried do not depend on their rows, so that proposals
+    are symmetric; they are up to 2 ``noise`` apart. Where labels were given beside a row, half of
+    the proposals are anywhere in the bag, since wrong links are far apart.
     """
-    p = pull.size
+    p = products.size
     for r in range(model.offsets.size - 1):
         lo, hi = model.offsets[r], model.offsets[r + 1]
         span = max(1.0, min(2.0 * noise * model.reach[r], hi - lo - 1.0))
@@ -113,19 +113,19 @@ def swap_labels(model, holder, pull, gains, noise, is_forward, uniforms):
                 gain = model.cost * ((j == own) + (i == own_other) - kept)
             for k in range(p):
                 move = gap * (model.rows[j, k] - model.rows[i, k])
-                gain += gains[k] * move * (pull[k] + 0.5 * move)
+                gain += gains[k] * move * (products[k] + 0.5 * move)
             if gain >= 0.0 or uniforms[at, 1] < exp(gain):
                 holder[at], holder[other] = j, i
                 for k in range(p):
-                    pull[k] += gap * (model.rows[j, k] - model.rows[i, k])
+                    products[k] += gap * (model.rows[j, k] - model.rows[i, k])
 
 
 @njit(**OPTIONS)
-def residual_and_signal(model, pull, weights):
+def residual_and_signal(model, products, weights):
     """Return |y_π − Xw|² and q."""
     residual, power = model.squares, 0.0
     for k in range(weights.size):
-        residual += weights[k] * (model.gram[k] * weights[k] - 2.0 * pull[k])
+        residual += weights[k] * (model.gram[k] * weights[k] - 2.0 * products[k])
         power += model.spreads[k] * weights[k] * weights[k]
     return max(residual, 0.0), power
 
@@ -140,10 +140,10 @@ def level_density(prior, precision, log_sigma, residual, power):
 
 
 @njit(**OPTIONS)
-def draw_weights(mean_factors, variances, pull, normals, out):
+def draw_weights(mean_factors, variances, products, normals, out):
     """Draw the weights given matching and mixing numbers: independent Gaussians."""
-    for k in range(pull.size):
-        out[k] = mean_factors[k] * pull[k] + sqrt(variances[k]) * normals[k]
+    for k in range(products.size):
+        out[k] = mean_factors[k] * products[k] + sqrt(variances[k]) * normals[k]
 
 
 @njit(**OPTIONS)
@@ -163,9 +163,9 @@ def _is_taken(model, log_sigma, old, new, uniform):
 def _move_replica(model, state, r, precision, log_sigma, chance, t):
     """Draw the mixing numbers of one replica, sweep over its labels, and draw its weights."""
     scale, _, excess, floor = model.prior
-    holder, pull, weights = state.holder[r], state.pull[r], state.weights[r]
-    p = pull.size
-    power = residual_and_signal(model, pull, weights)[1]
+    holder, products, weights = state.holder[r], state.products[r], state.weights[r]
+    p = products.size
+    power = residual_and_signal(model, products, weights)[1]
     total = power + exp(2.0 * log_sigma)
     pressure = chance.gammas[t, r, 1] / total
     if excess < 0.0:
@@ -181,14 +181,14 @@ def _move_replica(model, state, r, precision, log_sigma, chance, t):
     # Forward and backward with equal chance, so that the sweep as a whole is reversible: only then
     # may it be refused as a whole.
     is_forward = chance.spare[t, r, _DIRECTION] < 0.5
-    new_holder, new_pull, new_weights = holder.copy(), pull.copy(), np.empty(p)
-    swap_labels(model, new_holder, new_pull, gains, noise, is_forward, chance.pairs[t, r])
-    draw_weights(means, variances, new_pull, chance.normals[t, r, 0], new_weights)
+    new_holder, new_products, new_weights = holder.copy(), products.copy(), np.empty(p)
+    swap_labels(model, new_holder, new_products, gains, noise, is_forward, chance.pairs[t, r])
+    draw_weights(means, variances, new_products, chance.normals[t, r, 0], new_weights)
     if _is_taken(model, log_sigma, weights, new_weights, chance.spare[t, r, _LABELS]):
-        holder[:], pull[:], weights[:] = new_holder, new_pull, new_weights
+        holder[:], products[:], weights[:] = new_holder, new_products, new_weights
     # Once more by itself: a refused sweep does not leave the weights where they were.
     if excess > 0.0:
-        draw_weights(means, variances, pull, chance.normals[t, r, 1], new_weights)
+        draw_weights(means, variances, products, chance.normals[t, r, 1], new_weights)
         if _is_taken(model, log_sigma, weights, new_weights, chance.spare[t, r, _WEIGHTS]):
             weights[:] = new_weights
 
@@ -197,8 +197,8 @@ def _move_replica(model, state, r, precision, log_sigma, chance, t):
 def exchange_levels(prior, levels, state, sums, uniforms, parity, record):
     """Offer neighbouring levels to exchange their replicas: even pairs and odd pairs in turn.
 
-    The fixed alternation lets a replica travel the ladder in one direction while exchanges are
-    accepted, which takes as many sweeps as levels; random pairs would make it diffuse.
+    The fixed alternation lets a replica travel in one direction while exchanges are accepted, which
+    takes as many sweeps as levels; with random pairs it would diffuse.
     """
     n_levels = levels.shape[0]
     replica = np.empty(n_levels, np.int64)
@@ -236,7 +236,7 @@ def advance_replicas(model, state, levels, chance, record, first):
         for r in range(n_levels):
             k = state.level[r]
             _move_replica(model, state, r, levels[k, 0], levels[k, 1], chance, t)
-            sums[r, :] = residual_and_signal(model, state.pull[r], state.weights[r])
+            sums[r, :] = residual_and_signal(model, state.products[r], state.weights[r])
             record.sums[now, k] = sums[r]
             record.draws[now, k] = state.weights[r]
             if now % record.every == 0:

@@ -1,8 +1,7 @@
-"""Losses of sorted samples whose items have masses, and whose numbers need not agree.
+"""Losses between sorted samples with masses, of any numbers of items (Vallender 1974).
 
-The loss is that of the two quantile functions: the sorted masses of both sides, each adding up to
-one, are walked together, and every stretch that lies in one item of either side counts by its
-length.
+The loss compares two quantile functions. The sorted masses of both sides, each adding up to one,
+divide the unit interval; each part within one item of either side counts by its length.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The numbers of the link model that are calibrated on real tables.
 
 ``benchmarks/calibrate_links.py`` fits them on two corpora of real tables with a share of the links
-permuted, cross-validated over R packages. They stand in ``link_calibration.json`` beside the
+permuted, cross-validated over R packages. They stand in ``calibration.json`` beside the
 out-of-fold figures they were chosen by. Nothing is set by hand.
 """
 
@@ -21,12 +21,13 @@ class LinkCalibration:
     ----------
     pairs : α, for how many pairs the likelihood of the mismatch rate counts at most.
     none_wrong : prior probability that no link is wrong.
-    decay : b of the prior density b (1 − q)ᵇ⁻¹ of other rates.
+    decay : δ of the prior density δ (1 − q)^(δ − 1) of other rates.
     agreement : p-value of Hausman's test below which the mixture loses weight, where the rate is
         known.
     agreement_estimated : the same where the rate is estimated.
     bias : share of the squared gap between the two estimates that is added to the variance of the
         mixture.
+    ratio : ρ, the least slope of labels that depend less on their row, as a share of the others'.
     """
 
     pairs: float
@@ -35,6 +36,7 @@ class LinkCalibration:
     agreement: float
     agreement_estimated: float
     bias: float
+    ratio: float
 
 
 @cache

@@ -56,8 +56,8 @@ class LinkedPairings:
 
     def _draw_one(self, fit: LinkedComponent, rng: np.random.Generator) -> np.ndarray:
         pairs, n = self.pairs, len(self.pairs.y)
-        stretch = np.sqrt(self.dof / rng.chisquare(self.dof))
-        step = rng.standard_normal((1, len(fit.root))) * stretch
+        factor = np.sqrt(self.dof / rng.chisquare(self.dof))
+        step = rng.standard_normal((1, len(fit.root))) * factor
         w = fit.w + multiply(step, fit.root)[0]
         z = predict_rows(pairs.X, w)
         is_right = rng.random(n) < link_probabilities(pairs, fit.wrong, pairs.y - z, fit.noise)

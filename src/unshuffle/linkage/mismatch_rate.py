@@ -4,23 +4,27 @@ Heavy tails, skewness and heteroscedastic noise look like wrong links in the uni
 rows and labels enter by their ranks alone: with u and v the normal scores of the fitted values and
 of the labels, both within their block, the density of v given u is
 
-    (1 − q) Σₖ πₖ N(v − a u; 0, sₖ²) + q N(v; 0, 1),
+    (1 − q) (Σₖ πₖ N(v − a u; 0, sₖ²) + π₀ N(v − b u; 0, s²)) + q N(v; 0, 1),
 
-since a wrong link is independent of its row. The likelihood is maximised over a and π at every rate
-of a grid, and coarsened (Miller and Dunson 2019): n pairs count for n α/(α + n), because no table
-obeys the model. The prior has a point mass at no wrong link and the density b (1 − q)ᵇ⁻¹ elsewhere.
-`link_calibration` holds α, the point mass and b. Where columns explain link quality, the
-coefficients of its logistic model are maximised over as well (see `link_quality`).
+since a wrong link is independent of its row. The component with the slope b, between ρ a and a, is
+that of labels that depend less on their row than others: without it they pass for wrong links. The
+likelihood is maximised over a, b, s and π at every rate of a grid, with this slope free and with
+b = a; the two posteriors have Akaike weights (Burnham and Anderson 2002), so that the freedom is
+used where the data ask for it. The likelihood is coarsened (Miller and Dunson 2019): n pairs count
+for n α/(α + n), because no table obeys the model. The prior has a point mass at no wrong link and
+the density δ (1 − q)^(δ − 1) elsewhere. `calibration` holds α, ρ, δ and the point mass. Where
+columns explain link quality, the coefficients of its logistic model are maximised over as well (see
+`link_quality`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from unshuffle.data.links import shift_logits
 from unshuffle.data.products import dot, multiply, predict_rows
@@ -35,7 +39,9 @@ RATES = np.array(
 # Components of the noise in units of the residuals' median absolute deviation, and its least scale
 # in normal scores.
 _SCALES, _LEAST_SCALE = 2.0 ** np.arange(-2.0, 5.0), 0.02
-_MOST_STEPS, _LEAST_GAIN = 25, 1e-2
+_MOST_STEPS, _LEAST_GAIN = 40, 1e-2
+# Where EM starts for labels that depend less on their row.
+_LOOSE_SHARE, _LOOSE_SCALE = 0.3, 0.9
 # EM alternates with the coefficients of link quality so often at most.
 _MOST_ROUNDS = 15
 # Beyond so many pairs every k-th in the order of the labels serves: the coarsened likelihood of
@@ -49,11 +55,13 @@ _MOST_LEVERAGE = 0.99
 class RateLikelihood:
     """Log-likelihood of every rate of `RATES`, of independence, and how many pairs there are.
 
-    `most_r2` is the upper end of a 95 % interval of the squared correlation of u and v. `gammas`
-    are the coefficients of link quality at every rate; None without its columns.
+    `values` are those where all labels depend on their rows alike, `loose` those where some depend
+    less. `most_r2` is the upper end of a 95 % interval of the squared correlation of u and v.
+    `gammas` are the coefficients of link quality at every rate; None without its columns.
     """
 
     values: np.ndarray
+    loose: np.ndarray
     independent: float
     n: int
     most_r2: float
@@ -66,8 +74,22 @@ class RateLikelihood:
         slope = calibrated.decay
         density = (1.0 - calibrated.none_wrong) * widths * slope * (1.0 - RATES) ** (slope - 1.0)
         prior = np.where(RATES == 0.0, calibrated.none_wrong, density)
-        mass = prior * np.exp(power * (self.values - self.values.max()))
-        return np.asarray(mass / mass.sum())
+        found = np.zeros(len(RATES))
+        weights = (1.0 - self.loose_weight, self.loose_weight)
+        for weight, values in zip(weights, (self.values, self.loose), strict=True):
+            mass = prior * np.exp(power * (values - values.max()))
+            found += weight * mass / mass.sum()
+        return found
+
+    @property
+    def gain(self) -> float:
+        """Gain of log-likelihood by the free slope."""
+        return float(self.loose.max() - self.values.max())
+
+    @property
+    def loose_weight(self) -> float:
+        """Akaike weight of the model with the free slope, which has a parameter more."""
+        return float(expit(self.gain - 1.0))
 
     def spread(self, pairs: GivenPairs, place: int) -> np.ndarray:
         """Return the prior probability of every pair to be wrong at a rate of `RATES`."""
@@ -100,38 +122,69 @@ class Scores:
         return dot(self.u, self.v) / dot(self.u, self.u)
 
 
-def measure_rates(pairs: GivenPairs) -> RateLikelihood:
+@dataclass(frozen=True, eq=False)
+class ScoreModel:
+    """Right links: the density of v given u.
+
+    `slope`, `scales` and `shares` are those of the noise around the line; `loose_slope`,
+    `loose_scale` and `loose_share` those of labels that depend less on their row. The ratio of the
+    two slopes is at least `ratio`.
+    """
+
+    slope: float
+    scales: np.ndarray
+    shares: np.ndarray
+    ratio: float
+    loose_slope: float
+    loose_scale: float
+    loose_share: float
+
+
+def measure_rates(pairs: GivenPairs, ratio: float) -> RateLikelihood:
     """Return the profile likelihood of the mismatch rate."""
     scores, n = _score_pairs(pairs)
     u, v = scores.u, scores.v
     n_columns = None if scores.quality is None else scores.quality.shape[1]
     gammas = None if n_columns is None else np.zeros((len(RATES), n_columns))
     if not scores.is_free.any() or dot(u, u) == 0.0 or dot(v, v) == 0.0:
-        return RateLikelihood(np.zeros(len(RATES)), 0.0, max(n, 1), 1.0, gammas)
-    values, slope = np.empty(len(RATES)), scores.naive
+        nothing = np.zeros(len(RATES))
+        return RateLikelihood(nothing, nothing, 0.0, max(n, 1), 1.0, gammas)
+    size = n / len(u)
+    r = dot(u, v) / sqrt(dot(u, u) * dot(v, v))
+    (values, same), (loose, free) = (_measure(scores, each, gammas) for each in (1.0, ratio))
+    return RateLikelihood(
+        values * size,
+        loose * size,
+        float(scores.log_reference.sum()) * size,
+        n,
+        min((max(r, 0.0) + 1.96 / sqrt(n)) ** 2, 1.0),
+        free if loose.max() - values.max() > 1.0 else same,
+    )
+
+
+def _measure(
+    scores: Scores, ratio: float, start: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the log-likelihood and the coefficients of link quality at every rate."""
+    values, model = np.empty(len(RATES)), _start(scores, scores.naive, ratio)
+    gammas = None if start is None else start.copy()
     gamma = None if gammas is None else gammas[0]
     for place, rate in enumerate(RATES.tolist()):
         # The slope of the right links is that of all over 1 − q, and near that at the last rate.
-        starts = [min(scores.naive / (1.0 - rate), 1.0), slope]
+        starts = [_start(scores, min(scores.naive / (1.0 - rate), 1.0), ratio), model]
 
         def spread(gamma: np.ndarray | None, rate: float = rate) -> np.ndarray:
             return _spread(scores.quality, scores.is_free, rate, gamma)
 
-        values[place], slope, gamma = _profile(scores, spread, starts, gamma)
+        values[place], model, gamma = _profile(scores, spread, starts, gamma)
         if gammas is not None and gamma is not None:
             gammas[place] = gamma
-    size = n / len(u)
-    r = dot(u, v) / sqrt(dot(u, u) * dot(v, v))
-    return RateLikelihood(
-        values * size,
-        float(scores.log_reference.sum()) * size,
-        n,
-        min((max(r, 0.0) + 1.96 / sqrt(n)) ** 2, 1.0),
-        gammas,
-    )
+    return values, gammas
 
 
-def fit_quality(pairs: GivenPairs, spread: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def fit_quality(
+    pairs: GivenPairs, ratio: float, spread: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
     """Return the coefficients of link quality at known rates.
 
     `spread` returns the prior probability of every pair to be wrong, given their logits.
@@ -147,7 +200,8 @@ def fit_quality(pairs: GivenPairs, spread: Callable[[np.ndarray], np.ndarray]) -
         return spread(logits)[scores.places]
 
     right = max(1.0 - float(wrong(gamma).mean()), 1e-3)
-    found = _profile(scores, wrong, [min(scores.naive / right, 1.0), scores.naive], gamma)[2]
+    start = _start(scores, min(scores.naive / right, 1.0), ratio)
+    found = _profile(scores, wrong, [start], gamma)[2]
     assert found is not None
     return found
 
@@ -165,56 +219,75 @@ def _spread(
 def _profile(
     scores: Scores,
     spread: Callable[[np.ndarray | None], np.ndarray],
-    starts: list[float],
+    starts: list[ScoreModel],
     gamma: np.ndarray | None,
-) -> tuple[float, float, np.ndarray | None]:
-    """Maximise over slope, noise and the coefficients of link quality; return all but the noise."""
+) -> tuple[float, ScoreModel, np.ndarray | None]:
+    """Maximise over the model of right links and the coefficients of link quality."""
     wrong = spread(gamma)
-    value, slope, posterior = max(
-        (_maximise(scores, wrong, start) for start in sorted(set(starts))),
-        key=lambda found: found[:2],
-    )
+    found = [_maximise(scores, wrong, start) for start in starts]
+    value, model, posterior = max(found, key=lambda each: each[0])
     if scores.quality is None or gamma is None or not wrong.any():
-        return value, slope, gamma
+        return value, model, gamma
     value += log_prior(gamma)
     for _ in range(_MOST_ROUNDS):
         own = scores.is_free
         new = fit_logistic(scores.quality[own], posterior[own], gamma)
-        found, moved, posterior = _maximise(scores, spread(new), slope)
-        found += log_prior(new)
-        if found <= value:
+        reached, moved, posterior = _maximise(scores, spread(new), model)
+        reached += log_prior(new)
+        if reached <= value:
             break
-        gain, value, slope, gamma = found - value, found, moved, new
+        gain, value, model, gamma = reached - value, reached, moved, new
         if gain < _LEAST_GAIN:
             break
-    return value, slope, gamma
+    return value, model, gamma
 
 
-def _maximise(scores: Scores, wrong: np.ndarray, slope: float) -> tuple[float, float, np.ndarray]:
-    """Maximise over slope and noise by EM.
-
-    Return the log-likelihood, the slope, and the posterior probability of pairs to be wrong.
-    """
-    u, v = scores.u, scores.v
-    rest = v - slope * u
+def _start(scores: Scores, slope: float, ratio: float) -> ScoreModel:
+    """Return the model that EM starts from: scales follow the residuals of the slope."""
+    rest = scores.v - slope * scores.u
     spread = max(1.4826 * float(np.median(np.abs(rest))), _LEAST_SCALE)
     scales = np.maximum(spread * _SCALES, _LEAST_SCALE)
-    shares = np.full(len(scales), 1.0 / len(scales))
+    shares = np.full(len(scales), (1.0 - _LOOSE_SHARE) / len(scales))
+    return ScoreModel(slope, scales, shares, ratio, ratio * slope, _LOOSE_SCALE, _LOOSE_SHARE)
+
+
+def _maximise(
+    scores: Scores, wrong: np.ndarray, model: ScoreModel
+) -> tuple[float, ScoreModel, np.ndarray]:
+    """Maximise over the model of right links by EM.
+
+    Return the log-likelihood, the model, and the posterior probability of pairs to be wrong.
+    """
+    u, v = scores.u, scores.v
     other, value = wrong * np.exp(scores.log_reference), -np.inf
+    slope, scales, shares = model.slope, model.scales, model.shares
+    loose, sd, share = model.loose_slope, model.loose_scale, model.loose_share
+    heights, right = 1.0 / (scales * sqrt(2.0 * np.pi)), 1.0 - wrong
     for _ in range(_MOST_STEPS):
-        rest = v - slope * u
-        own = np.exp(-0.5 * (rest / scales[:, None]) ** 2)
-        own *= (shares / (scales * sqrt(2.0 * np.pi)))[:, None]
-        total = (1.0 - wrong) * own.sum(axis=0) + other
+        gap = v - loose * u
+        own = np.exp(-0.5 * ((v - slope * u) / scales[:, None]) ** 2)
+        own *= (shares * heights)[:, None]
+        free = (share / (sd * sqrt(2.0 * np.pi))) * np.exp(-0.5 * (gap / sd) ** 2)
+        total = right * (own.sum(axis=0) + free) + other
         last, value = value, float(np.log(np.maximum(total, 1e-300)).sum())
         if value - last < _LEAST_GAIN:
             break
-        parts = own * ((1.0 - wrong) / np.maximum(total, 1e-300))
-        counts = parts.sum(axis=1) + 1.0 / len(scales)
-        shares = counts / counts.sum()
+        factor = right / np.maximum(total, 1e-300)
+        parts, free = own * factor, free * factor
+        # One observation is added, in equal parts: no share is exactly 0.
+        counts = np.append(parts.sum(axis=1), free.sum()) + 1.0 / (len(scales) + 1)
+        shares, share = counts[:-1] / counts.sum(), float(counts[-1] / counts.sum())
         weights = np.einsum("kn,k->n", parts, scales**-2.0)
         slope = dot(weights * u, v) / max(dot(weights * u, u), 1e-300)
-    return value, slope, other / np.maximum(total, 1e-300)
+        ends = sorted((model.ratio * slope, slope))
+        loose = min(max(dot(free * u, v) / max(dot(free * u, u), 1e-300), ends[0]), ends[1])
+        sd = max(
+            sqrt(dot(free, (v - loose * u) ** 2) / max(float(free.sum()), 1e-300)), _LEAST_SCALE
+        )
+    found = replace(
+        model, slope=slope, shares=shares, loose_slope=loose, loose_scale=sd, loose_share=share
+    )
+    return value, found, other / np.maximum(total, 1e-300)
 
 
 def _score_pairs(pairs: GivenPairs) -> tuple[Scores, int]:

@@ -6,9 +6,10 @@ whether they agree: the mixture has the weight of least variance, times min(1, p
 of the test and a calibrated c. A calibrated share of the squared gap is added to the variance.
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
-posterior of the rate (see `mismatch_rate`). The point estimate minimises the expected relative
-error. Where the noise is so low that links are told one by one, the right ones become known pairs
-and the others are matched.
+posterior of the rate (see `mismatch_rate`). The test is then made along the coefficients and across
+them, since a wrong rate changes their size alone. The point estimate minimises the expected
+relative error. Where the noise is so low that links are told one by one, the right ones become
+known pairs and the others are matched.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _AGREED = 0.5
 # Noise below this share of the labels' variance tells links one by one.
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
-_WORTH_MATCHING = 0.05
+_FEW_WRONG = 0.05
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
 
@@ -120,7 +121,7 @@ class Linkage(Strategy):
             if self.equations is not None:
                 return _solve_equations(pairs, wrong, self.equations, sigma)
             return _solve_known(problem, pairs, wrong, sigma, rng, effort)
-        rates = measure_rates(pairs)
+        rates = measure_rates(pairs, load_link_calibration().ratio)
         return _solve_estimated(problem, pairs, rates, sigma, rng, effort)
 
     def _draw_wrong(self, pairs: GivenPairs) -> np.ndarray:
@@ -146,7 +147,7 @@ def _explain_quality(prior: MismatchPrior, pairs: GivenPairs, is_free: np.ndarra
         return np.asarray(drawn[0, pairs.place])
 
     assert pairs.quality is not None
-    gamma = fit_quality(pairs, spread)
+    gamma = fit_quality(pairs, load_link_calibration().ratio, spread)
     return replace(prior, logits=pairs.restore(predict_rows(pairs.quality, gamma)))
 
 
@@ -154,8 +155,8 @@ def _explain_quality(prior: MismatchPrior, pairs: GivenPairs, is_free: np.ndarra
 class Combined:
     """An estimate at known rates: coefficients, covariance, and the mixture at them.
 
-    `weight` is that of the mixture, `right` the probability of each link to be right, `wrong` its
-    prior probability to be wrong, `value` the log-likelihood.
+    `weight` is the least weight of the mixture, `right` the probability of each link to be right,
+    `wrong` its prior probability to be wrong, `value` the log-likelihood.
     """
 
     w: np.ndarray
@@ -173,21 +174,42 @@ class Combined:
 
 
 def combine(
-    pairs: GivenPairs, wrong: np.ndarray, agreement: float, bias: float, sigma: float | None
+    pairs: GivenPairs,
+    wrong: np.ndarray,
+    agreement: float,
+    bias: float,
+    sigma: float | None,
+    *,
+    by_direction: bool,
 ) -> Combined:
-    """Combine the Lahiri-Larsen equations with the mixture as far as the two agree."""
+    """Combine the Lahiri-Larsen equations with the mixture as far as the two agree.
+
+    `by_direction` tests agreement along the coefficients and across them.
+    """
     adjusted = solve_lahiri_larsen(pairs, wrong)
     model = fit_mixture(pairs, wrong, adjusted.w, sigma)
     influence = add_clusters(pairs, measure_influence(pairs, model))
     d, gap = pairs.n_slopes, model.w - adjusted.w
     difference = influence - adjusted.influence
-    weight = 0.0
+    weights, share = [0.0, 0.0], np.zeros((len(gap), len(gap)))
     if wrong.any():
-        weight = min(1.0, _test_agreement(gap[:d], difference[:, :d]) / agreement)
-        weight *= _weigh_precision(adjusted.influence[:, :d], difference[:, :d])
-    w = adjusted.w + weight * gap
-    both = adjusted.influence + weight * difference
-    covariance = np.einsum("ni,nj->ij", both, both) + bias * weight**2 * np.outer(gap, gap)
+        along = _project_on(model.w[:d]) if by_direction else np.eye(d)
+        parts = (along, np.eye(d) - along)
+        weights = [
+            _weigh_mixture(
+                agreement,
+                multiply(part, gap[:d]),
+                multiply(adjusted.influence[:, :d], part),
+                multiply(difference[:, :d], part),
+            )
+            for part in parts
+        ]
+        share[:d, :d] = weights[0] * parts[0] + weights[1] * parts[1]
+        share[d:, d:] = weights[0] * np.eye(len(gap) - d)
+    weight, step = min(weights), multiply(share, gap)
+    w = adjusted.w + step
+    both = adjusted.influence + multiply(difference, share)
+    covariance = np.einsum("ni,nj->ij", both, both) + bias * np.outer(step, step)
     if weight < 1.0:
         model = fit_mixture(pairs, wrong, w, sigma, moves=False)
     return _join(w, covariance, weight, model, wrong)
@@ -198,6 +220,20 @@ def _join(
 ) -> Combined:
     noise = Noise(model.scales, model.shares)
     return Combined(w, covariance, weight, model.right, noise, model.log_likelihood, wrong)
+
+
+def _project_on(w: np.ndarray) -> np.ndarray:
+    """Return the projection on the direction of w; nothing where w is 0."""
+    size = float((w * w).sum())
+    return np.outer(w, w) / size if size > 0.0 else np.zeros((len(w), len(w)))
+
+
+def _weigh_mixture(
+    agreement: float, gap: np.ndarray, influence: np.ndarray, difference: np.ndarray
+) -> float:
+    """Return the weight of the mixture in some directions, in which all of these are."""
+    agreed = min(1.0, _test_agreement(gap, difference) / agreement)
+    return agreed * _weigh_precision(influence, difference)
 
 
 def _test_agreement(gap: np.ndarray, influence: np.ndarray) -> float:
@@ -255,7 +291,10 @@ def _solve_known(
 ) -> Solution:
     """Fit at known rates, averaged over what an audit leaves open."""
     known = load_link_calibration()
-    found = [combine(pairs, each, known.agreement, known.bias, sigma) for each in wrong]
+    found = [
+        combine(pairs, each, known.agreement, known.bias, sigma, by_direction=False)
+        for each in wrong
+    ]
     answer = _average(pairs, wrong, found)
     return _match_wrong(problem, pairs, found[len(found) // 2], answer, rng, effort) or answer
 
@@ -295,7 +334,9 @@ def _solve_estimated(
     kept = np.flatnonzero(mass > _LEAST_MASS)
     mass = mass[kept] / mass[kept].sum()
     found = [
-        combine(pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma)
+        combine(
+            pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma, by_direction=True
+        )
         for wrong in (rates.spread(pairs, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
@@ -341,8 +382,8 @@ def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndar
     w = (weights[:, None] * centres).sum(axis=0)
     for _ in range(_N_WEISZFELD):
         gaps = np.sqrt(((centres - w)[:, :n_slopes] ** 2).sum(axis=1))
-        pull = weights / np.maximum(gaps, 1e-9 * float(sizes.max()))
-        w = (pull[:, None] * centres).sum(axis=0) / pull.sum()
+        inverse = weights / np.maximum(gaps, 1e-9 * float(sizes.max()))
+        w = (inverse[:, None] * centres).sum(axis=0) / inverse.sum()
     return np.asarray(w)
 
 
@@ -352,8 +393,8 @@ def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
     draws, weights, sigmas = [], [], []
     for each, share in zip(found, mass.tolist(), strict=True):
         n = max(round(share * _N_DRAWS), _FEWEST_DRAWS)
-        stretch = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
-        steps = multiply(rng.standard_normal((n, len(each.w))) * stretch, _root(each.covariance))
+        factor = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
+        steps = multiply(rng.standard_normal((n, len(each.w))) * factor, _root(each.covariance))
         draws.append(each.w + steps)
         weights.append(np.full(n, share / n))
         sigmas.append(np.full(n, each.sigma))
@@ -370,7 +411,7 @@ def _match_wrong(
 ) -> Solution | None:
     """Match wrong links anew where the noise tells them one by one; None where it does not."""
     is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE
-    if not is_sharp or 1.0 - float(best.right.mean()) < _WORTH_MATCHING:
+    if not is_sharp or 1.0 - float(best.right.mean()) < _FEW_WRONG:
         return None
     known = pairs.is_known | (best.right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
@@ -392,8 +433,9 @@ def _match_wrong(
 
 def estimate_share(problem: Problem) -> float:
     """Return the posterior mean of the mismatch rate."""
-    rates = measure_rates(read_pairs(problem.bags, problem.has_intercept))
-    return float((rates.posterior(load_link_calibration()) * RATES).sum())
+    calibrated = load_link_calibration()
+    rates = measure_rates(read_pairs(problem.bags, problem.has_intercept), calibrated.ratio)
+    return float((rates.posterior(calibrated) * RATES).sum())
 
 
 def _says_nothing(pairs: GivenPairs, rates: RateLikelihood) -> bool:

@@ -145,10 +145,10 @@ def _noise_density(
     """Return the probability of each component (k, n), and the log density of the noise."""
     heights = np.log(np.maximum(shares, 1e-300)) - np.log(scales) - 0.5 * log(2.0 * np.pi)
     logs = heights[:, None] - 0.5 * (rest / scales[:, None]) ** 2
-    top = logs.max(axis=0)
-    parts = np.exp(logs - top)
+    largest = logs.max(axis=0)
+    parts = np.exp(logs - largest)
     total = parts.sum(axis=0)
-    return parts / total, top + np.log(total)
+    return parts / total, largest + np.log(total)
 
 
 def log_noise_density(rest: np.ndarray, scales: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -120,6 +120,12 @@ class SmallD(Loss):
 
     Without D it takes a tenth of the smallest bag, and at least one more than there are weights.
 
+    Parameters
+    ----------
+    D : int or None, default=None
+        Number of order statistics; None takes a tenth of the smallest bag, and at least one more
+        than there are weights.
+
     Examples
     --------
     >>> SmallD(1)(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
@@ -151,9 +157,17 @@ class SmallD(Loss):
 class OrderInvariant(Loss):
     """The general class: mean |g(z↑) − g(y↑)|ᵖ, or the largest gap for p = ∞.
 
-    `g` takes and returns arrays along the last axis. `pull(z, s)`, if given, is the product of
-    the slope `s` of g's output with g's Jacobian at z; without it the problem takes differences.
     With g the identity, p = 2 is LS and p = 1 is EMD.
+
+    Parameters
+    ----------
+    g : callable
+        Takes and returns arrays along the last axis.
+    p : float, default=2.0
+        The power, at least 1, or infinity for the largest gap.
+    pull : callable, optional
+        ``pull(z, s)`` is the product of the slope `s` of g's output with g's Jacobian at z; without
+        it differences are taken.
 
     Examples
     --------
@@ -204,6 +218,13 @@ class Moments(Loss):
     Moments are taken in units of the root mean square of all labels, not centred, so that the K
     terms keep their balance in any units. Without K it is ⌈d/R⌉, and at least 2 when d > 1.
 
+    Parameters
+    ----------
+    K : int or None, default=None
+        Number of moments; None takes ⌈d/R⌉ for d weights and R bags, and at least 2 when d > 1.
+    f : callable, default=1/k!
+        Factor of the k-th moment.
+
     Examples
     --------
     >>> Moments(K=1)(np.array([1.0, 2.0]), np.array([1.0, 4.0]))[0].item()
@@ -221,11 +242,50 @@ class Moments(Loss):
             raise InputError(f"Moments needs a whole K of at least 1, got {self.K}")
 
     def n_moments(self, d: int, n_bags: int) -> int:
-        """Return the number of moments used for d weights and so many bags."""
+        """Return the number of moments used for d weights and so many bags.
+
+        Parameters
+        ----------
+        d : int
+            Number of weights.
+        n_bags : int
+            Number of bags.
+
+        Returns
+        -------
+        int
+            The number of moments.
+
+        Examples
+        --------
+        >>> Moments().n_moments(5, 2)
+        3
+        """
         return self.K or max(-(-d // n_bags), 2 if d > 1 else 1)
 
     def factors(self, n_moments: int) -> np.ndarray:
-        """Return f(1) … f(K)."""
+        """Return f(1) … f(K).
+
+        Parameters
+        ----------
+        n_moments : int
+            Number of moments.
+
+        Returns
+        -------
+        ndarray of shape (n_moments,)
+            The factors.
+
+        Raises
+        ------
+        InputError
+            For factors that are negative, not finite, or all zero.
+
+        Examples
+        --------
+        >>> Moments().factors(2).tolist()
+        [1.0, 0.5]
+        """
         factors = np.array([float(self.f(k)) for k in range(1, n_moments + 1)])
         if not (np.all(np.isfinite(factors)) and np.all(factors >= 0) and factors.any()):
             raise InputError(f"f(k) must be finite, at least 0 and not all 0, got {factors}")

@@ -66,6 +66,11 @@ def _check_spread(sd: float) -> float:
 class GaussianNoise(Noise):
     """Gaussian noise of a given standard deviation.
 
+    Parameters
+    ----------
+    scale : float
+        The standard deviation, at least 0.
+
     Examples
     --------
     >>> GaussianNoise(2.0).moments(4).tolist()
@@ -110,6 +115,11 @@ class GaussianNoise(Noise):
 @dataclass(frozen=True)
 class MomentNoise(Noise):
     """Noise of which only the moments E[e], E[e²], … are known; it has no atoms.
+
+    Parameters
+    ----------
+    values : sequence of float
+        E[e], E[e²], and as many more as are known.
 
     Examples
     --------
@@ -199,6 +209,13 @@ class SampleNoise(Noise):
 class StudentNoise(Noise):
     """Noise with heavy tails: Student's t of a given sd and degrees of freedom, more than 2.
 
+    Parameters
+    ----------
+    scale : float
+        The standard deviation, above 0.
+    dof : float
+        Degrees of freedom, more than 2.
+
     Examples
     --------
     >>> StudentNoise(2.0, dof=5).sd
@@ -258,6 +275,13 @@ class StudentNoise(Noise):
 @dataclass(frozen=True, eq=False)
 class GridNoise(Noise):
     """Noise of any density, given at places that increase; straight lines between, zero beyond.
+
+    Parameters
+    ----------
+    places : array-like of shape (k,)
+        Increasing values of the noise.
+    density : array-like of shape (k,)
+        Density at each of them, up to a factor.
 
     Examples
     --------
@@ -325,6 +349,21 @@ def noise_from_calibration(labels: Sequence[float] | np.ndarray) -> Noise:
     """Measure the noise from labels of identical inputs: whatever they differ by is noise.
 
     The differences from the mean are widened by √(n/(n − 1)), so that the variance is unbiased.
+
+    Parameters
+    ----------
+    labels : sequence of float
+        Labels of identical inputs, at least two.
+
+    Returns
+    -------
+    Noise
+        The empirical distribution of the noise.
+
+    Raises
+    ------
+    InputError
+        For fewer than two finite labels.
 
     Examples
     --------

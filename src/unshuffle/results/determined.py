@@ -19,7 +19,7 @@ SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED = (
     "no",
 )
 # The rule is about 95 % whatever level is shown: a verdict must not change with the display.
-JUDGED_LEVEL = 0.95
+ASSESSED_LEVEL = 0.95
 # Half the width of an interval, relative to the estimate: both ends are then within a factor of
 # about two of it.
 MAGNITUDE_SHARE = 0.5
@@ -47,7 +47,7 @@ _TOGETHER, _LEAST_RATIO = 0.8, 0.3
 _SHOWN_DOUBTFUL = 5
 
 
-def judge_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | None, ...]:
+def assess_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | None, ...]:
     """Return what is determined of each coefficient by `DETERMINED_RULE`; None without intervals.
 
     `limits` are the sizes below which each is negligible. A posterior that was not explored
@@ -57,9 +57,9 @@ def judge_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | No
     >>> posterior = Posterior(np.array([[1.9, 0.1, -1.0], [2.1, 3.0, 1.0]]), np.ones(2), np.ones(2))
     >>> best = Candidate(np.array([2.0, 1.5, 0.1]), 0.0)
     >>> solution = Solution((best,), Status.POSTERIOR, uncertainty=posterior)
-    >>> judge_coefficients(solution, np.array([0.1, 0.1, 0.1]))
+    >>> assess_coefficients(solution, np.array([0.1, 0.1, 0.1]))
     ('sign and magnitude', 'sign', 'no')
-    >>> judge_coefficients(solution, np.array([9.0, 9.0, 9.0]))
+    >>> assess_coefficients(solution, np.array([9.0, 9.0, 9.0]))
     ('sign and magnitude', 'negligible', 'negligible')
     """
     unsure, estimates = solution.uncertainty, solution.weights
@@ -67,11 +67,11 @@ def judge_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | No
         return (None,) * len(estimates)
     if isinstance(unsure, Posterior) and unsure.is_thin:
         return (UNDETERMINED,) * len(estimates)
-    low, high = unsure.interval(JUDGED_LEVEL).T.tolist()
-    return tuple(map(_judge, estimates.tolist(), low, high, limits.tolist()))
+    low, high = unsure.interval(ASSESSED_LEVEL).T.tolist()
+    return tuple(map(_assess, estimates.tolist(), low, high, limits.tolist()))
 
 
-def _judge(estimate: float, low: float, high: float, limit: float) -> str:
+def _assess(estimate: float, low: float, high: float, limit: float) -> str:
     if not low <= estimate <= high:
         return UNDETERMINED
     has_sign = low > 0 or high < 0
@@ -83,13 +83,13 @@ def _judge(estimate: float, low: float, high: float, limit: float) -> str:
     return SIGN if has_sign else UNDETERMINED
 
 
-def judge_known(solution: Solution) -> tuple[str | None, ...]:
+def assess_known(solution: Solution) -> tuple[str | None, ...]:
     """Return what is known of each coefficient by the rule of version 0.1.0, `KNOWN_RULE`."""
-    judged = judge_coefficients(solution, np.full(len(solution.weights), -1.0))
-    return tuple(None if each is None else _KNOWN[each] for each in judged)
+    assessed = assess_coefficients(solution, np.full(len(solution.weights), -1.0))
+    return tuple(None if each is None else _KNOWN[each] for each in assessed)
 
 
-def find_inseparable(
+def find_collinear_pairs(
     solution: Solution, scales: np.ndarray, names: Sequence[str], sources: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """Return pairs of which the data tell what they do together, but not what each does.
@@ -127,7 +127,7 @@ def _list_open(solution: Solution, d: int) -> list[int]:
     """Return the features that vary and are not determined in sign and magnitude."""
     unsure = solution.uncertainty
     unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
-    known = judge_known(solution)[:d]
+    known = assess_known(solution)[:d]
     return [j for j in range(d) if known[j] != _KNOWN[SIGN_AND_MAGNITUDE] and j not in unknown]
 
 
@@ -138,7 +138,7 @@ def _has_joint_effect(posterior: Posterior, drawn: np.ndarray, covariance: np.nd
     and what is open is their sign.
     """
     best = np.linalg.eigh(covariance)[1][:, 0]
-    tail = (1 - JUDGED_LEVEL) / 2
+    tail = (1 - ASSESSED_LEVEL) / 2
     low, high = posterior.quantiles(predict_rows(drawn, best), (tail, 1 - tail))
     return bool(low > 0 or high < 0)
 
@@ -152,7 +152,7 @@ def doubtful_weights(solution: Solution, scales: np.ndarray) -> list[int]:
     posterior, d = solution.uncertainty, len(scales)
     if not isinstance(posterior, Posterior):
         return list(range(min(d, _SHOWN_DOUBTFUL)))
-    low, high = posterior.interval(JUDGED_LEVEL)[:d].T
+    low, high = posterior.interval(ASSESSED_LEVEL)[:d].T
     with np.errstate(invalid="ignore"):  # the whole line, of a column without spread
         widths = (high / 2 - low / 2) * scales
     still_open = set(_list_open(solution, d))

@@ -54,7 +54,7 @@ def match_links(
     where they are known already.
     """
     own = find_own(bags)
-    law = _measure_law(bags)
+    reference = _measure_density(bags)
     rng = np.random.default_rng(_SEED)
     draws, sigma = _draw(unsure, choose_n_draws(bags.n), rng)
     order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
@@ -72,7 +72,7 @@ def match_links(
             keep = look_up(table, kind[beside]) >= 0.5
         else:
             right = _link_probabilities(
-                bags.X[rows], y[beside], law[start:stop][beside], draws, sigma, wrong
+                bags.X[rows], y[beside], reference[start:stop][beside], draws, sigma, wrong
             )
             keep = right.mean(axis=0) >= 0.5
         matched = _match_rest(keep, beside, z[rows])
@@ -111,8 +111,8 @@ def find_own(bags: Bags) -> np.ndarray:
     return own
 
 
-def _measure_law(bags: Bags) -> np.ndarray:
-    """Return the log density of each label in the law of its bag, as the mixture has it."""
+def _measure_density(bags: Bags) -> np.ndarray:
+    """Return the log density of each label among the labels of its bag, as the mixture has it."""
     unit = np.repeat(np.arange(bags.n_bags), bags.sizes)
     homes = unit if bags.homes is None else bags.homes[unit]
     means = np.bincount(homes, bags.y) / np.bincount(homes)
@@ -126,8 +126,8 @@ def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.nda
         return unsure.draws[pick], unsure.sigma[pick]
     assert isinstance(unsure, StudentT)
     dof = max(unsure.dof, 1)
-    stretch = np.sqrt(dof / rng.chisquare(dof, n))
-    steps = rng.standard_normal((n, len(unsure.spreads))) * stretch[:, None]
+    factor = np.sqrt(dof / rng.chisquare(dof, n))
+    steps = rng.standard_normal((n, len(unsure.spreads))) * factor[:, None]
     return unsure.centre + multiply(steps, unsure.spreads), np.full(n, unsure.noise or 0.0)
 
 
@@ -140,7 +140,7 @@ def _predict(X: np.ndarray, draws: np.ndarray) -> np.ndarray:
 def _link_probabilities(
     X: np.ndarray,
     y: np.ndarray,
-    log_law: np.ndarray,
+    log_reference: np.ndarray,
     draws: np.ndarray,
     sigma: np.ndarray,
     wrong: float,
@@ -151,7 +151,7 @@ def _link_probabilities(
     sd = np.maximum(sigma, _floor(y))[:, None]
     gaps = (y - _predict(X, draws)) / sd
     linked = -0.5 * gaps**2 - np.log(sd) - 0.5 * log(2.0 * np.pi)
-    return np.asarray(expit(linked + log(max(1.0 - wrong, 1e-300)) - log_law - log(wrong)))
+    return np.asarray(expit(linked + log(max(1.0 - wrong, 1e-300)) - log_reference - log(wrong)))
 
 
 def _floor(y: np.ndarray) -> float:

@@ -25,7 +25,8 @@ from unshuffle.results.frames import make_frame
 # data, where a single match matters and draws are cheap, get more of them.
 _MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
 _N_BURNT, _N_KEPT = 20, 40
-# A row remembers at most this many different labels, which covers any match worth reporting.
+# A row remembers at most this many different labels: more than a match of notable
+# probability needs.
 _WINDOW = 512
 # Equal data must give equal probabilities, so the sampler has a seed of its own.
 _SEED = 0
@@ -268,7 +269,7 @@ def _describe_equal(n_equal: np.ndarray, end: str) -> list[str]:
 
 
 def _percent(shares: np.ndarray) -> str:
-    # An exact sum: the words must not hang on the order of the rows.
+    # An exact sum: the words must not depend on the order of the rows.
     mean = fsum(shares.tolist()) / len(shares)
     return "less than 1 %" if mean < 0.005 else f"{100 * mean:.0f} %"
 

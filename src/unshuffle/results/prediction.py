@@ -88,7 +88,7 @@ def _add_ones(X: np.ndarray, facts: Facts) -> np.ndarray:
 
 
 def _is_beyond(unsure: Uncertainty, facts: Facts, X: np.ndarray) -> np.ndarray:
-    """Return which rows hang on a weight of which the data say nothing.
+    """Return which rows depend on a coefficient of which the data say nothing.
 
     A column that did not vary leaves no trace of its weight where it still has its value: the
     intercept has taken it.

@@ -21,12 +21,19 @@ from unshuffle.options import ESTIMATE
 from unshuffle.registry import METHODS
 from unshuffle.results.limits import LIMITS
 from unshuffle.results.matching import Match
+from unshuffle.results.paper_text import find_log_base, show_factor, write_paper_text
 from unshuffle.results.pictures.bag_views import BagView, view_bags, view_table
-from unshuffle.results.pictures.report_pictures import Picture, draw_picture, list_drawings
+from unshuffle.results.pictures.report_pictures import (
+    Drawing,
+    Picture,
+    draw_picture,
+    list_drawings,
+    write_pictures,
+)
 from unshuffle.results.result import Fit, as_fit
 from unshuffle.results.summary import Summary, SummaryRow
 
-__all__ = ["check_report", "fill_template", "today", "write_report"]
+__all__ = ["check_report", "fill_template", "today", "write_report", "write_report_pictures"]
 
 _PURPOSE = "writing a report"
 _LONGEST_NAME = 120
@@ -55,14 +62,46 @@ def write_report(
 ) -> Path:
     """Write a report of a fitted model to an HTML file, whole or not at all.
 
-    With the data the report also shows what each bag predicts beside its labels, and how many rows
-    and bags there were; `bags` stands for X, y and groups where rows and labels have numbers of
-    their own, and `bag_names` names them in the order of the data. `label` is the label's name for
-    the title and the axes (without it, that of `y`), `base_levels` maps categories to the level
-    that has no weight of its own. `source` names the data, `notes` are sentences on how they were
-    read, `columns` is a table of the columns with its head first, `provenance` says what repeats
-    the fit, and `written` is the date shown: today in UTC, or that of SOURCE_DATE_EPOCH. `words`
-    puts each sentence into other words: the command line has options where Python has parameters.
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    path : str or path-like
+        The file, replaced where it exists.
+    X : array-like of shape (n, d), optional
+        The rows fitted. With the data the report shows what each bag predicts beside its labels.
+    y : array-like of shape (n,), optional
+        The labels fitted.
+    groups : sequence of n hashable labels, optional
+        The bags fitted.
+    bags : Bags, optional
+        In place of X, y and groups, where rows and labels have numbers of their own.
+    bag_names : sequence, optional
+        Names of the bags, in the order of the data.
+    level : float, default=0.95
+        Probability of the intervals.
+    label : str, optional
+        Name of the label for title and axes; that of `y` without it. If it begins with log10, log2,
+        log or ln, coefficients are shown as factors too.
+    base_levels : mapping of str to str, optional
+        The level of each category that has no coefficient of its own.
+    source : str, optional
+        Name of the data.
+    notes : sequence of str, optional
+        Sentences on how the data were read.
+    columns : sequence of sequences of str, optional
+        A table of the columns, its head first.
+    provenance : mapping of str to object, optional
+        What repeats the fit: version, seed, hash of the data, command.
+    written : date, optional
+        The date shown; today in UTC without it, or that of SOURCE_DATE_EPOCH.
+    words : callable, optional
+        Puts each sentence into the words of the reader, such as options in place of parameters.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Examples
     --------
@@ -86,12 +125,58 @@ def write_report(
     data["label"], data["written"] = label, (written or today()).isoformat()
     seed = getattr(model, "random_state", None)
     origin = dict(_default_provenance(seed, X, y), **(provenance or {}))
-    views = _view(found, X, y, groups, bags, bag_names)
-    match = _match(found, X, y, groups)
-    drawings = list_drawings(found, views, level, label, match, X)
+    drawings = _list_drawings(found, X, y, groups, bags, bag_names, level, label)
     pictures = [draw_picture(each) for each in drawings]
     write_whole(target, _render(found, level, data, origin, pictures, base_levels or {}, words))
     return Path(path)
+
+
+def write_report_pictures(
+    model: Any,
+    folder: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    bags: Bags | None = None,
+    bag_names: Sequence[object] | None = None,
+    level: float = 0.95,
+    label: str | None = None,
+    ending: str = "svg",
+) -> list[Path]:
+    """Write each picture of the report to a file of a folder: "svg", "png" or "pdf".
+
+    The other parameters are those of `write_report`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(200, 2, bags=4, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> [path.name for path in write_report_pictures(model, tempfile.mkdtemp())]
+    ['coefficients-in-common-units.svg', 'final-values-of-the-starts.svg']
+    """
+    if label is None and getattr(y, "name", None) is not None:
+        label = str(y.name)
+    drawings = _list_drawings(as_fit(model), X, y, groups, bags, bag_names, level, label)
+    return write_pictures(drawings, folder, ending)
+
+
+def _list_drawings(
+    found: Fit,
+    X: Any,
+    y: Any,
+    groups: Any,
+    bags: Bags | None,
+    bag_names: Sequence[object] | None,
+    level: float,
+    label: str | None,
+) -> list[Drawing]:
+    """List the pictures of a fit and its data."""
+    views = _view(found, X, y, groups, bags, bag_names)
+    match = _match(found, X, y, groups)
+    return list_drawings(found, views, level, label, match, X, find_log_base(label))
 
 
 def today() -> date:
@@ -141,6 +226,7 @@ def _render(
     words: Callable[[str], str],
 ) -> str:
     summary = found.summary(level)
+    paper = write_paper_text(found, level, data["label"], origin["seed"])
     return fill_template(
         "report.html",
         summary=summary,
@@ -149,7 +235,9 @@ def _render(
         has_intervals=summary.has_intervals,
         percent=f"{100 * level:g}",
         rows=summary.rows,
-        table=_list_weights(summary, base_levels),
+        table=_list_coefficients(summary, base_levels),
+        factors=_list_factors(summary, data["label"]),
+        paper=paper,
         candidates=found.competing,
         n_candidates=len(found.candidates),
         limits=LIMITS,
@@ -166,10 +254,25 @@ def _render(
     )
 
 
-def _list_weights(
+def _list_factors(summary: Summary, label: str | None) -> list[tuple[str, ...]]:
+    """Return name, factor per unit, its ends, and factor per sd; none but for logarithms."""
+    base = find_log_base(label)
+    if base is None:
+        return []
+    return [
+        (
+            row.name,
+            *(show_factor(each, base, row.estimate) for each in (row.estimate, row.low, row.high)),
+            show_factor(row.standardised, base),
+        )
+        for row in summary.rows[: summary.d]
+    ]
+
+
+def _list_coefficients(
     summary: Summary, base_levels: Mapping[str, str]
 ) -> list[tuple[str, SummaryRow | None]]:
-    """Return the table's rows; a base level, which has no weight, stands above its category."""
+    """Return the table's rows; a base level, without a coefficient, precedes its category."""
     table: list[tuple[str, SummaryRow | None]] = []
     left = dict(base_levels)
     # The longest first: one name may begin another.

@@ -19,7 +19,7 @@ from unshuffle.data.products import predict_rows
 from unshuffle.errors import DataWarning, InputError, ModelMisfitWarning
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.results.contrasts import Contrast, find_contrast
-from unshuffle.results.determined import doubtful_weights, judge_known
+from unshuffle.results.determined import assess_known, doubtful_weights
 from unshuffle.results.frames import make_frame
 from unshuffle.results.matching import Match, fingerprint, match_labels
 from unshuffle.results.prediction import find_bags, predict_ends, predict_in_bags, predict_sds
@@ -27,11 +27,11 @@ from unshuffle.results.summary import Summary, summarise
 from unshuffle.results.verdict import (
     IDENTIFIED,
     Facts,
+    assess,
     check_level,
     competing_answers,
     describe_misfit,
     grade,
-    judge,
     make_intervals,
     model_fits,
 )
@@ -44,6 +44,25 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A solution with everything that is to be said of it.
+
+    Attributes
+    ----------
+    solution : Solution
+        Candidates, status and statistics of the solver.
+    facts : Facts
+        What is known of the data: names and spreads of columns, sizes, how rows and labels belong
+        together.
+    options : FitOptions
+        What the fit was asked for.
+    fingerprint : str or None
+        A digest of the data, where tables of match probabilities depend on it.
+    data, pairings : object or None
+        The data fitted while they are few, and what draws pairings of linked ones; files and
+        pickles keep neither.
+    formula : FormulaColumns or None
+        How a formula made the columns.
+    library : str or None
+        The library of the frame fitted, "pandas" or "polars".
 
     Examples
     --------
@@ -58,7 +77,7 @@ class Fit:
     solution: Solution
     facts: Facts
     options: FitOptions
-    # Tells whether bags to be matched are those of the fit; None where nothing hangs on it.
+    # Tells whether bags to be matched are those of the fit; None where nothing depends on it.
     fingerprint: str | None = None
     # The data fitted, while they are few, and what draws pairings of linked ones: neither files nor
     # pickles keep them.
@@ -179,16 +198,16 @@ class Fit:
 
         "sign and magnitude", "sign", "negligible" or "no".
         """
-        return judge(self.solution, self.facts)
+        return assess(self.solution, self.facts)
 
     @property
     def known(self) -> tuple[str | None, ...]:
         """`determined` in the words of version 0.1.0: "sign and size", "sign", "no"."""
-        return judge_known(self.solution)
+        return assess_known(self.solution)
 
     @property
     def competing(self) -> tuple[Candidate, ...]:
-        """The candidates worth a reader's time, best first."""
+        """The candidates with a notable share, best first."""
         return competing_answers(self.solution)
 
     @property
@@ -299,7 +318,7 @@ class Fit:
         >>> from unshuffle import Bag, fit
         >>> found = fit([Bag([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0])], method="ls", rng=0)
         >>> print(found.summary())
-        Not judged: method 'ls' has no intervals here.
+        Not assessed: method 'ls' has no intervals here.
         <BLANKLINE>
         coefficient  estimate
         x0                  2

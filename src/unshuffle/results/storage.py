@@ -153,7 +153,7 @@ def read_model(path: str | os.PathLike[str]) -> Kept:
             content["columns"],
             content["provenance"],
         )
-        _check_shapes(kept)
+        _check_sizes(kept)
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
@@ -226,15 +226,15 @@ def _read_object(path: str | os.PathLike[str], source: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _check_shapes(kept: Kept) -> None:
+def _check_sizes(kept: Kept) -> None:
     """Refuse a result whose parts do not go together."""
     found = kept.result
     d = len(found.facts.scales)
     n_weights = d + bool(found.options.fit_intercept)
-    shapes = [np.shape(found.weights), (len(found.facts.names),)]
-    shapes += [np.shape(c.weights) for c in found.candidates]
+    sizes = [np.shape(found.weights), (len(found.facts.names),)]
+    sizes += [np.shape(c.weights) for c in found.candidates]
     if found.posterior is not None:
-        shapes.append(np.shape(found.posterior.draws)[1:])
+        sizes.append(np.shape(found.posterior.draws)[1:])
         m = len(found.posterior.draws)
         if not m == len(found.posterior.draw_weights) == len(found.posterior.sigma):
             raise ValueError("draws, their weights and their noise differ in number")
@@ -249,7 +249,7 @@ def _check_shapes(kept: Kept) -> None:
                 raise ValueError("draws and those of their bag effects differ in number")
     if found.formula is not None and len(found.formula.names) != d:
         raise ValueError("the columns of the formula differ in number")
-    if any(shape != (n_weights,) for shape in shapes):
+    if any(shape != (n_weights,) for shape in sizes):
         raise ValueError("weights and columns differ in number")
     if kept.feature_names is not None and len(kept.feature_names) != d:
         raise ValueError(f"{len(kept.feature_names)} names for {d} columns")

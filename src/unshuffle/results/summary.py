@@ -12,17 +12,17 @@ from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.data.pairing import Pairing
 from unshuffle.formatting import count, show_number
 from unshuffle.results.cards import make_card
-from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, judge_known
+from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, assess_known
 from unshuffle.results.frames import make_frame
 from unshuffle.results.verdict import (
     IDENTIFIED,
     Facts,
+    assess,
     competing_answers,
     explain,
     grade,
-    judge,
+    list_collinear_pairs,
     list_different,
-    list_inseparable,
     make_headline,
     model_fits,
 )
@@ -67,8 +67,56 @@ class SummaryRow:
 class Summary:
     """Everything a fit says, as text, HTML, a frame, a dictionary or LaTeX.
 
-    `verdict` is "identified", "partly identified", "not identified", or None without intervals;
-    `explanation` says it in sentences. With `detail` the text tells rules, effects and priors too.
+    Attributes
+    ----------
+    verdict : str or None
+        "identified", "partly identified" or "not identified"; None without intervals.
+    explanation : tuple of str
+        The verdict and its reasons in sentences.
+    rows : tuple of SummaryRow
+        The table: name, estimate, sd, low, high and determined of each coefficient.
+    level : float
+        Probability of the intervals.
+    noise, is_noise_given : float or None, bool
+        Sd of the noise, and whether it was given.
+    method : str
+        The method used.
+    model_fits, misfits : bool or None, tuple of str
+        Whether the labels look as the model predicts, and in what they do not.
+    collinear_pairs : tuple of pairs of str
+        Columns that the data cannot tell apart.
+    is_converged, status : bool, str
+        Whether the search ended as it should, and how it ended.
+    n, n_labels, d, n_bags, n_anchors, n_means : int
+        Numbers of rows, labels, features, bags, known pairs, and bags known by their mean label.
+    pairing : Pairing
+        How rows and labels belong together.
+    effects, are_offsets_declared : BagEffects or None, bool
+        Posterior of bag effects, and whether offsets were declared.
+    candidates, n_competing, different : tuple of dict, int, tuple of int
+        All answers, how many of them compete, and which differ though they are about as probable.
+    priors, remarks : tuple of str
+        What was assumed, and what was handled but should be known.
+    certificate : Certificate or None
+        What is proven of the best value.
+    mislinked : float or None
+        The share of wrong links, given or found.
+    headline : tuple of str
+        The verdict in a few words, and the class of its colour.
+    is_explored : bool
+        Whether the posterior was sampled well.
+    detail : bool
+        Whether the text tells rules, estimand, bag effects, priors and all competing answers.
+    label, library : str or None
+        The transformed label, and the library of the frame fitted.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression
+    >>> model = ShuffledLinearRegression("ls", random_state=0)
+    >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+    >>> [(row.name, round(row.estimate, 6)) for row in summary.rows]
+    [('x0', 2.0), ('intercept', 1.0)]
     """
 
     verdict: str | None
@@ -79,7 +127,7 @@ class Summary:
     method: str
     model_fits: bool | None
     misfits: tuple[str, ...]
-    inseparable: tuple[tuple[str, str], ...]
+    collinear_pairs: tuple[tuple[str, str], ...]
     is_converged: bool
     status: str
     n: int
@@ -102,7 +150,7 @@ class Summary:
     n_means: int = 0
     mislinked: float | None = None
     # The verdict in a few words, and whether it is good, doubtful or unknown.
-    headline: tuple[str, str] = ("Not judged", "unknown")
+    headline: tuple[str, str] = ("Not assessed", "unknown")
     # Whether the posterior was sampled well, where there is one.
     is_explored: bool = True
     detail: bool = False
@@ -130,12 +178,12 @@ class Summary:
 
     @property
     def determined_rule(self) -> str | None:
-        """The rule behind `determined`; None where nothing is judged by it."""
+        """The rule behind `determined`; None where nothing is assessed by it."""
         return self._make_rule(DETERMINED_RULE)
 
     @property
     def known_rule(self) -> str | None:
-        """The rule of version 0.1.0 behind `known`; None where nothing is judged by it."""
+        """The rule of version 0.1.0 behind `known`; None where nothing is assessed by it."""
         return self._make_rule(KNOWN_RULE)
 
     def _make_rule(self, rule: str) -> str | None:
@@ -218,7 +266,22 @@ class Summary:
         return (*rule, *self.describe_effects(), *self.priors)
 
     def describe_effects(self) -> tuple[str, ...]:
-        """Say how probable random and contextual bag effects are, and how large they are."""
+        """Say how probable random and contextual bag effects are, and how large they are.
+
+        Returns
+        -------
+        tuple of str
+            One sentence for random effects, one for contextual effects; none where the model has
+            none.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        >>> summary.describe_effects()
+        ()
+        """
         effects, found = self.effects, []
         if effects is not None and effects.offset_probability > 0.0:
             size = f"sd {show_number(effects.offset_sd)}"
@@ -274,7 +337,26 @@ class Summary:
         return self.to_card()
 
     def to_card(self, title: str = "") -> str:
-        """Return HTML for a notebook, below a title such as the model's parameters."""
+        """Return HTML for a notebook, below a title such as the model's parameters.
+
+        Parameters
+        ----------
+        title : str, default=""
+            A line above the verdict.
+
+        Returns
+        -------
+        str
+            The card, with a style of its own.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        >>> "Not assessed" in summary.to_card()
+        True
+        """
         tables: list[tuple[str, list[tuple[str, ...]]]] = [("", self.table)]
         if self._rivals():
             tables.append((_RIVALS, self._rivals()))
@@ -287,6 +369,19 @@ class Summary:
 
         This is the JSON of the command line too, described by ``schema/fit.schema.json``. The
         intercept stands apart from the coefficients: a feature may have its name.
+
+        Returns
+        -------
+        dict
+            Verdict, coefficients, facts and candidates.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        >>> summary.to_dict()["method"]
+        'ls'
         """
         keys = ("estimate", "sd", "low", "high", "determined", "known")
         entries = [{key: getattr(row, key) for key in keys} for row in self.rows]
@@ -301,7 +396,7 @@ class Summary:
             "level": self.level,
             "determined_rule": self.determined_rule,
             "known_rule": self.known_rule,
-            "inseparable": [list(pair) for pair in self.inseparable],
+            "inseparable": [list(pair) for pair in self.collinear_pairs],
             "noise": self.noise,
             "method": self.method,
             "n": self.n,
@@ -389,7 +484,21 @@ class Summary:
         return make_frame({"term": names, **columns}, self.library, what="tidy")
 
     def to_latex(self) -> str:
-        """Return the table as a LaTeX tabular."""
+        """Return the table as a LaTeX tabular.
+
+        Returns
+        -------
+        str
+            A tabular environment.
+
+        Examples
+        --------
+        >>> from unshuffle import ShuffledLinearRegression
+        >>> model = ShuffledLinearRegression("ls", random_state=0)
+        >>> summary = model.fit([[0.0], [1.0], [3.0]], [1.0, 7.0, 3.0]).summary()
+        >>> print(summary.to_latex().splitlines()[2])
+         & estimate \\\\
+        """
         (_, *head), *rows = self.table
         signs = ["l" if name == "determined" else "r" for name in head]
         lines = [rf"\begin{{tabular}}{{l{''.join(signs)}}}"]
@@ -423,7 +532,7 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         method=facts.method,
         model_fits=model_fits(solution),
         misfits=solution.misfits or (),
-        inseparable=list_inseparable(solution, facts),
+        collinear_pairs=list_collinear_pairs(solution, facts),
         is_converged=not solution.status.is_doubtful,
         status=solution.status.value,
         n=facts.n,
@@ -477,11 +586,11 @@ def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryR
     spreads = np.full((len(names), 3), np.inf)
     if unsure is not None and unsure.has_interval:
         spreads = np.column_stack([unsure.sd, unsure.interval(level)])
-    estimates, judged, known = solution.weights, judge(solution, facts), judge_known(solution)
+    estimates, assessed, known = solution.weights, assess(solution, facts), assess_known(solution)
     found = []
     for j, (name, scale) in enumerate(zip(names, scales, strict=True)):
         w, (sd, low, high) = float(estimates[j]), spreads[j].tolist()
-        row = SummaryRow(name, w, None, None, None, judged[j], known[j])
+        row = SummaryRow(name, w, None, None, None, assessed[j], known[j])
         if np.isfinite(spreads[j]).all():
             row = replace(row, sd=sd, low=low, high=high)
         found.append(row if scale is None else replace(row, standardised=w * scale))

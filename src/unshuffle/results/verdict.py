@@ -18,8 +18,8 @@ from unshuffle.results.determined import (
     SIGN,
     SIGN_AND_MAGNITUDE,
     UNDETERMINED,
-    find_inseparable,
-    judge_coefficients,
+    assess_coefficients,
+    find_collinear_pairs,
 )
 from unshuffle.results.limits import LINKS_LIMITS
 from unshuffle.results.remedies import advise_on_collinear, find_remedy
@@ -27,8 +27,8 @@ from unshuffle.results.remedies import advise_on_collinear, find_remedy
 IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
 DEFAULT_LEVEL = 0.95
-# Candidates with less than this share of the posterior are not worth a reader's time.
-WORTH_SAYING = 0.02
+# Candidates with less than this share of the posterior are not shown.
+LEAST_SHARE = 0.02
 SHOWN_CANDIDATES = 5
 # Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
 # the best one's share does not explain the labels about equally well.
@@ -38,7 +38,7 @@ _NEAR = 0.5
 # Names in a sentence; the table has all of them.
 _SHOWN_NAMES = 8
 _SHOWN_PAIRS = 3
-# From so many on walkers hardly leave their starts: with 800 rows in 40 bags 25 features are
+# Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
 # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
 _MANY_FEATURES = 20
 # Where the mismatch rate is known no better than this, it dominates the intervals.
@@ -152,9 +152,9 @@ def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
     return solution.uncertainty
 
 
-def judge(solution: Solution, facts: Facts) -> tuple[str | None, ...]:
+def assess(solution: Solution, facts: Facts) -> tuple[str | None, ...]:
     """Return what is determined of each weight, the intercept last."""
-    return judge_coefficients(solution, facts.negligible)
+    return assess_coefficients(solution, facts.negligible)
 
 
 def grade(solution: Solution, facts: Facts) -> str | None:
@@ -169,8 +169,8 @@ def grade(solution: Solution, facts: Facts) -> str | None:
     if unsure is None or not unsure.has_interval:
         return None
     unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
-    judged = judge(solution, facts)
-    told = {judged[j] for j in range(len(facts.scales)) if j not in unknown}
+    assessed = assess(solution, facts)
+    told = {assessed[j] for j in range(len(facts.scales)) if j not in unknown}
     if told <= {UNDETERMINED}:
         return NOT_IDENTIFIED
     if told <= {SIGN_AND_MAGNITUDE, NEGLIGIBLE}:
@@ -222,7 +222,7 @@ def make_headline(solution: Solution, verdict: str | None) -> tuple[str, str]:
     """
     fits = model_fits(solution)
     if verdict is None:
-        return "Not judged", "unknown"
+        return "Not assessed", "unknown"
     words = verdict.capitalize()
     if fits is False:
         joint = "and" if verdict == NOT_IDENTIFIED else "but"
@@ -243,14 +243,14 @@ def describe_misfit(solution: Solution, facts: Facts) -> str | None:
     )
 
 
-def list_inseparable(solution: Solution, facts: Facts) -> tuple[tuple[str, str], ...]:
+def list_collinear_pairs(solution: Solution, facts: Facts) -> tuple[tuple[str, str], ...]:
     """Return the pairs of columns, or of categories, that the data cannot separate."""
-    return find_inseparable(solution, facts.scales, facts.names, facts.sources or facts.names)
+    return find_collinear_pairs(solution, facts.scales, facts.names, facts.sources or facts.names)
 
 
 def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
-    """Return the answers worth a reader's time, best first; one stands alone."""
-    shown = [c for c in solution.candidates if c.share is None or c.share >= WORTH_SAYING]
+    """Return the answers with a notable share, best first; one stands alone."""
+    shown = [c for c in solution.candidates if c.share is None or c.share >= LEAST_SHARE]
     return tuple(shown[:SHOWN_CANDIDATES]) or solution.candidates[:1]
 
 
@@ -262,7 +262,7 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
         return (*sentences, *([] if unsure is not None else [solution.status.value]))
     if solution.status is Status.NOTHING_VARIES:
         return (*sentences, solution.status.value)
-    sentences += _describe_pairs(list_inseparable(solution, facts))
+    sentences += _describe_pairs(list_collinear_pairs(solution, facts))
     if solution.stats.mislinked_interval is not None:
         return tuple(sentences)
     if verdict != IDENTIFIED:
@@ -280,7 +280,7 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
 def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
     """State the verdict with its reason."""
     if verdict is None:
-        return f"Not judged: method '{facts.method}' has no intervals here."
+        return f"Not assessed: method '{facts.method}' has no intervals here."
     unsure = solution.uncertainty
     if solution.status is Status.NOTHING_VARIES:
         return "Not identified."
@@ -324,10 +324,10 @@ def _list_determined(solution: Solution, facts: Facts) -> str:
     """Say of which coefficients sign and magnitude are determined, of which the sign, and so on."""
     unsure, d = solution.uncertainty, len(facts.scales)
     unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
-    judged = judge(solution, facts)
+    assessed = assess(solution, facts)
     varied = [j for j in range(d) if j not in unknown]
     groups = {
-        kind: [shorten(facts.names[j]) for j in varied if judged[j] == kind]
+        kind: [shorten(facts.names[j]) for j in varied if assessed[j] == kind]
         for kind in (SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED)
     }
     if len(groups[SIGN_AND_MAGNITUDE]) == len(varied) > 1:
@@ -405,9 +405,9 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
 def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
     """Say what would help these data: nothing that they have already."""
     collinear = advise_on_collinear(facts)
-    judged = judge(solution, facts)
+    assessed = assess(solution, facts)
     still_open = {
-        j for j in range(len(facts.scales)) if judged[j] not in (SIGN_AND_MAGNITUDE, NEGLIGIBLE)
+        j for j in range(len(facts.scales)) if assessed[j] not in (SIGN_AND_MAGNITUDE, NEGLIGIBLE)
     }
     if collinear and still_open <= set(facts.collinear):
         # No data separate such columns.

@@ -81,6 +81,11 @@ class Certified(Strategy):
     the best answer so far is returned with its optimality gap. A complete proof is repeatable to
     the last bit; an incomplete one depends on the speed of the machine. Known noise is not used.
 
+    Parameters
+    ----------
+    time_limit : float or None, default=60.0
+        Seconds for the proof; None: as long as it takes.
+
     Examples
     --------
     >>> from unshuffle import Bag, fit

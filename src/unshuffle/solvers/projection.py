@@ -57,6 +57,11 @@ SETTINGS = ProjectionSettings()
 class Projection(Strategy):
     """The hybrid estimator P(dp): LS among the weights that meet the first dp moments.
 
+    Parameters
+    ----------
+    dp : int, default=1
+        Number of moments that the weights must meet.
+
     Examples
     --------
     >>> from unshuffle import Bag, fit

@@ -78,10 +78,10 @@ def _verdict(table: Table) -> str:
         for m in ("sm", "na-sm")
         for nsr in levels
     }
-    top = max(levels)
-    agrees = all(error[c, "na-sm", top] < error[c, "sm", top] for c in COLUMNS)
+    loudest = max(levels)
+    agrees = all(error[c, "na-sm", loudest] < error[c, "sm", loudest] for c in COLUMNS)
     shown = " and ".join(
-        f"{error[c, 'sm', top]:.2f} to {error[c, 'na-sm', top]:.2f} ({title})"
+        f"{error[c, 'sm', loudest]:.2f} to {error[c, 'na-sm', loudest]:.2f} ({title})"
         for c, title in COLUMNS.items()
     )
     apart = [
@@ -93,7 +93,7 @@ def _verdict(table: Table) -> str:
     else:
         since = "NA-SM is nowhere twice as good"
     return (
-        f"{'Agrees' if agrees else 'Agrees in part'}: at {top} dB knowing the noise takes the "
+        f"{'Agrees' if agrees else 'Agrees in part'}: at {loudest} dB knowing the noise takes the "
         f"error from {shown}; on the right {since}."
     )
 
@@ -109,10 +109,10 @@ EXPERIMENT = Experiment(
     ),
     choices=(
         "As printed: d = 2, n = 1000, w₀ = [1, −1], no intercept. The paper does not say what x "
-        "is: left both columns N(1, 1), where w₀ and −w₀ give labels of one law, so that every "
-        "method may take the wrong sign; right the second column exponential with the same mean "
-        "and sd, which tells them apart. NSR from −30 to 10 dB, mean of 20 trials (quick: 3); auto "
-        "does not know σ."
+        "is: left both columns N(1, 1), where w₀ and −w₀ give labels of one distribution, so that "
+        "every method may take the wrong sign; right the second column exponential with the same "
+        "mean and sd, which tells them apart. NSR from −30 to 10 dB, mean of 20 trials (quick: 3); "
+        "auto does not know σ."
     ),
     keys=("columns", "nsr", "method", "trial"),
     grid=grid,

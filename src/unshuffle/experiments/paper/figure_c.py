@@ -101,7 +101,7 @@ EXPERIMENT = Experiment(
     choices=(
         "As printed: d = 2, σ² = 1, mean of 10 trials (quick: 3). The paper does not say x, w₀, n "
         "or D: x ~ N(1, 1), n from 30 to 3000, D a tenth of the labels, no intercept. Two choices "
-        "of w₀ are shown because the picture hangs on it: at [1, 1] noise alone moves every "
+        "of w₀ are shown because the picture depends on it: at [1, 1] noise alone moves every "
         "estimator the same way. Bands hold the middle half of the trials."
     ),
     keys=("weights", "n", "method", "trial"),

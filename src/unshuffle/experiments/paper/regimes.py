@@ -35,7 +35,7 @@ DOTS = ((0.05, 12, "< 5 %"), (0.30, 60, "5–30 %"), (np.inf, 190, "> 30 %"))
 
 Summary = Callable[[np.ndarray], float]
 # What a map says of one cell: a method, and the size of its error.
-Judge = Callable[[Table], tuple[str, float]]
+Winner = Callable[[Table], tuple[str, float]]
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,25 @@ class Map:
     ) -> tuple[Any, Any]:
         """Draw one map of the duel for each summary of the errors, then the error of auto."""
         names = " or ".join(STYLES[method][0] for method in self.duel)
-        judges: dict[str, Judge] = {
+        winners: dict[str, Winner] = {
             f"{names}: {name}": partial(self.find_winner, summary=summary)
             for name, summary in panels.items()
         }
         last = list(panels)[-1]
-        judges[f"auto: {last}"] = lambda cell: ("auto", of_auto(cell.values(method="auto")))
-        figure, axes = new_figure(len(judges) // 2, 2, size)
-        for ax, (title, judge) in zip(axes.flat, judges.items(), strict=True):
-            self._plot_cells(ax, table, judge)
+        winners[f"auto: {last}"] = lambda cell: ("auto", of_auto(cell.values(method="auto")))
+        figure, axes = new_figure(len(winners) // 2, 2, size)
+        for ax, (title, winner) in zip(axes.flat, winners.items(), strict=True):
+            self._plot_cells(ax, table, winner)
             ax.set_title(title, fontsize=10)
         _add_key(figure, self.methods)
         return figure, axes
 
-    def _plot_cells(self, ax: Any, table: Table, judge: Judge) -> None:
+    def _plot_cells(self, ax: Any, table: Table, winner: Winner) -> None:
         """Draw a map of cells: the fill says which method, the dot how large its error is."""
         across, up = table.unique(self.across), table.unique(self.up)
         for i, u in enumerate(across):
             for j, v in enumerate(up):
-                method, error = judge(table.where(**{self.across: u, self.up: v}))
+                method, error = winner(table.where(**{self.across: u, self.up: v}))
                 colour, hatch = FILLS[method]
                 ax.bar(
                     i, 1, 1, j - 0.5, color=colour, hatch=hatch, edgecolor="white", linewidth=1.5

@@ -40,7 +40,7 @@ def _verdict(table: Table) -> str:
         for name, summary in SUMMARIES.items()
     }
     n_cells = len(AXES.winners(table, np.mean))
-    # In print: no trend in the mean, and P1 in most cells by the worst case.
+    # In print: no trend on average, and P1 in most cells by the worst case.
     safer, trend = n_p1["worst case"] > n_cells / 2, n_p1["mean"] > 0.7 * n_cells
     gaps = np.abs(table.values(method="ls") - table.values(method="p1"))
     return (

@@ -95,10 +95,10 @@ def _verdict(table: Table) -> str:
         ],
         "λ₂ = 0.1 does harm at none": [r for r in BAGS if error[r, 0][2] > error[r, 0][0]],
     }
-    n_held = sum(map(len, claims.values()))
+    n_true = sum(map(len, claims.values()))
     whole = len(claims) * len(BAGS)
-    word = "Agrees" if n_held == whole else "Agrees in part" if n_held else "Does not agree"
-    listed = "; ".join(f"{claim}: {_where(held)}" for claim, held in claims.items())
+    word = "Agrees" if n_true == whole else "Agrees in part" if n_true else "Does not agree"
+    listed = "; ".join(f"{claim}: {_where(agreeing)}" for claim, agreeing in claims.items())
     numbers = "; ".join(
         f"{' / '.join(f'{e:.2f}' for e in errors)} at {zeros} zeros and R = {r}"
         for (r, zeros), errors in error.items()
@@ -106,10 +106,10 @@ def _verdict(table: Table) -> str:
     return f"{word}: {listed} (λ₂ = 0 / 0.01 / 0.1: {numbers})."
 
 
-def _where(held: list[int]) -> str:
-    if len(held) == len(BAGS):
+def _where(agreeing: list[int]) -> str:
+    if len(agreeing) == len(BAGS):
         return "yes"
-    return f"only with R = {held[0]}" if held else "no"
+    return f"only with R = {agreeing[0]}" if agreeing else "no"
 
 
 EXPERIMENT = Experiment(

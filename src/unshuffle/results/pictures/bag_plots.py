@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, shorten
 from unshuffle.results.pictures.bag_views import (
     BagView,
     estimate_offsets,
@@ -27,19 +27,21 @@ from unshuffle.results.pictures.drawing import (
     curve,
     make_panes,
     name_label,
+    name_rows,
     plain,
     prepare,
+    row_height,
     space_pane_ticks,
     space_ticks,
     spread,
-    thin,
+    take_quantiles,
 )
 from unshuffle.results.result import Fit, as_fit
 
 # Bags in one picture, and panels; the largest are shown.
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
-# Bags that are named below an axis, and letters that stand there side by side.
-_NAMED_BAGS, _LETTERS_ACROSS = 40, 64
+# Bags that are named beside an axis, and letters of a name above one of four or three panels.
+_NAMED_BAGS, _SHORT_NAME, _LONG_NAME = 40, 14, 20
 # Points of a cloud: more look the same and make the file large.
 _SHOWN_POINTS = 600
 # How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
@@ -57,6 +59,34 @@ def plot_sorted(
 
     Where the model knows the noise, predictions are spread by it, as labels are. The eight largest
     bags are shown when there are more; `plot_bags` has a panel for each.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_sorted(model, data.X, data.y, data.groups).lines)
+    12
     """
     found = as_fit(model)
     return draw_sorted(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -68,7 +98,7 @@ def draw_sorted(
     """Draw what `plot_sorted` draws."""
     ax = prepare(ax, (6.4, 4.0))
     for place, view in enumerate(largest(views, SHOWN_BAGS)):
-        text = "labels" if len(views) == 1 else f"labels, bag {view.name}"
+        text = "labels" if len(views) == 1 else f"labels, bag {shorten(view.name, _LONG_NAME)}"
         share, marks = curve(_expand(view.y, view.y_masses))
         line = spread(_expand(view.z, view.z_masses), found.noise)
         colour, step = PALETTE[place], max(1, len(share) // 25)
@@ -89,6 +119,34 @@ def plot_bag_means(
 
     Bars along are those of the prediction, where the model has intervals; bars up and down are the
     noise of a mean of so many labels, and offsets between bags where they are probable.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_bag_means(model, data.X, data.y, data.groups).get_xlabel()
+    'mean prediction of a bag, label'
     """
     found = as_fit(model)
     return draw_bag_means(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -114,23 +172,55 @@ def draw_bag_means(
     )  # fmt: skip
     space_ticks(ax)
     ax.set_xlabel(f"mean prediction of a bag, {name_label(label)}")
-    ax.set_ylabel(f"mean of its labels, {name_label(label)}")
+    ax.set_ylabel(f"mean of its labels, {name_label(label, 24)}")
     return ax
 
 
 def _mean_variance(found: Fit, view: BagView) -> float:
-    """Return the variance of a bag's mean label about its law: noise, and offsets."""
+    """Return the predictive variance of a bag's mean label: noise, and offsets."""
     offsets = found.effects
     tau = offsets.offset_sd if offsets is not None and offsets.has_offsets else 0.0
     return (found.noise or 0.0) ** 2 / view.n_labels + tau**2
 
 
 def plot_places(model: Any, X: Any, y: Any, groups: Any = None, *, ax: Any = None) -> Any:
-    """Draw where labels stand in the law that the model predicts for their bags: the misfit, seen.
+    """Draw the PIT histogram of the labels: goodness of fit (Dawid 1984).
 
     Each label has a place between 0 (below all that is predicted) and 1; if the model is right,
     all places are as likely. Bars are the number of labels over that expected, and the band is what
     chance does to 95 of 100 bars.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without noise.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", noise=0.1, random_state=0)
+    >>> model = model.fit(data.X, data.y, data.groups)
+    >>> len(plot_places(model, data.X, data.y, data.groups).patches) > 0
+    True
     """
     found = as_fit(model)
     return draw_places(found, view_table(found, X, y, groups), ax=ax)
@@ -140,8 +230,8 @@ def draw_places(found: Fit, views: list[BagView], *, ax: Any = None) -> Any:
     """Draw what `plot_places` draws."""
     if found.noise is None:
         raise InputError(
-            f"method '{found.method}' has no noise, so that it predicts no law of the labels: give "
-            "noise, or use method='likelihood'"
+            f"method '{found.method}' has no noise, so that it predicts no distribution of the "
+            "labels: give noise, or use method='likelihood'"
         )
     ax = prepare(ax, (6.4, 3.4))
     parts = [place_labels(found, view) for view in views]
@@ -157,7 +247,7 @@ def draw_places(found: Fit, views: list[BagView], *, ax: Any = None) -> Any:
     ax.stairs(seen / expected, edges, color=BLUE, lw=1.2)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("place of a label in the law predicted for its bag")
+    ax.set_xlabel("probability integral transform (PIT) of a label")
     ax.set_ylabel("labels, over those expected")
     return ax
 
@@ -165,46 +255,84 @@ def draw_places(found: Fit, views: list[BagView], *, ax: Any = None) -> Any:
 def plot_bags(
     model: Any, X: Any, y: Any, groups: Any = None, *, label: str | None = None, ax: Any = None
 ) -> Any:
-    """Draw a panel for each bag: its labels (filled) and the law that the model predicts (line).
+    """Draw a panel for each bag: its labels (filled) and the predictive distribution (line).
 
     All panels have the same axes. The twelve largest bags are shown when there are more; `ax`
     becomes their frame.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", noise=0.1, random_state=0)
+    >>> model = model.fit(data.X, data.y, data.groups)
+    >>> len(plot_bags(model, data.X, data.y, data.groups).child_axes)
+    6
     """
     found = as_fit(model)
     return draw_bags(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
 
 
-def panel_size(n_bags: int) -> tuple[float, float]:
-    """Return width and height of a picture with a panel for each of so many bags."""
-    n_shown = min(n_bags, SHOWN_PANELS)
-    n_rows = -(-n_shown // min(n_shown, 4))
-    return 7.0, 1.0 + 1.35 * n_rows
+def panel_size(views: list[BagView]) -> tuple[float, float]:
+    """Return width and height of a picture with a panel for each bag."""
+    n_shown = min(len(views), SHOWN_PANELS)
+    return 4.8, 0.8 + 1.15 * -(-n_shown // _count_columns(largest(views, SHOWN_PANELS)))
+
+
+def _count_columns(shown: list[BagView]) -> int:
+    """Return how many panels stand side by side: fewer below long names."""
+    longest = max(len(view.name) for view in shown)
+    return min(len(shown), 4 if longest <= _SHORT_NAME else 3)
+
+
+def _title_panel(view: BagView) -> str:
+    """Return the name above a panel; a number alone says nothing."""
+    return plain(f"bag {view.name}" if view.name.isdigit() else shorten(view.name, _LONG_NAME))
 
 
 def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax: Any = None) -> Any:
     """Draw what `plot_bags` draws."""
     shown = largest(views, SHOWN_PANELS)
-    ax = prepare(ax, panel_size(len(views)))
-    n_columns = min(len(shown), 4)
+    ax = prepare(ax, panel_size(views))
+    n_columns = _count_columns(shown)
     panes = make_panes(ax, len(shown), n_columns)
     everything = np.concatenate([each for view in shown for each in (view.y, view.z)])
     low, high = float(everything.min()), float(everything.max())
     room = 0.04 * (high - low) or abs(low) or 1.0
     edges = np.linspace(low - room, high + room, 29)
-    tops = []
+    heights = []
     for place, (pane, view) in enumerate(zip(panes, shown, strict=True)):
-        tops.append(_draw_panel(pane, found, view, edges))
-        pane.set_title(plain(f"bag {view.name}" if len(views) > 1 else view.name), fontsize=9.5)
+        heights.append(_draw_panel(pane, found, view, edges))
+        pane.set_title(_title_panel(view), fontsize=8, pad=3)
         pane.set_xlim(edges[0], edges[-1])
         space_pane_ticks(pane)
         pane.set_yticks([])
         pane.spines["left"].set_visible(False)
         is_last = place + n_columns >= len(shown)
-        pane.tick_params(labelsize=8.5, labelbottom=is_last)
-        if is_last:
-            pane.set_xlabel(name_label(label, 24), fontsize=9.5)
+        pane.tick_params(labelsize=8, labelbottom=is_last)
+    panes[-1 - (len(panes) - 1) % n_columns // 2].set_xlabel(name_label(label), fontsize=9)
     for pane in panes:
-        pane.set_ylim(0, 1.08 * max(tops))
+        pane.set_ylim(0, 1.08 * max(heights))
     return ax
 
 
@@ -216,14 +344,14 @@ def _draw_panel(pane: Any, found: Fit, view: BagView, edges: np.ndarray) -> floa
         atoms = view.atoms + shift_of(found, view)
         grid = np.linspace(edges[0], edges[-1], 120)
         gaps = (grid[:, None] - atoms) / found.noise
-        law = np.exp(-0.5 * gaps**2).mean(axis=1) / (found.noise * np.sqrt(2 * np.pi))
-        pane.plot(grid, law, color=ORANGE, lw=1.5)
+        density = np.exp(-0.5 * gaps**2).mean(axis=1) / (found.noise * np.sqrt(2 * np.pi))
+        pane.plot(grid, density, color=ORANGE, lw=1.5)
     else:
-        law, _ = np.histogram(view.z, edges, weights=view.z_masses, density=True)
-        pane.stairs(law, edges, color=ORANGE, lw=1.5)
-    # A law far narrower than the bars may pass the frame: the labels must not be pressed flat.
-    top = float(heights.max())
-    return max(top, min(float(law.max()), 2.5 * top))
+        density, _ = np.histogram(view.z, edges, weights=view.z_masses, density=True)
+        pane.stairs(density, edges, color=ORANGE, lw=1.5)
+    # A density far narrower than the bars may pass the frame: the labels must not be pressed flat.
+    highest = float(heights.max())
+    return max(highest, min(float(density.max()), 2.5 * highest))
 
 
 def plot_offsets(
@@ -233,6 +361,40 @@ def plot_offsets(
 
     The posterior given the spread of offsets and the noise; `summary()` says how probable offsets
     are.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    X : array-like of shape (n, d)
+        The rows.
+    y : array-like of shape (n,)
+        The labels.
+    groups : sequence of n hashable labels, optional
+        The bag of each row and of each label.
+    label : str, optional
+        Name of the label for the axes; that of `y` without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        Where there are no offsets.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(bag_offsets="estimate", random_state=0)
+    >>> model = model.fit(data.X, data.y + data.groups, data.groups)
+    >>> plot_offsets(model, data.X, data.y + data.groups, data.groups).get_xlabel()
+    'bag'
     """
     found = as_fit(model)
     return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -245,20 +407,28 @@ def draw_offsets(
     found_offsets = estimate_offsets(found, views)
     if not found_offsets:
         raise InputError("there are no offsets between bags in this fit: nothing is to be drawn")
-    ax = prepare(ax, (6.4, 3.4))
-    places = np.arange(1, len(views) + 1)
-    estimates = [each.estimate for each in found_offsets]
-    bars = [each.high - each.estimate for each in found_offsets]
+    ax = prepare(ax, offsets_size(len(views)))
+    estimates = np.array([each.estimate for each in found_offsets])
+    bars = np.array([each.high - each.estimate for each in found_offsets])
+    style = {"fmt": "o", "color": BLUE, "ms": 4.5, "lw": 1.2, "capsize": 3}
+    if len(views) <= _NAMED_BAGS:
+        ax.axvline(0.0, color=GRID, lw=1, zorder=0)
+        ax.errorbar(estimates, np.arange(len(views)), xerr=bars, **style)
+        space_ticks(ax, n_x=5)
+        name_rows(ax, [view.name for view in views])
+        ax.set_xlabel(f"offset, {name_label(label)}")
+        return ax
     ax.axhline(0.0, color=GRID, lw=1, zorder=0)
-    ax.errorbar(places, estimates, yerr=bars, fmt="o", color=BLUE, ms=4.5, lw=1.2, capsize=3)
+    ax.errorbar(np.arange(1, len(views) + 1), estimates, yerr=bars, **style)
     space_ticks(ax)
-    step = -(-len(views) // _NAMED_BAGS)
-    names = [plain(view.name) for view in views[::step]]
-    is_wide = sum(map(len, names)) > _LETTERS_ACROSS
-    ax.set_xticks(places[::step], names, rotation=90 if is_wide else 0)
-    ax.set_xlabel("bag" if step == 1 else f"bag, in the order of the data (one of {step} is named)")
-    ax.set_ylabel(f"offset, {name_label(label)}")
+    ax.set_xlabel("bag, in the order of the data")
+    ax.set_ylabel(f"offset, {name_label(label, 24)}")
     return ax
+
+
+def offsets_size(n_bags: int) -> tuple[float, float]:
+    """Return width and height of a picture of the offsets of so many bags."""
+    return 4.8, row_height(n_bags) * 0.7 + 0.3 if n_bags <= _NAMED_BAGS else 3.0
 
 
 def plot_predictions(
@@ -269,6 +439,32 @@ def plot_predictions(
     `match` is what ``model.match(X, y, groups)`` returned. On the line both agree; where labels are
     matched by rank a narrow band says nothing by itself, and the colours and marks say how probable
     each match is.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    match : Match
+        What ``model.match(X, y, groups)`` returned.
+    X : array-like of shape (n, d)
+        The rows matched.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_predictions(model, model.match(data.X, data.y, data.groups), data.X).get_xlabel()
+    'prediction, label'
     """
     found = as_fit(model)
     ax = prepare(ax, (5.4, 4.6))
@@ -294,13 +490,13 @@ def plot_predictions(
                   title_fontsize="small")  # fmt: skip
     space_ticks(ax)
     ax.set_xlabel(f"prediction, {name_label(label)}")
-    ax.set_ylabel(f"matched {name_label(label)}")
+    ax.set_ylabel(f"matched {name_label(label, 30)}")
     return ax
 
 
 def _expand(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Return a sample in which each value counts by its mass."""
-    return values if bool((masses == 1.0).all()) else thin(values, masses)
+    return values if bool((masses == 1.0).all()) else take_quantiles(values, masses)
 
 
 def _name(y: Any) -> str | None:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import shorten
-from unshuffle.results.pictures.drawing import thin
+from unshuffle.results.pictures.drawing import take_quantiles
 from unshuffle.results.result import Fit
 
 # Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
@@ -54,12 +54,12 @@ class BagView:
     @property
     def atoms(self) -> np.ndarray:
         """Some hundred predictions of equal mass that stand for all."""
-        return self.z if len(self.z) <= N_ATOMS and _is_even(self.z_masses) else self.thinned
+        return self.z if len(self.z) <= N_ATOMS and _is_even(self.z_masses) else self.quantiles
 
     @property
-    def thinned(self) -> np.ndarray:
+    def quantiles(self) -> np.ndarray:
         """Predictions at even shares of their mass."""
-        return thin(self.z, self.z_masses, N_ATOMS)
+        return take_quantiles(self.z, self.z_masses, N_ATOMS)
 
 
 def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
@@ -75,7 +75,7 @@ def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
         members = {name: np.array(places) for name, places in rows.items()}
     ones = np.ones(len(y))
     return [
-        BagView(shorten(name, 20), z[at], ones[at], y[at], ones[at], X[at].mean(axis=0))
+        BagView(shorten(name, 40), z[at], ones[at], y[at], ones[at], X[at].mean(axis=0))
         for name, at in members.items()
     ]
 
@@ -94,7 +94,7 @@ def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> 
         rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
         items = slice(labels.offsets[r], labels.offsets[r + 1])
         mean = np.average(bags.X[rows], axis=0, weights=masses[rows])
-        name = shorten(place + 1 if names is None else names[place], 20)
+        name = shorten(place + 1 if names is None else names[place], 40)
         views.append(
             BagView(name, z[rows], masses[rows], labels.values[items], labels.masses[items], mean)
         )
@@ -116,11 +116,11 @@ def estimate_offsets(found: Fit, views: list[BagView]) -> list[BagOffset]:
 
     It is normal given the spread of offsets, the noise and the error of the mean prediction.
     """
-    law = found.effects
-    if law is None or law.offset_sd == 0.0 or law.offset_probability == 0.0:
+    effects = found.effects
+    if effects is None or effects.offset_sd == 0.0 or effects.offset_probability == 0.0:
         return []
     # The mean over "none" and "some" is less than the sd where there are offsets.
-    tau = law.offset_sd / law.offset_probability
+    tau = effects.offset_sd / effects.offset_probability
     ends = mean_ends(found, views)
     error = np.zeros(len(views)) if ends is None else (ends[:, 1] - ends[:, 0]) / 3.92
     noise = (found.noise or 0.0) ** 2 / np.array([view.n_labels for view in views])
@@ -156,10 +156,14 @@ def shift_of(found: Fit, view: BagView) -> float:
 
 
 def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of labels in their bag's predicted law, uniform if the model is right."""
+    """Return the probability integral transform of labels (Rosenblatt 1952), and their masses.
+
+    Each label goes to the value of its bag's predictive distribution function there: uniform if
+    the model is right.
+    """
     y, masses = view.y, view.y_masses
     if len(y) > _MOST_LABELS:
-        y = thin(y, masses, _MOST_LABELS)
+        y = take_quantiles(y, masses, _MOST_LABELS)
         masses = np.full(len(y), view.n_labels / len(y))
     atoms = view.atoms + shift_of(found, view)
     sigma = max(found.noise or 0.0, 1e-12 * max(float(np.ptp(view.y)), 1e-300))

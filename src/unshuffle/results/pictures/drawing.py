@@ -23,7 +23,7 @@ MARKERS = "osD^vPX*"
 GRID = "#c8c9ca"
 
 # Room for a long name beside the picture; the table holds it in full.
-_NAME_LENGTH = 34
+_NAME_LENGTH = 28
 # A line of more points looks the same and makes the file large.
 CURVE_POINTS = 200
 # Without these a file would carry the time and matplotlib's version.
@@ -145,7 +145,9 @@ def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list
     return panes
 
 
-def thin(values: np.ndarray, masses: np.ndarray, n_points: int = CURVE_POINTS) -> np.ndarray:
+def take_quantiles(
+    values: np.ndarray, masses: np.ndarray, n_points: int = CURVE_POINTS
+) -> np.ndarray:
     """Return values at even shares of their mass: so many that a curve loses nothing."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(masses[order])

@@ -1,6 +1,6 @@
 """Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
 
-Nothing is computed here that is not already in the model; only curves of many points are thinned.
+Nothing is computed here that is not already in the model; only curves of many points get fewer.
 Pictures that need the data are in `bag_plots`.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.core.uncertainty import Posterior
-from unshuffle.errors import InputError, shorten
+from unshuffle.errors import InputError, import_extra, shorten
 from unshuffle.results.determined import UNDETERMINED
 from unshuffle.results.pictures.drawing import (
     BLUE,
@@ -36,10 +36,14 @@ from unshuffle.results.result import Fit, as_fit
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Ticks of an axis beside long names.
+_FEW_TICKS = 5
+# Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
+_WIDE_FACTORS, _LARGEST_EXPONENT = 20.0, 50.0
 # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
 _ASIDE = 1.045
 # Where the risk stands below the bar of its release.
-_BELOW = 0.34
+_BELOW = 0.36
 
 
 def plot_coefficients(
@@ -48,19 +52,45 @@ def plot_coefficients(
     level: float = 0.95,
     standardised: bool = False,
     label: str | None = None,
+    log_base: float | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw the weights of a fitted model with their intervals, one line each.
+    """Draw the coefficients of a fitted model with their intervals, one line each.
 
-    `standardised` multiplies each weight by the sd of its column, so that weights of columns in
-    different units can be compared; all are then in units of the `label`. A hollow mark is a weight
-    of which not even the sign is known.
+    `standardised` multiplies each coefficient by the sd of its column, so that those of columns in
+    different units can be compared; all are then in units of the `label`. A hollow mark is an
+    undetermined coefficient. For labels that are logarithms to `log_base` an axis at the upper edge
+    shows the factors by which the label changes.
 
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    level : float, default=0.95
+        Probability of the intervals.
+    standardised : bool, default=False
+        Whether to multiply each coefficient by the sd of its column, so that columns in different
+        units can be compared.
+    label : str, optional
+        Name of the label for the axes.
+    log_base : float, optional
+        For labels that are logarithms to this base: a second axis shows the factors by which the
+        label changes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
     >>> from unshuffle import ShuffledLinearRegression, make_shuffled
     >>> data = make_shuffled(200, 2, bags=4, rng=0)
     >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
     >>> plot_coefficients(model).get_xlabel()
-    'weight'
+    'coefficient'
     """
     found = as_fit(model)
     rows = found.summary(level).rows[: len(found.coef)]
@@ -70,21 +100,80 @@ def plot_coefficients(
     for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
         if row.low is not None and row.high is not None:
             draw_interval(ax, (row.low * scale, row.high * scale), place)
-    is_open = np.array([row.known == UNDETERMINED for row in rows])
+    is_open = np.array([row.determined == UNDETERMINED for row in rows])
     for chosen, filling in ((~is_open, BLUE), (is_open, "none")):
         if chosen.any():
             places = np.flatnonzero(chosen)
             ax.plot(estimates[chosen], places, "o", color=BLUE, mfc=filling, ms=5.5)
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
+    space_ticks(ax, n_x=_FEW_TICKS)
     _name_rows(ax, [row.name for row in rows])
+    per = "sd of the column" if standardised else "unit of the column"
+    if log_base is not None:
+        _add_factors(ax, log_base, per)
     ax.set_xlabel(
-        f"weight × sd of its column, in units of {name_label(label)}" if standardised else "weight"
+        f"coefficient × sd of its column\n(in units of {name_label(label)})"
+        if standardised
+        else "coefficient"
     )
     return ax
 
 
+def _add_factors(ax: Any, base: float, per: str) -> None:
+    """Show at the upper edge by which factor the label changes."""
+    ticker = import_extra("matplotlib.ticker", "plots", "drawing")
+    low, high = ax.get_xlim()
+    if max(abs(low), abs(high)) * np.log(base) > _LARGEST_EXPONENT:
+        return
+    upper = ax.secondary_xaxis(
+        "top",
+        functions=(
+            lambda x: base ** np.asarray(x, dtype=float),
+            lambda x: np.log(np.maximum(x, 1e-300)) / np.log(base),
+        ),
+    )
+    ends = base**low, base**high
+    if ends[1] / ends[0] > _WIDE_FACTORS:
+        upper.xaxis.set_major_locator(ticker.LogLocator(numticks=_FEW_TICKS))
+        upper.xaxis.set_minor_locator(ticker.NullLocator())
+    else:
+        upper.xaxis.set_major_locator(ticker.MaxNLocator(_FEW_TICKS, steps=[1, 2, 5, 10]))
+    upper.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.4g}"))
+    upper.set_xlabel(f"factor on the label for one {per}")
+
+
 def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar)."""
+    """Draw the posterior of the noise sd, with its mean (line) and its interval (bar).
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    level : float, default=0.95
+        Probability of the intervals.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without a posterior, and where the noise is given.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_noise(model).get_xlabel()
+    'sd of the noise, in units of label'
+    """
     found = as_fit(model)
     posterior = _need_posterior(found)
     if not posterior.has_noise or np.ptp(posterior.sigma) == 0.0:
@@ -107,18 +196,46 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
 
 
 def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed."""
-    law = as_fit(model).effects
-    if law is None or len(law.sizes) < 2:
+    """Draw the posterior of the sd of offsets between bags, over the sizes that were weighed.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    label : str, optional
+        Name of the label for the axes.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        Where no sizes of offsets were weighed.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_offset_sd(model).get_ylabel()
+    'probability, %'
+    """
+    effects = as_fit(model).effects
+    if effects is None or len(effects.sizes) < 2:
         raise InputError(
             "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "
             "method='likelihood', and bag_offsets='auto' or 'estimate'"
         )
     ax = _prepare(ax, (6.4, 3.2))
-    places = np.arange(len(law.sizes))
-    bars = ax.bar(places, 100 * np.array(law.shares), 0.7, color=BLUE, alpha=0.6)
-    ax.bar_label(bars, [_percent(share) for share in law.shares], fontsize=9, padding=2)
-    names = ["none" if size == 0.0 else f"{size:.2g}" for size in law.sizes]
+    places = np.arange(len(effects.sizes))
+    bars = ax.bar(places, 100 * np.array(effects.shares), 0.7, color=BLUE, alpha=0.6)
+    ax.bar_label(bars, [_percent(share) for share in effects.shares], fontsize=9, padding=2)
+    names = ["none" if size == 0.0 else f"{size:.2g}" for size in effects.sizes]
     ax.set_xticks(places, names)
     ax.set_ylim(0, 110)
     ax.set_yticks([0, 50, 100])
@@ -133,7 +250,33 @@ def _percent(share: float) -> str:
 
 
 def plot_starts(model: Any, *, ax: Any = None) -> Any:
-    """Draw the final value of every start, best first: how sure the minimum is."""
+    """Draw the final value of every start, best first: how sure the minimum is.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without starts.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_starts(model).get_ylabel()
+    'final value'
+    """
     found = as_fit(model)
     values = np.sort(np.asarray(found.start_values, dtype=float))
     if len(values) == 0:
@@ -151,7 +294,28 @@ def plot_starts(model: Any, *, ax: Any = None) -> Any:
 
 
 def plot_candidates(model: Any, *, ax: Any = None) -> Any:
-    """Draw the weights of the best candidates side by side, each row divided by its largest."""
+    """Draw the weights of the best candidates side by side, each row divided by its largest.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression("ls", random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_candidates(model).lines) > 1
+    True
+    """
     found = as_fit(model)
     d = len(found.coef)
     candidates = found.competing
@@ -168,22 +332,50 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
     _name_rows(ax, _feature_names(found))
     ax.set_xlim(-1.1, 1.1)
-    ax.set_xlabel("weight, over the largest of its row")
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.set_xlabel("coefficient, over the largest of its row")
+    ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.4, 1.0),
+              ncols=min(len(candidates), 3), handletextpad=0.2, columnspacing=1.0)  # fmt: skip
     return ax
 
 
 def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any = None) -> Any:
-    """Draw the posterior of every pair of weights, and of each weight on the diagonal.
+    """Draw the posterior of every pair of coefficients, and of each on the diagonal.
 
     Without `features` (positions) those determined least are shown, and none of which the data say
     nothing. `ax` becomes the frame of the grid; the estimate is marked by lines.
+
+    Parameters
+    ----------
+    model : ShuffledLinearRegression or Fit
+        The fitted model.
+    features : sequence of int, optional
+        Positions of the coefficients shown; those determined least without it.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For methods without a posterior, and where the data say nothing.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> len(plot_posterior(model).child_axes)
+    3
     """
     found = as_fit(model)
     posterior = _need_posterior(found)
     chosen = list(found.doubtful if features is None else features)
     if not chosen:
-        raise InputError("the data say nothing about the weights, so there is nothing to draw")
+        raise InputError("the data say nothing about the coefficients, so there is nothing to draw")
     n_shown = len(chosen)
     ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
@@ -249,7 +441,33 @@ def _equal_draws(posterior: Any, most: int) -> np.ndarray:
 
 
 def plot_matches(match: Any, *, ax: Any = None) -> Any:
-    """Draw how sure the matches are: the probabilities of all rows, largest first."""
+    """Draw how sure the matches are: the probabilities of all rows, largest first.
+
+    Parameters
+    ----------
+    match : Match
+        What `ShuffledLinearRegression.match` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For matches without probabilities.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 2, bags=6, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> plot_matches(model.match(data.X, data.y, data.groups)).get_ylabel()
+    'probability of the match'
+    """
     if match.probability is None:
         raise InputError("these matches have no probabilities: use method='likelihood'")
     ax = _prepare(ax, (6.4, 3.2))
@@ -267,6 +485,22 @@ def plot_error_by_bags(
 ) -> Any:
     """Draw the error of each method against the number of bags, both on log scales.
 
+    Parameters
+    ----------
+    n_bags : sequence of int
+        Numbers of bags.
+    errors : mapping of str to sequence of float
+        The errors of each method, one for each number of bags.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
     >>> ax = plot_error_by_bags([1, 2, 4], {"ls": [0.5, 0.2, 0.1]})
     >>> ax.get_xscale()
     'log'
@@ -280,13 +514,34 @@ def plot_error_by_bags(
     ax.set_xticks(list(n_bags), [str(n) for n in n_bags])
     ax.minorticks_off()
     ax.set_xlabel("number of bags")
-    ax.set_ylabel("error of the weights")
+    ax.set_ylabel("error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
 
 def plot_plan(plan: Any, *, ax: Any = None) -> Any:
-    """Draw the error to be expected of random and designed bags against the number of runs."""
+    """Draw the error to be expected of random and designed bags against the number of runs.
+
+    Parameters
+    ----------
+    plan : Plan
+        What `design.plan_runs` or `design.judge_bags` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle.design import plan_runs
+    >>> X = np.random.default_rng(0).exponential(size=(24, 2))
+    >>> plan = plan_runs(X, [2], noise=0.1, label_sd=1.0, trials=2, method="ls", rng=0)
+    >>> plot_plan(plan).get_xlabel()
+    'number of runs'
+    """
     ax = _prepare(ax, (6.4, 4.0))
     kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
     for place, (kind, has_offsets) in enumerate(kinds):
@@ -313,7 +568,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.minorticks_off()
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("number of runs")
-    ax.set_ylabel("expected error of the weights")
+    ax.set_ylabel("expected error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -322,11 +577,31 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     """Draw the share of rows matched to their own label in each release, beside guessing.
 
     Below each bar stands the risk with its 95 % interval.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from unshuffle import audit, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls")
+    >>> len(plot_exposure(found).get_yticks()) == len(found.exposures)
+    True
     """
     found = audit.exposures
     ax = _prepare(ax, (6.4, 0.8 + _row_height(len(found))))
     places = np.arange(len(found))
-    ax.barh(places, [100 * each.right for each in found], 0.45, color=BLUE, alpha=0.55, lw=0,
+    ax.barh(places, [100 * each.right for each in found], 0.4, color=BLUE, alpha=0.55, lw=0,
             label="outsider")  # fmt: skip
     for values, colour, marker, text in (
         ([each.guess for each in found], ORANGE, "|", "guessing"),
@@ -339,18 +614,44 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
         ends = [100 * risk.low, 100 * risk.high]
         below = [place + _BELOW] * 2
         label = "risk, 95 % interval" if place == 0 else None
-        ax.plot(ends, below, "-", color=PURPLE, lw=1.6, label=label, solid_capstyle="butt")
+        ax.plot(ends, below, "-", color=PURPLE, lw=2.2, label=label, solid_capstyle="butt")
         ax.plot([100 * risk.value], below[:1], "o", color=PURPLE, ms=4)
     _name_rows(ax, [each.release.name for each in found])
     ax.set_xlim(left=0.0)
     ax.set_xlabel("share of the rows, %")
-    ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=4,
-              bbox_to_anchor=(0.35, 1.0), columnspacing=1.2, handletextpad=0.5)  # fmt: skip
+    ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=2,
+              bbox_to_anchor=(0.3, 1.0), columnspacing=1.2, handletextpad=0.5)  # fmt: skip
     return ax
 
 
 def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
-    """Draw how often matches are right against the probability that was claimed for them."""
+    """Draw how often matches are right against the probability that was claimed for them.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `unshuffle.audit` returned.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw on; new ones without it.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    InputError
+        For matches without probabilities.
+
+    Examples
+    --------
+    >>> from unshuffle import audit, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0)
+    >>> plot_calibration(found).get_ylabel()
+    'share that is right'
+    """
     bins = audit.planned.calibration
     if not bins:
         raise InputError("these matches have no probabilities: use method='likelihood'")

@@ -39,14 +39,15 @@ _STYLE = {
     # Text stays text: it can be searched, read aloud, and takes little room.
     "svg.fonttype": "none",
     "font.family": "sans-serif",
+    "font.size": 9.0,
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
-# Of an inch, so that the usual drawing of seven inches fills the page.
-_PIXELS = 120
+# Of an inch: letters of nine points are then as large as the captions.
+_PIXELS = 108
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,51 +76,59 @@ def list_drawings(
     label: str | None,
     match: Match | None = None,
     X: Any = None,
+    log_base: float | None = None,
 ) -> list[Drawing]:
     """List what this model and these data allow to be drawn: the answer first, then the search."""
-    pictures = [_draw_weights(found, level, label)]
+    drawings = [_draw_coefficients(found, level, label, log_base)]
     if views:
-        pictures += _draw_data(found, views, label)
+        drawings += _draw_data(found, views, label)
     if match is not None:
-        pictures.append(_draw_matches(found, match, X, label))
+        drawings.append(_draw_matches(found, match, X, label))
     if found.posterior is not None and found.doubtful:
-        pictures.append(_draw_posterior(found))
-    pictures += _draw_noise(found, views, level, label)
+        drawings.append(_draw_posterior(found))
+    drawings += _draw_noise(found, views, level, label)
     if len(found.competing) > 1:
         d = len(found.coef)
-        pictures.append(
+        drawings.append(
             Drawing(
-                "The best candidates",
+                "Competing answers",
                 partial(plots.plot_candidates, found),
-                (8.0, drawing.row_height(d) + 0.5),
-                "Weights of the best candidates, each row divided by its largest. Where the marks "
-                "lie apart, the answers differ.",
+                (4.8, drawing.row_height(d) + 0.5),
+                "Coefficients of the best candidates, each row divided by its largest. Where the "
+                "marks lie apart, the answers differ.",
             )
         )
     if len(found.start_values):
-        pictures.append(_draw_starts(found))
-    return pictures
+        drawings.append(_draw_starts(found))
+    return drawings
 
 
-def _draw_weights(found: Fit, level: float, label: str | None) -> Drawing:
+def _draw_coefficients(
+    found: Fit, level: float, label: str | None, log_base: float | None
+) -> Drawing:
     d = len(found.coef)
     has_intervals = any(row.low is not None for row in found.summary(level).rows[:d])
+    plot = partial(
+        plots.plot_coefficients, found, level=level, standardised=True, label=label,
+        log_base=log_base,
+    )  # fmt: skip
     return Drawing(
-        "The weights",
-        partial(plots.plot_coefficients, found, level=level, standardised=True, label=label),
-        (7.0, drawing.row_height(d)),
-        ("Estimate (dot) of the weight" if d == 1 else f"Estimates (dots) of {d} weights")
+        "Coefficients in common units",
+        plot,
+        (4.8, drawing.row_height(d) + (0.6 if log_base else 0.15)),
+        ("Estimate (dot) of the coefficient" if d == 1 else f"Estimates (dots) of {d} coefficients")
         + (f" with {100 * level:g} % intervals (bars)" if has_intervals else "")
-        + ", times the sd of the column so that weights can be compared; the line marks zero. "
-        + ("A hollow dot has no known sign. " if has_intervals else "")
-        + "The intercept is in the table.",
+        + ", times the sd of the column, so that they can be compared; the line marks zero. "
+        + ("A hollow dot is undetermined. " if has_intervals else "")
+        + ("The upper axis shows factors on the label itself. " if log_base else "")
+        + "The table has the coefficients in their own units.",
     )
 
 
 def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Drawing]:
     """Draw labels beside what is predicted for them, bag by bag and in all."""
     n_bags = len(views)
-    law = "the law that the model predicts (line)" if found.noise else "the predictions (outline)"
+    predicted = "predictive distribution (line)" if found.noise else "predictions (outline)"
     which = (
         f"The {bag_plots.SHOWN_PANELS} largest of {n_bags} bags"
         if n_bags > bag_plots.SHOWN_PANELS
@@ -127,104 +136,106 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Draw
         if n_bags > 1
         else "The bag"
     )
-    pictures = [
+    drawings = [
         Drawing(
-            "What is compared",
+            "Labels and predictions",
             partial(bag_plots.draw_bags, found, views, label=label)
             if n_bags > 1
             else partial(bag_plots.draw_sorted, found, views, label=label),
-            bag_plots.panel_size(n_bags) if n_bags > 1 else (7.0, 4.2),
-            f"{which}: its labels (filled) and {law}. A good fit lays one over the other."
+            bag_plots.panel_size(views) if n_bags > 1 else (4.8, 3.4),
+            f"{which}: its labels (filled) and the {predicted}. A good fit lays one over the other."
             if n_bags > 1
             else "Sorted labels (marks) and sorted predictions (line). A good fit lays the line "
             "through the marks.",
         )
     ]
     if n_bags > 1:
-        pictures.append(
+        drawings.append(
             Drawing(
                 "Means of the bags",
                 partial(bag_plots.draw_bag_means, found, views, label=label),
-                (5.6, 4.6),
+                (4.8, 3.9),
                 f"Mean label against mean prediction of {n_bags} bags, with 95 % bars: up and down "
-                "the noise of the mean, along the uncertainty of the weights. If the model is "
+                "the noise of the mean, along the uncertainty of the coefficients. If the model is "
                 "right, the bars reach the line.",
             )
         )
     if found.noise is not None:
-        pictures.append(
+        drawings.append(
             Drawing(
-                "Places of the labels",
+                "Goodness of fit",
                 partial(bag_plots.draw_places, found, views),
-                (7.0, 3.6),
-                "Where the labels stand in the law predicted for their bags. If the model is right "
-                "every place is as likely, and 95 of 100 bars end in the band; high ends mean "
-                "labels further out than predicted, a slope a shift, a hump less noise.",
+                (4.8, 2.8),
+                "PIT histogram: the probability integral transform of the labels in the predictive "
+                "distributions of their bags. If the model is right it is uniform, and 95 of 100 "
+                "bars end in the band. High ends mean labels further out than predicted, a slope a "
+                "shift, a hump less noise.",
             )
         )
-    return pictures
+    return drawings
 
 
 def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Drawing:
     return Drawing(
         "Predictions and matched labels",
         partial(bag_plots.plot_predictions, found, match, X, label=label),
-        (6.0, 4.8),
+        (4.8, 4.0),
         "Each row's prediction and the label that most probably is its own, by how probable that "
         "is. Labels are matched by rank, so that closeness to the line alone says little.",
     )
 
 
 def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Drawing]:
-    """Draw the posterior of the noise, and of offsets where they are worth it."""
-    pictures = []
-    posterior, law = found.posterior, found.effects
+    """Draw the posterior of the noise, and of offsets where there may be some."""
+    drawings = []
+    posterior, effects = found.posterior, found.effects
     if (
         posterior is not None
         and posterior.has_noise
         and posterior.sigma.min() < (posterior.sigma.max())
     ):
-        pictures.append(
+        drawings.append(
             Drawing(
-                "The noise",
+                "Noise",
                 partial(plots.plot_noise, found, level=level, label=label),
-                (6.0, 3.0),
+                (4.8, 2.4),
                 f"Posterior of the noise's standard deviation, with its mean (line) and its "
                 f"{100 * level:g} % interval (bar).",
             )
         )
-    if law is not None and len(law.sizes) > 1:
-        pictures.append(
+    if effects is not None and len(effects.sizes) > 1:
+        drawings.append(
             Drawing(
-                "Spread of the offsets",
+                "Size of the random bag effects",
                 partial(plots.plot_offset_sd, found, label=label),
-                (6.0, 3.0),
-                "Posterior of how much the labels of a bag share beyond their rows: none, or "
-                "offsets of one of these standard deviations, each with its probability in percent."
-                if law.sizes[0] == 0.0
+                (4.8, 2.6),
+                "Posterior of how much the labels of a bag share beyond their rows (offsets): "
+                "none, or one of these standard deviations, each with its probability in percent."
+                if effects.sizes[0] == 0.0
                 else "Posterior of the standard deviation of the offsets that were declared, over "
                 "the sizes weighed, each with its probability in percent.",
             )
         )
-    if views and law is not None and law.has_offsets:
-        pictures.append(
+    if views and effects is not None and effects.has_offsets:
+        drawings.append(
             Drawing(
                 "Offsets of the bags",
                 partial(bag_plots.draw_offsets, found, views, label=label),
-                (7.0, 3.4),
+                bag_plots.offsets_size(len(views)),
                 f"What the labels of each bag share beyond their rows, with 95 % intervals, if "
-                f"bags are offset at all; the probability of that is {law.offset_probability:.0%}.",
+                f"bags are offset at all; the probability of that is "
+                f"{effects.offset_probability:.0%}.",
             )
         )
-    return pictures
+    return drawings
 
 
 def _draw_starts(found: Fit) -> Drawing:
     n_starts = len(found.start_values)
     return Drawing(
-        "How sure the minimum is",
+        "Final values of the starts",
         partial(plots.plot_starts, found),
-        (7.0, 3.2),
+        (4.8, 2.6),
         f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
         "found the same minimum.",
     )
@@ -242,16 +253,17 @@ def _draw_posterior(found: Fit) -> Drawing:
     n_shown = len(chosen)
     if n_shown == 1:
         return Drawing(
-            "What is known of a coefficient",
+            "Posterior of a coefficient",
             partial(plots.plot_posterior, found, features=chosen),
-            (5.5, 2.8),
+            (4.8, 2.6),
             f"Posterior of the coefficient of {names[0]}; the dashed line is the estimate. "
             "Separate modes are separate answers.",
         )
+    size = min(1.3 * n_shown + 1.2, 5.4)
     return Drawing(
-        "Which coefficients hang together",
+        "Joint posterior of coefficients",
         partial(plots.plot_posterior, found, features=chosen),
-        (1.7 * n_shown + 0.9, 1.7 * n_shown + 0.5),
+        (size, 0.95 * size),
         f"Posterior of {which}: each alone on the diagonal, in pairs below; dashed lines are the "
         "estimate. A slanted cloud means that one coefficient can make up for another; separate "
         "clouds are separate answers.",
