@@ -1,7 +1,7 @@
 """Least squares with a proof, and what a proof does not say.
 
-A register of a hundred households was released with one column shuffled. Whoever argues from its
-least-squares fit should know that no other matching of labels to rows fits better: a search from
+A register of a hundred households was released with one column shuffled. To argue from its
+least-squares fit, one should know that no other matching of labels to rows fits better: a search from
 many starts cannot say so, a proof can, in about the same time for up to four weights. With little
 noise the least is also the truth. With much noise it is proven all the same, and wrong: it fits
 better than the truth does, since among so many matchings one fits the noise. Then only a posterior

@@ -1,4 +1,4 @@
-"""How many links are worth finding out: the error against the share of known pairs, as a picture.
+"""How many links to find out: the error against the share of known pairs, as a picture.
 
 Two registers of 200 households share no key. Finding out by telephone who is who costs time for
 each household, so that one would like to know how far a few known pairs (anchors) take. For every

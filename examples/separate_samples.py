@@ -3,7 +3,7 @@
 An image cytometer measures size and granularity of some cells of each culture; a sorter measures
 the fluorescence of others of the same culture and exports a histogram. No cell is in both, so that
 there is nothing to match: rows and labels are separate samples of a culture, and what is known is
-how their laws hang together from culture to culture. The cultures are simulated, so that the
+how their distributions hang together from culture to culture. The cultures are simulated, so that the
 answer can be compared with the truth.
 
 Run: python examples/separate_samples.py

@@ -1,4 +1,4 @@
-"""Laws of what the command line prints: one object for --json, and nothing hidden."""
+"""What the command line prints: one object for --json, and nothing hidden."""
 
 import csv
 import dataclasses
@@ -279,8 +279,8 @@ def test_levels_of_a_category_are_called_by_its_column(folder, capsys):
 
 
 def test_an_answer_that_is_not_identified_is_said_and_strict_leaves_with_three(folder, capsys):
-    # Two features of the same law in one bag: exchanging their weights changes nothing.
-    args = ["simulate", "-n", "150", "-d", "2", "--weights", "1,-0.4", "--law", "normal"]
+    # Two features of the same distribution in one bag: exchanging their weights changes nothing.
+    args = ["simulate", "-n", "150", "-d", "2", "--weights", "1,-0.4", "--distribution", "normal"]
     assert run([*args, "--noise", "0.2", "--out", "sim.csv"]) == 0
     capsys.readouterr()
     fit = ["fit", "sim.csv", "--label", "y", "--features", "x1,x2", "--strict"]

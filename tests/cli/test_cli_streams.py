@@ -1,4 +1,4 @@
-"""Laws of the command line in the wild: pipes, colours, interrupts and full disks."""
+"""The command line among other programs: pipes, colours, interrupts and full disks."""
 
 import os
 import signal
@@ -165,7 +165,7 @@ def assert_interrupted(process):
 def test_an_interrupt_while_fitting_is_exit_130(delay, folder):
     write_data("data.csv", n=3000, d=6, bags=3)
     process = start(ENDLESS)
-    # What was read is said before the fit begins.
+    # What was read is printed before the fit begins.
     assert b"rows" in process.stderr.readline()
     time.sleep(delay)
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Laws of rows and labels in two files, in numbers of their own."""
+"""Rows and labels in two files, in numbers of their own."""
 
 import json
 from pathlib import Path

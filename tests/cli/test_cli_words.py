@@ -1,4 +1,4 @@
-"""Laws of words: the command line speaks of its options, and prints whole what it prints."""
+"""Words: the command line names its options, and prints whole what it prints."""
 
 import re
 from pathlib import Path

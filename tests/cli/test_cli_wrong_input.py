@@ -1,4 +1,4 @@
-"""Laws of the command line: one line for every mistake."""
+"""Wrong input of the command line: one line for every mistake."""
 
 import os
 from pathlib import Path
@@ -110,7 +110,7 @@ WRONG_COMMANDS = {
     "wrong method list": (["compare", "data.csv", "--label", "y", "--methods", "l"], ["'l'"]),
     "no rows": (["simulate", "-n", "0"], ["n=0"]),
     "odd weights": (["simulate", "--weights", "1,x,2"], ["--weights", "'x'"]),
-    "odd law": (["simulate", "--law", "cauchy"], ["cauchy"]),
+    "odd distribution": (["simulate", "--distribution", "cauchy"], ["cauchy"]),
 }
 
 

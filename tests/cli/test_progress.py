@@ -1,4 +1,4 @@
-"""Laws of progress: told on stderr or not at all, never part of the answer."""
+"""Progress goes to stderr or nowhere, and is never part of the answer."""
 
 import io
 import re

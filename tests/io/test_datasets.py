@@ -1,4 +1,4 @@
-"""Laws of the data set registry: names, hashes, where files come from, and Table 1."""
+"""The data set registry: names, hashes, where files come from, and Table 1."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Laws of designs: from a table to features, labels and bags."""
+"""Designs: from a table to features, labels and bags."""
 
 import numpy as np
 

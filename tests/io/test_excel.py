@@ -1,4 +1,4 @@
-"""Laws of Excel workbooks: the first sheet is the table that its CSV would be."""
+"""Excel workbooks: the first sheet is the table that its CSV would be."""
 
 import datetime
 import io

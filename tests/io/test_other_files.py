@@ -1,4 +1,4 @@
-"""Laws of reading Parquet, FCS and data frames: what is read is what was written."""
+"""Reading Parquet, FCS and data frames: what is read is what was written."""
 
 import os
 from pathlib import Path

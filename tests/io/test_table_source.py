@@ -1,4 +1,4 @@
-"""Laws of text and cytometry files in pieces: what the whole files give, or their very words."""
+"""Text and cytometry files in pieces: what the whole files give, or their very words."""
 
 import json
 

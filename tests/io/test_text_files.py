@@ -1,4 +1,4 @@
-"""Laws of reading text: one table reads the same however it is written."""
+"""Reading text: one table reads the same however it is written."""
 
 import gzip
 import hashlib

@@ -104,7 +104,7 @@ def print_result(*parts: Any) -> None:
     with _outlive_reader(sys.stdout):
         for part in parts:
             if isinstance(part, str):
-                # Without a width a sentence stays one line: whoever reads the pipe can wrap it.
+                # Without a width a sentence stays one line: the reader of the pipe can wrap it.
                 is_free = not console.is_terminal and not _has_columns()
                 console.print(shorten(speak(part), _LONGEST), soft_wrap=is_free)
             else:
@@ -156,15 +156,15 @@ def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]
 
 def describe_effort(seconds: float) -> str:
     """Say how long something took, and how much memory the process needed at most."""
-    peak = _find_peak()
-    memory = "" if peak is None else f", at most {peak / 2**20:.0f} MB of memory"
+    most = _find_most_memory()
+    memory = "" if most is None else f", at most {most / 2**20:.0f} MB of memory"
     return f"{seconds:.1f} s{memory}"
 
 
-def _find_peak() -> int | None:
-    """Return the peak of this process's memory in bytes; None where nothing tells it."""
+def _find_most_memory() -> int | None:
+    """Return the most memory of this process in bytes; None where the system does not count it."""
     try:
-        # Not getrusage alone: there a process may begin with the peak of the one that started it.
+        # Not getrusage alone: there a process may begin with the count of the one that started it.
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):
@@ -173,8 +173,8 @@ def _find_peak() -> int | None:
         import resource
     except ImportError:  # Windows
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]:

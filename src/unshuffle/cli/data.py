@@ -494,7 +494,7 @@ def point_out(name: str, n_levels: int) -> str:
 
 
 def _choose_pairing(options: dict[str, Any]) -> bool | None:
-    """Return whether rows and labels are the same individuals; None where nothing is said."""
+    """Return whether rows and labels are the same individuals; None where neither is given."""
     if options["separate"] and options["same_individuals"]:
         raise click.UsageError("give --separate or --same-individuals, not both")
     return True if options["same_individuals"] else False if options["separate"] else None

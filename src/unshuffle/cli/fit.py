@@ -154,10 +154,10 @@ def _fit(options: dict[str, Any]) -> int:
     write_files(found, summary, data, options)
     if options["save"]:
         save_fit(found, data, options, origin)
-    return _judge(found, options)
+    return _choose_code(found, options)
 
 
-def _judge(found: Fit, options: dict[str, Any]) -> int:
+def _choose_code(found: Fit, options: dict[str, Any]) -> int:
     """Return the exit code that the options ask for."""
     from unshuffle.results.verdict import NOT_IDENTIFIED
 

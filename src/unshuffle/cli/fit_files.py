@@ -85,8 +85,8 @@ def _draw(found: Fit, data: Dataset, options: dict[str, Any]) -> bytes:
     ax = plot_coefficients(found, level=options["level"], ax=figure.add_subplot())
     ax.set_xlabel(f"change of {data.shown_label} per unit")
     if data.is_log10:
-        top = ax.secondary_xaxis("top", functions=(lambda w: 10.0**w, _take_log10))
-        top.set_xlabel("factor per unit")
+        upper = ax.secondary_xaxis("top", functions=(lambda w: 10.0**w, _take_log10))
+        upper.set_xlabel("factor per unit")
     return render_figure(figure, Path(options["figure"]).suffix.lower()[1:], dpi=150)
 
 

@@ -29,7 +29,7 @@ def fit_data(data: Dataset, options: dict[str, Any], report: Report | None = Non
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
-    """Return what the fit is asked for; many rows go to all processors unless something is said."""
+    """Return what the fit is asked for; many rows go to all processors unless --jobs is given."""
     from unshuffle.methods import BLOCKS_ABOVE
     from unshuffle.options import FitOptions
 

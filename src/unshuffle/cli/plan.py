@@ -27,7 +27,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
-from unshuffle.cli.tables import format_csv
+from unshuffle.cli.tables import format_csv, list_cells
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -292,16 +292,14 @@ def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | Non
 
     The columns of the table follow, so that the file can be fitted once labels are measured.
     """
-    from unshuffle.io.table import as_text
-
-    columns = {"row": (samples.rows + 1).tolist()}
+    columns: dict[str, list[Any]] = {"row": (samples.rows + 1).tolist()}
     if ids is not None:
         columns["id"] = list(ids)
     for n_runs, each in found.assignments.items():
         columns[f"runs_{n_runs}"] = (each.runs + 1).tolist()
     for name in table.names:
         named = f"({name})" if name in columns else name
-        columns[named] = as_text(table.columns[name][samples.rows]).tolist()
+        columns[named] = list_cells(table.columns[name][samples.rows])
     return format_csv(list(columns), zip(*columns.values(), strict=True))
 
 

@@ -21,5 +21,20 @@ def format_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
+def list_cells(column: Any) -> list[Any]:
+    """Return the cells of a column of a table: whole numbers as such, missing ones as None.
+
+    >>> import numpy as np
+    >>> list_cells(np.array([1.0, 0.5, np.nan]))
+    [1, 0.5, None]
+    """
+    if column.dtype == object:
+        return list(column.tolist())
+    return [
+        None if cell != cell else int(cell) if cell.is_integer() else cell
+        for cell in column.tolist()
+    ]
+
+
 def _show(cell: Any) -> Any:
     return repr(cell) if isinstance(cell, float) else "" if cell is None else cell

@@ -33,6 +33,8 @@ _LABELS = (
 )  # fmt: skip
 # Channels of scatter say how large a cell is, not what it was measured for.
 _SCATTER = re.compile(r"(?i)^(fsc|ssc|time|width|event)")
+# Area, height and width of a pulse: channels of a cytometer are called so.
+_CHANNEL = re.compile(r"-[AHW]$")
 # A code lies apart from the others by so large a share of their range.
 _CODE_GAP = 0.5
 
@@ -268,7 +270,7 @@ def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None
         for name in left:
             if word in re.findall(r"[a-z]+", name.lower()):
                 return name
-    if table.aliases or table.aside:  # channels of a cytometer
+    if table.aliases or any(_CHANNEL.search(name) for name in left):
         left = [name for name in left if not _SCATTER.match(name)]
         return left[0] if left else None
     return left[-1] if len(left) > 1 or bag is not None else None

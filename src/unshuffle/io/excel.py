@@ -21,7 +21,7 @@ def is_workbook(data: bytes) -> bool:
 
 
 def read_excel(data: bytes, source: str, digest: str) -> Table:
-    """Read the first sheet of a workbook held in memory; its first filled row holds the names.
+    """Read the first sheet of a workbook in memory; its first filled row holds the names.
 
     Numbers are read as they are stored, not as they are shown; formulas by the value that was
     stored with them.

@@ -27,7 +27,7 @@ class MissingCodes:
         return self.everywhere | self.by_column.get(name, frozenset())
 
     def clear_texts(self, name: str, column: Texts) -> tuple[Texts, int]:
-        """Return a column of text without its codes, and how many cells held one."""
+        """Return a column of text without its codes, and how many cells had one."""
         codes = self.find(name)
         is_code = np.array([is_one(level, codes) for level in column.levels], dtype=bool)
         levels = [
@@ -36,7 +36,7 @@ class MissingCodes:
         return Texts(levels, column.codes), int(is_code[column.codes].sum())
 
     def clear(self, name: str, column: Column) -> tuple[Column, int]:
-        """Return a column without its codes, and how many cells held one."""
+        """Return a column without its codes, and how many cells had one."""
         codes = self.find(name)
         if column.dtype == object:
             cells = column.tolist()
@@ -92,7 +92,7 @@ def _as_numbers(column: Column) -> Column:
 def clear_table(
     table: Table, codes: MissingCodes, cleared: Mapping[str, int] | None = None
 ) -> Table:
-    """Return a table without codes, and note how many cells held one.
+    """Return a table without codes, and note how many cells had one.
 
     ``cleared`` are the numbers of cells that the reader of the file has cleared already.
     """

@@ -33,7 +33,7 @@ def describe_left_out(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_parquet(data: bytes, source: str, digest: str) -> Table:
-    """Read a Parquet file held in memory."""
+    """Read a Parquet file in memory."""
     pa = import_extra("pyarrow", "parquet", "reading Parquet files")
     parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
     try:

@@ -1,4 +1,4 @@
-"""Calls of Dask, on a cluster or in this process: what is wrong with workers is said in a line."""
+"""Calls of Dask, on a cluster or in this process: errors of workers become one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compute(things: Sequence[Any]) -> list[Any]:
 
 
 def run(action: Callable[..., Any], *things: Any) -> Any:
-    """Let Dask do something; what is wrong with its workers is said in a line."""
+    """Let Dask do something; errors of its workers become one line."""
     try:
         return action(*things)
     except ImportError as exc:

@@ -59,7 +59,7 @@ class Parcel:
     table: np.ndarray
 
     def __sizeof__(self) -> int:
-        """Bytes, by which schedulers weigh what is worth moving."""
+        """Bytes, by which schedulers decide what to move."""
         return int(self.table.nbytes)
 
     def __reduce__(self) -> tuple[Any, ...]:

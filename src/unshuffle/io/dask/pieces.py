@@ -31,7 +31,7 @@ class Piece:
         return len(self.y)
 
     def __sizeof__(self) -> int:
-        """Bytes, by which schedulers weigh what is worth moving."""
+        """Bytes, by which schedulers decide what to move."""
         return int(self.X.nbytes + self.y.nbytes + self.codes.nbytes)
 
 

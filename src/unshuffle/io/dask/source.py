@@ -84,8 +84,8 @@ def _are_near() -> bool:
 def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     """Persist delayed pieces where they are made, and number the bags that they name."""
     dask = import_extra("dask", "dask", PURPOSE)
-    held = run(dask.persist, *(dask.delayed(sort_piece, pure=False)(piece) for piece in pieces))
-    facts = compute([dask.delayed(describe_piece, pure=False)(piece) for piece in held])
+    kept = run(dask.persist, *(dask.delayed(sort_piece, pure=False)(piece) for piece in pieces))
+    facts = compute([dask.delayed(describe_piece, pure=False)(piece) for piece in kept])
     for k, fact in enumerate(facts):
         if isinstance(fact, str):
             raise InputError(f"partition {k}: {fact}")
@@ -107,14 +107,14 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     recode = dask.delayed(recode_piece, pure=False)
     coded = [
         recode(piece, np.array([names[key] for key in fact.keys], np.int32))
-        for piece, fact in zip(held, facts, strict=True)
+        for piece, fact in zip(kept, facts, strict=True)
         if fact.n
     ]
-    held = run(dask.persist, *coded)
-    compute([dask.delayed(len, pure=False)(piece) for piece in held])  # made by now, somewhere
-    held = _balance(held, [fact.n for fact in facts if fact.n])
+    kept = run(dask.persist, *coded)
+    compute([dask.delayed(len, pure=False)(piece) for piece in kept])  # made by now, somewhere
+    kept = _balance(kept, [fact.n for fact in facts if fact.n])
     return DaskSource(
-        tuple(held), _group(held), n, widths[0], len(names), _are_near(), bag_names=tuple(names)
+        tuple(kept), _group(kept), n, widths[0], len(names), _are_near(), bag_names=tuple(names)
     )
 
 
@@ -169,8 +169,8 @@ def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     futures = [] if client is None else [find_future(piece) for piece in pieces]
     if client is None or None in futures:
         return list(pieces)
-    n_threads, homes = client.nthreads(), client.who_has(futures)
-    places = [(sorted(homes.get(future.key, ())) or [""])[0] for future in futures]
+    n_threads, owners = client.nthreads(), client.who_has(futures)
+    places = [(sorted(owners.get(future.key, ())) or [""])[0] for future in futures]
     if any(place not in n_threads for place in places):  # lost by now; tasks follow what is made
         return list(pieces)
     moves = plan_moves(places, sizes, n_threads)
@@ -197,15 +197,15 @@ def plan_moves(
     >>> plan_moves(["a", "b", "b"], [9, 5, 5], {"a": 1, "b": 1})
     {}
     """
-    held = dict.fromkeys(sorted(n_threads), 0)
+    load = dict.fromkeys(sorted(n_threads), 0)
     for place, size in zip(places, sizes, strict=True):
-        held[place] += size
+        load[place] += size
     moves: dict[int, str] = {}
     for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
-        to = min(held, key=lambda place: (held[place] + sizes[k]) / n_threads[place])
-        if (held[to] + sizes[k]) / n_threads[to] < held[places[k]] / n_threads[places[k]]:
-            held[places[k]] -= sizes[k]
-            held[to] += sizes[k]
+        to = min(load, key=lambda place: (load[place] + sizes[k]) / n_threads[place])
+        if (load[to] + sizes[k]) / n_threads[to] < load[places[k]] / n_threads[places[k]]:
+            load[places[k]] -= sizes[k]
+            load[to] += sizes[k]
             moves[k] = to
     return moves
 
@@ -220,11 +220,11 @@ def _group(pieces: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     if client is None or None in futures:
         dask_system = import_extra("dask.system", "dask", PURPOSE)
         return _deal(range(len(pieces)), int(dask_system.CPU_COUNT))
-    homes = client.who_has(futures)
+    owners = client.who_has(futures)
     n_threads = client.nthreads()
     by_worker: dict[str, list[int]] = {}
     for k, future in enumerate(futures):
-        where = sorted(homes.get(future.key, ())) or [""]
+        where = sorted(owners.get(future.key, ())) or [""]
         by_worker.setdefault(where[0], []).append(k)
     return tuple(
         group

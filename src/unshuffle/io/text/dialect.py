@@ -142,7 +142,7 @@ def _choose_delimiter(
     with a unit count, since "CHF 7" is split by the blank. Marks that split the first line, which
     may hold the names, as they split the others come before those that do not.
     """
-    best, rival, best_worth = None, None, (False, -1, -1.0)
+    best, rival, best_rank = None, None, (False, -1, -1.0)
     below = [line.strip() for line in lines[1:] if line.strip() not in MISSING]
     are_numbers = all(find_marks(line) is not None for line in below)
     if "," not in lines[0] and are_numbers and any("," in line for line in below):
@@ -162,10 +162,10 @@ def _choose_delimiter(
         if n_fields < 2 or len(records) - n_alike > most_ragged:
             continue
         numbers = _count_numbers(records[1:], "." if mark == "," else ",")
-        worth = len(records[0]) == n_fields, numbers, numbers / n_fields
-        if worth > best_worth:
-            best, rival, best_worth = mark, None, worth
-        elif worth == best_worth and numbers and best == ",":  # both stand in cells as well
+        rank = len(records[0]) == n_fields, numbers, numbers / n_fields
+        if rank > best_rank:
+            best, rival, best_rank = mark, None, rank
+        elif rank == best_rank and numbers and best == ",":  # both stand in cells as well
             rival = mark
     if best is not None and rival is not None:
         raise InputError(

@@ -23,7 +23,7 @@ from unshuffle.io.text.arrow import as_floats
 from unshuffle.io.text.dialect import Dialect, Kind
 from unshuffle.io.text.notation import MISSING, Texts, shows_decimals
 
-# Rows held as Python strings at a time: some 10 MB for six columns.
+# Rows kept as Python strings at a time: some 10 MB for six columns.
 _CHUNK = 32_768
 # Bytes that pyarrow parses at a time, or so many lines where these are long: sixteen times as many
 # take twice as long, for new memory.

@@ -1,4 +1,4 @@
-"""Text tables piece by piece: what a fit needs of a file that is never held as a whole.
+"""Text tables piece by piece: what a fit needs of a file that is never in memory as a whole.
 
 Where anything needs all of the file (other encodings, nameless columns, categories, marks that only
 the whole column can decide) `UnusualError` is raised, and the file is to be read as a whole.
@@ -218,7 +218,7 @@ class _PieceReader:
             raise UnusualError("a mark that may separate thousands")
 
     def _refuse_text(self, column: Texts, name: str, row: int) -> NoReturn:
-        """Refuse a cell of text where a column held numbers; columns of text are categories."""
+        """Refuse a cell of text where a column had numbers; columns of text are categories."""
         file = self._file
         texts = [level for level in column.levels if level is not None]
         odd = [level for level in texts if not is_number(level, file.dialect.decimal)]
