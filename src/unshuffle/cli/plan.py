@@ -22,6 +22,7 @@ from unshuffle.cli.options import (
     id_option,
     json_option,
     method_option,
+    pictures_options,
     provenance,
     read_offsets,
     reading_options,
@@ -122,6 +123,8 @@ def split_numbers(
 @id_option
 @click.option("--out", metavar="FILE", help="Write the run of every sample to a CSV file.")
 @click.option("--figure", metavar="FILE", help="Draw the expected errors: .svg, .png or .pdf.")
+@click.option("--report", metavar="F.html", help="Write a report page.")
+@pictures_options
 @reading_options
 @json_option
 def plan(**options: Any) -> None:
@@ -135,12 +138,18 @@ def plan(**options: Any) -> None:
     their Monte Carlo errors; no difference within these is reported.
     """
     from unshuffle.io import choose_samples, read_table
-    from unshuffle.io.writing import check_writable, write_whole
+    from unshuffle.io.writing import check_writable, make_folder, write_whole
 
     _check_calls(options)
     for place in (options["out"], options["figure"]):
         if place:
             check_writable(place)
+    if options["report"] or options["pictures"]:
+        from unshuffle.results.report import check_report
+
+        check_report(options["report"] or "report.html")
+    if options["pictures"]:
+        make_folder(options["pictures"])
     table = read_table(options["data"], **choose_reading(options))
     samples = choose_samples(
         table,
@@ -152,7 +161,8 @@ def plan(**options: Any) -> None:
         missing=options["missing"],
         **choose_columns(options, table),
     )
-    console.print_messages(_describe(samples, table), options["quiet"])
+    notes = _describe(samples, table)
+    console.print_messages(notes, options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:
         found = _make_plan(samples, options, report)
     if options["out"]:
@@ -161,6 +171,7 @@ def plan(**options: Any) -> None:
     if options["figure"]:
         _draw(found, options["figure"])
         console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
+    _write_page(found, table, notes, options)
     if options["as_object"]:
         console.print_json(_as_object(found, samples, options, table.sha256))
         return
@@ -168,6 +179,23 @@ def plan(**options: Any) -> None:
     if not options["out"]:
         text = "which sample goes into which run: give --out plan.csv to keep it"
         console.print_messages([text], options["quiet"])
+
+
+def _write_page(found: Plan, table: Table, notes: list[str], options: dict[str, Any]) -> None:
+    """Write the page and its pictures, as far as they are asked for."""
+    written = []
+    if options["report"]:
+        from unshuffle.design.page import write_plan
+
+        origin = provenance(options["seed"], table.sha256)
+        write_plan(found, options["report"], source=table.source, notes=notes, provenance=origin)
+        written.append(f"report written to {options['report']}")
+    if options["pictures"]:
+        from unshuffle.design.page import write_plan_pictures
+
+        paths = write_plan_pictures(found, options["pictures"], options["picture_format"])
+        written.append(f"{count(len(paths), 'picture')} written to {options['pictures']}")
+    console.print_messages(written, options["quiet"])
 
 
 def _check_calls(options: dict[str, Any]) -> None:
@@ -303,6 +331,8 @@ def as_csv(found: Plan, samples: Samples) -> str:
 
 def _tables(found: Plan) -> list[Any]:
     """Return the table of errors, and that of signs and widths by coefficient."""
+    from unshuffle.design.words import show_coefficient
+
     rows = [
         [
             str(each.n_runs),
@@ -320,7 +350,8 @@ def _tables(found: Plan) -> list[Any]:
     if any(each.sign_known is not None for each in shown):
         head = ["coefficient", *(f"{each.n_runs} {each.kind}" for each in shown)]
         cells = [
-            [name, *(_show_weight(each, j) for each in shown)] for j, name in enumerate(found.names)
+            [name, *(show_coefficient(each, j) for each in shown)]
+            for j, name in enumerate(found.names)
         ]
         tables += [
             "",
@@ -345,12 +376,6 @@ def _describe_precision(shown: Sequence[Expectation]) -> str:
     told = [f"of chances at most ± {max(chances):.0%}"]
     told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
     return f"Monte Carlo errors: {', '.join(told)}."
-
-
-def _show_weight(each: Expectation, j: int) -> str:
-    if each.sign_known is None or each.width is None:
-        return "–"
-    return f"{each.sign_known[j]:.0%}, {each.width[j]:.2g}"
 
 
 def _draw(found: Plan, path: str) -> None:

@@ -110,6 +110,13 @@ def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
     return [f"With {runs} the sign is {' and '.join(parts)}."]
 
 
+def show_coefficient(found: Expectation, j: int) -> str:
+    """Write the chance that a sign is determined, and the width of the interval, to two digits."""
+    if found.sign_known is None or found.width is None:
+        return "–"
+    return f"{found.sign_known[j]:.0%}, {float(f'{found.width[j]:.2g}'):g}"
+
+
 def describe_bags(
     found: Sequence[Expectation], names: Sequence[str], offset: float
 ) -> tuple[str, ...]:

@@ -155,8 +155,8 @@ def _describe_result(summary: Summary, label: str | None) -> str:
 def _describe_method(found: Fit, summary: Summary, seed: object) -> Iterator[str]:
     """Yield the sentences of the paragraph on the method."""
     yield (
-        f"Coefficients were estimated by linear regression with shuffled labels (Abid, Poon and "
-        f"Zou 2017), using unshuffle {__version__}, method '{summary.method}'"
+        "Coefficients were estimated by linear regression with shuffled labels "
+        f"(Abid, Poon and Zou 2017), using unshuffle {__version__}, method '{summary.method}'"
         + (f" ({METHODS[summary.method].summary})." if summary.method in METHODS else ".")
     )
     if summary.mislinked is None and not found.facts.is_linked:

@@ -36,6 +36,8 @@ from unshuffle.results.result import Fit, as_fit
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Errors over so wide a range stand on a log scale.
+_WIDE_ERRORS = 10.0
 # Ticks of an axis beside long names.
 _FEW_TICKS = 5
 # Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
@@ -347,7 +349,16 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.set_xscale("log")
     ax.set_xticks(ticks, [str(each) for each in ticks])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0.0)
+    errors = [each.error for each in plan.expectations]
+    if min(errors) > 0 and max(errors) > _WIDE_ERRORS * min(errors):
+        ax.set_yscale("log", nonpositive="clip")
+        ax.set_ylim(bottom=0.5 * min(errors))
+        ticker = import_extra("matplotlib.ticker", "plots", "drawing")
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
+        ax.yaxis.set_minor_locator(ticker.NullLocator())
+    else:
+        ax.set_ylim(bottom=0.0)
     ax.set_xlabel("number of runs")
     ax.set_ylabel("expected error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
