@@ -123,14 +123,14 @@ def test_signs_are_shown_for_each_weight(samples, capsys):
     assert "offsets between runs" not in out
 
 
-def test_what_fits_are_told_of_offsets_is_said(samples, capsys):
+def test_what_fits_know_of_offsets_is_noted(samples, capsys):
     how = [*PLAN, *FEATURES, "--runs", "2", "--label-sd", "1"]
     assert run([*how, "--method", "likelihood"]) == 0
-    assert "told that there are none" in capsys.readouterr().out
+    assert "knew that there are none" in capsys.readouterr().out
     # Least squares knows of no offsets.
     for more in ([], ["--method", "likelihood", "--bag-offsets", "auto"]):
         assert run([*how, *more]) == 0
-        assert "told that there are none" not in capsys.readouterr().out
+        assert "knew that there are none" not in capsys.readouterr().out
 
 
 def test_without_a_signal_the_prior_is_said(samples, capsys):

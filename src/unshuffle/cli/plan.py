@@ -1,4 +1,4 @@
-"""``unshuffle plan``: which samples go into which run, and what that will tell."""
+"""``unshuffle plan``: which samples go into which run, and the errors to be expected."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def split_numbers(
     "--bag-offsets",
     callback=lambda ctx, param, value: value and read_offsets(ctx, param, value),
     metavar="B",
-    help="What fits are told of offsets: auto, none, estimate, or their sd. Without it fits of "
-    "runs without offsets are told so, and the others must find out.",
+    help="What fits know of offsets: auto, none, estimate, or their sd. Without it fits of runs "
+    "without offsets know that there are none, and the others estimate them.",
 )
 @click.option(
     "--jobs",
@@ -128,7 +128,7 @@ def split_numbers(
 @reading_options
 @json_option
 def plan(**options: Any) -> None:
-    """Assign samples to runs so that bags differ, and simulate what that will tell.
+    """Assign samples to runs so that bags differ, and simulate the errors to be expected.
 
     DATA is a table of the samples' features, known before the experiment. For each number of runs
     the samples are assigned so that the means of the runs differ in every direction. Then
@@ -235,7 +235,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
         label_sd = float(samples.label.std())
         if label_sd == 0:
             raise InputError(
-                f"the label column {quote(options['label'])} is constant, which says nothing of "
+                f"the label column {quote(options['label'])} is constant and gives no sd of "
                 "the signal; give --label-sd or --weights"
             )
     shared: dict[str, Any] = {
@@ -373,9 +373,9 @@ def _describe_precision(shown: Sequence[Expectation]) -> str:
         for error, width in zip(each.width_mc, each.width, strict=True)
         if 0 < width < float("inf")
     ]
-    told = [f"of chances at most ± {max(chances):.0%}"]
-    told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
-    return f"Monte Carlo errors: {', '.join(told)}."
+    parts = [f"of chances at most ± {max(chances):.0%}"]
+    parts += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
+    return f"Monte Carlo errors: {', '.join(parts)}."
 
 
 def _draw(found: Plan, path: str) -> None:
