@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import FIT, assert_one_line
+from page_reader import Page
 from unshuffle.cli.app import run
 
 PLAN = ["plan", "samples.csv", "--noise", "0.1", "--trials", "2", "--method", "ls"]
@@ -125,14 +126,14 @@ def test_signs_are_shown_for_each_weight(samples, capsys):
     assert "offsets between runs" not in out
 
 
-def test_what_fits_are_told_of_offsets_is_said(samples, capsys):
+def test_what_fits_know_of_offsets_is_noted(samples, capsys):
     how = [*PLAN, *FEATURES, "--runs", "2", "--label-sd", "1"]
     assert run([*how, "--method", "likelihood"]) == 0
-    assert "told that there are none" in capsys.readouterr().out
+    assert "knew that there are none" in capsys.readouterr().out
     # Least squares knows of no offsets.
     for more in ([], ["--method", "likelihood", "--bag-offsets", "auto"]):
         assert run([*how, *more]) == 0
-        assert "told that there are none" not in capsys.readouterr().out
+        assert "knew that there are none" not in capsys.readouterr().out
 
 
 def test_without_a_signal_the_prior_is_said(samples, capsys):
@@ -146,6 +147,24 @@ def test_weights_may_come_from_a_kept_model(folder, capsys):
     how = ["--features", "x1,x2", "--weights", "m.json", "--runs", "2", "--trials", "2"]
     assert run(["plan", "data.csv", "--noise", "0.1", "--method", "ls", *how]) == 0
     assert "and the weights given" in capsys.readouterr().out
+
+
+def test_the_report_of_a_plan_holds_what_is_printed(samples, capsys):
+    pytest.importorskip("jinja2")
+    how = [*FEATURES, "--runs", "4,8", "--label-sd", "1", "--method", "means", "--json"]
+    assert run([*PLAN[:-2], *how, "--report", "plan.html", "--pictures", "drawn"]) == 0
+    streams = capsys.readouterr()
+    found = json.loads(streams.out)
+    page = Page(Path("plan.html").read_text(encoding="utf-8"))
+    assert page.open == [] and len(page.ids) == len(set(page.ids))
+    for sentence in (*found["verdict"], *found["notes"], found["provenance"]["command"]):
+        assert sentence in page.text
+    for each in found["expectations"]:
+        offsets = "yes" if each["offsets"] else "no"
+        numbers = f"{each['error']:.4g} {each['error_mc']:.4g} {each['trials']}"
+        assert f"{each['runs']} {each['bags']} {offsets} {numbers}" in page.text
+    assert [path.name for path in Path("drawn").iterdir()] == ["expected-errors.svg"]
+    assert "report written to plan.html" in streams.err
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])

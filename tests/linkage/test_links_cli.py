@@ -85,6 +85,14 @@ def test_match_carries_names_and_probabilities_of_links(registers, capsys):
     assert said[is_right].mean() > said[~is_right].mean() + 0.3
 
 
+def test_ids_that_are_numbers_are_written_as_in_the_file(registers, capsys):
+    registers["number"] = 7000 + np.arange(len(registers))
+    registers.to_csv(DATA[0], index=False)
+    assert run(["match", *DATA, "--method", "ls", "--id", "number", "-q"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["id"] for row in rows] == [str(each) for each in registers["number"]]
+
+
 def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(registers, capsys):
     args = ["--mislinked", "0.3", "--truth", "truth", "--json"]
     names = "auto,ll,chambers,ols,huber"

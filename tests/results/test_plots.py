@@ -323,6 +323,21 @@ def test_names_above_panels_never_touch(fitted):
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
+def test_names_beside_a_grid_never_touch():
+    data = make_shuffled(200, 5, noise=0.5, bags=6, rng=0)
+    frame = pandas.DataFrame(data.X, columns=[f"a rather long name, number {j}" for j in range(5)])
+    model = ShuffledLinearRegression("likelihood", random_state=0)
+    model.fit(frame, data.y, groups=data.groups)
+    _, given = pyplot.subplots(figsize=(5.4, 5.1), layout="constrained")
+    ax = plots.plot_posterior(model, features=range(5), ax=given)
+    ax.figure.canvas.draw()
+    renderer = ax.figure.canvas.get_renderer()
+    labels = [axis.label for pane in ax.child_axes for axis in (pane.xaxis, pane.yaxis)]
+    boxes = [each.get_window_extent(renderer) for each in labels if each.get_text()]
+    assert len(boxes) == 9
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
 @pytest.mark.parametrize("base", [np.e, 10.0])
 def test_factors_stand_above_the_coefficients_of_a_logarithm(base, fitted):
     model, _ = fitted

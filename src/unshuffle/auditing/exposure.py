@@ -1,4 +1,4 @@
-"""One attack on a release: what an outsider finds, and how often that is right."""
+"""A matching attack on a release: fit, match, and compare with the linked table."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Truth:
     scales: np.ndarray
     scale: Scale = SCALES[AS_IS]
 
-    def believe(self, release: Release) -> Posterior:
-        """Return the belief of somebody who knows the weights, and how labels were changed."""
+    def make_posterior(self, release: Release) -> Posterior:
+        """Return the posterior of an outsider who knows the weights and how labels were changed."""
         point = np.append(self.weights, self.intercept)[None]
         noise = self.noise
         if release.kind == NOISY and self.scale.name == AS_IS:
@@ -161,7 +161,7 @@ def attack(
     bags = make_bags(release.X, truth.scale.transform(release.y), release.groups)
     found = fit_bags(bags, replace(options, n_jobs=1), np.random.default_rng(seed))
     match = found.match(bags)
-    informed = match_labels(bags, truth.weights, truth.intercept, truth.believe(release))
+    informed = match_labels(bags, truth.weights, truth.intercept, truth.make_posterior(release))
     matched = release.y[match.order]
     is_right = matched == release.y
     knows = release.y[informed.order] == release.y

@@ -1,4 +1,4 @@
-"""The audit: what an outsider could recover from a release, and what would stop it."""
+"""The audit: matching attacks on a release as planned and on ways to release less."""
 
 from __future__ import annotations
 

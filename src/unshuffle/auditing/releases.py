@@ -17,7 +17,7 @@ _MOST_MERGES = 3
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A table to be released: `y[i]` still belongs to row i, which an outsider is not told.
+    """A table to be released: `y[i]` still belongs to row i, which an outsider does not know.
 
     `amount` says how much was changed: the bags that are left, the step of rounding, the sd added.
     """

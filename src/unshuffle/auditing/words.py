@@ -143,7 +143,7 @@ def _advise(
     if chosen:
         best = sorted(chosen, key=lambda each: each.error)
         steps = "; ".join(f"{each.release.name} ({each.error:.2g})" for each in best)
-        return [f"A risk of at most {accepted} takes one of ({cost}): {steps}."]
+        return [f"Steps that lower the risk to at most {accepted} ({cost}): {steps}."]
     least = min(others, key=lambda each: each.risk.value)
     if least.risk.value >= planned.risk.value:
         return ["No step tried lowers the risk."]

@@ -1,4 +1,4 @@
-"""``unshuffle plan``: which samples go into which run, and what that will tell."""
+"""``unshuffle plan``: which samples go into which run, and the errors to be expected."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from unshuffle.cli.options import (
     json_option,
     label_option,
     method_option,
+    pictures_options,
     provenance,
     read_offsets,
     reading_options,
@@ -109,8 +110,8 @@ def split_numbers(
     "--bag-offsets",
     callback=lambda ctx, param, value: value and read_offsets(ctx, param, value),
     metavar="B",
-    help="What fits are told of offsets: auto, none, estimate, or their sd. Without it fits of "
-    "runs without offsets are told so, and the others must find out.",
+    help="What fits know of offsets: auto, none, estimate, or their sd. Without it fits of runs "
+    "without offsets know that there are none, and the others estimate them.",
 )
 @click.option(
     "--jobs",
@@ -122,10 +123,12 @@ def split_numbers(
 @seed_option
 @click.option("--out", metavar="FILE", help="Write the run of every sample to a CSV file.")
 @click.option("--figure", metavar="FILE", help="Draw the expected errors: .svg, .png or .pdf.")
+@click.option("--report", metavar="F.html", help="Write a report page.")
+@pictures_options
 @reading_options
 @json_option
 def plan(**options: Any) -> None:
-    """Assign samples to runs so that bags differ, and simulate what that will tell.
+    """Assign samples to runs so that bags differ, and simulate the errors to be expected.
 
     DATA is a table of the samples' features, known before the experiment. For each number of runs
     the samples are assigned so that the means of the runs differ in every direction. Then
@@ -135,12 +138,18 @@ def plan(**options: Any) -> None:
     their Monte Carlo errors; no difference within these is reported.
     """
     from unshuffle.io import choose_samples
-    from unshuffle.io.writing import check_writable, write_whole
+    from unshuffle.io.writing import check_writable, make_folder, write_whole
 
     _check_calls(options)
     for place in (options["out"], options["figure"]):
         if place:
             check_writable(place)
+    if options["report"] or options["pictures"]:
+        from unshuffle.results.report import check_report
+
+        check_report(options["report"] or "report.html")
+    if options["pictures"]:
+        make_folder(options["pictures"])
     table = read_labelled(options)
     samples = choose_samples(
         table,
@@ -151,7 +160,8 @@ def plan(**options: Any) -> None:
         missing=options["missing"],
         **leave_out_ids(choose_columns(options, table), table, options["id"]),
     )
-    console.print_messages(_describe(samples, table), options["quiet"])
+    notes = _describe(samples, table)
+    console.print_messages(notes, options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:
         found = _make_plan(samples, options, report)
     ids = list_ids(table, options, samples.rows.tolist())
@@ -161,6 +171,7 @@ def plan(**options: Any) -> None:
     if options["figure"]:
         _draw(found, options["figure"])
         console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
+    _write_page(found, table, notes, options)
     if options["as_object"]:
         console.print_json(_as_object(found, samples, options, table.sha256, ids))
         return
@@ -168,6 +179,23 @@ def plan(**options: Any) -> None:
     if not options["out"]:
         text = "which sample goes into which run: give --out plan.csv to keep it"
         console.print_messages([text], options["quiet"])
+
+
+def _write_page(found: Plan, table: Table, notes: list[str], options: dict[str, Any]) -> None:
+    """Write the page and its pictures, as far as they are asked for."""
+    written = []
+    if options["report"]:
+        from unshuffle.design.page import write_plan
+
+        origin = provenance(options["seed"], table.sha256)
+        write_plan(found, options["report"], source=table.source, notes=notes, provenance=origin)
+        written.append(f"report written to {options['report']}")
+    if options["pictures"]:
+        from unshuffle.design.page import write_plan_pictures
+
+        paths = write_plan_pictures(found, options["pictures"], options["picture_format"])
+        written.append(f"{count(len(paths), 'picture')} written to {options['pictures']}")
+    console.print_messages(written, options["quiet"])
 
 
 def _check_calls(options: dict[str, Any]) -> None:
@@ -207,7 +235,7 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
         label_sd = float(samples.label.std())
         if label_sd == 0:
             raise InputError(
-                f"the label column {quote(options['label'])} is constant, which says nothing of "
+                f"the label column {quote(options['label'])} is constant and gives no sd of "
                 "the signal; give --label-sd or --weights"
             )
     shared: dict[str, Any] = {
@@ -305,6 +333,8 @@ def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | Non
 
 def _tables(found: Plan) -> list[Any]:
     """Return the table of errors, and that of signs and widths by coefficient."""
+    from unshuffle.design.words import show_coefficient
+
     rows = [
         [
             str(each.n_runs),
@@ -322,7 +352,8 @@ def _tables(found: Plan) -> list[Any]:
     if any(each.sign_known is not None for each in shown):
         head = ["coefficient", *(f"{each.n_runs} {each.kind}" for each in shown)]
         cells = [
-            [name, *(_show_weight(each, j) for each in shown)] for j, name in enumerate(found.names)
+            [name, *(show_coefficient(each, j) for each in shown)]
+            for j, name in enumerate(found.names)
         ]
         tables += [
             "",
@@ -344,15 +375,9 @@ def _describe_precision(shown: Sequence[Expectation]) -> str:
         for error, width in zip(each.width_mc, each.width, strict=True)
         if 0 < width < float("inf")
     ]
-    told = [f"of chances at most ± {max(chances):.0%}"]
-    told += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
-    return f"Monte Carlo errors: {', '.join(told)}."
-
-
-def _show_weight(each: Expectation, j: int) -> str:
-    if each.sign_known is None or each.width is None:
-        return "–"
-    return f"{each.sign_known[j]:.0%}, {each.width[j]:.2g}"
+    parts = [f"of chances at most ± {max(chances):.0%}"]
+    parts += [f"of widths at most ± {max(widths):.0%} of themselves"] if widths else []
+    return f"Monte Carlo errors: {', '.join(parts)}."
 
 
 def _draw(found: Plan, path: str) -> None:

@@ -33,6 +33,7 @@ _PHRASES = tuple(
         (r"\braise n_sweeps of Sampler, or use\b", "use"),
         (r"\btry another random_state and method 'ls'", "try another --seed and --method ls"),
         (r"\bleave bag_offsets at '(\w+)'", r"leave --bag-offsets at \1"),
+        (r"\bset bag_offsets='(\w+)' in yours", r"give yours --bag-offsets \1"),
         (r"\bbag_offsets='(\w+)'", r"--bag-offsets \1"),
         (r"\bmislinked='?([\w.+-]+?)'? (is no share|has methods)", r"--mislinked \1 \2"),
         (r" \(None: no link is known\)", ""),

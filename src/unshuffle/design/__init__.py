@@ -1,4 +1,4 @@
-"""Planning an experiment: which samples go into which run, and what that will tell.
+"""Planning an experiment: which samples go into which run, and the errors to be expected.
 
 `assign_runs` assigns samples to runs so that the runs' means differ in every direction, and
 `assess_runs` says how far those of given runs do. `plan_runs` and `assess_bags` simulate, on the

@@ -202,7 +202,7 @@ def plan_runs(
     names : sequence of str, optional
         Names of the features.
     bag_offsets : optional
-        What the fits are told of offsets, as in `ShuffledLinearRegression`. None: of runs without
+        What the fits know of offsets, as in `ShuffledLinearRegression`. None: of runs without
         offsets they know that there are none, with offsets they must find out.
     trials : int
         Most experiments simulated for each kind of bags; fewer where its error is known to 15 %.
@@ -441,15 +441,15 @@ def _describe(
     """Say what was assumed, how often it was simulated, and what the fits knew of offsets."""
     numbers = sorted({each.trials for each in found})
     shown = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-    told = (
-        "Fits of runs without offsets were told that there are none, as yours must be (bag offsets "
-        "'none'); with offsets they had to find out."
+    known = (
+        "Fits of runs without offsets knew that there are none; set bag_offsets='none' in yours. "
+        "With offsets they had to estimate them."
     )
     # Other methods know of no offsets.
-    is_told = options.bag_offsets is None and options.method in ("auto", "likelihood")
+    is_known = options.bag_offsets is None and options.method in ("auto", "likelihood")
     return (
         scenario.describe(),
         f"{shown} experiments were simulated for each kind of bags, until its error was known to "
         f"{PRECISION:.0%} or there were enough; ± is the Monte Carlo error.",
-        *([told] if is_told and found[-1].n_runs > 1 else []),
+        *([known] if is_known and found[-1].n_runs > 1 else []),
     )

@@ -48,7 +48,7 @@ def compare_runs(
             sentences.append(
                 f"Beyond the Monte Carlo error: {'; '.join(clear)}."
                 if clear
-                else "No difference is beyond the Monte Carlo error: more trials may tell."
+                else "No difference is beyond the Monte Carlo error; more trials may show one."
             )
     best = min(found, key=lambda each: (each.has_offsets, each.error))
     sentences += describe_signs(best, names)
@@ -73,7 +73,7 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
     """Return 1 or −1 where the errors of one are clearly larger or smaller, 0 where chance decides.
 
     Over the trials that both have, by logarithms, since a few errors of a long tail decide a mean;
-    but the means, as they are shown with their Monte Carlo errors, must say the same.
+    but the means, as they are shown with their Monte Carlo errors, must agree.
     """
     n_shared = min(one.trials, other.trials)
     errors, others = one.errors[:n_shared], other.errors[:n_shared]
@@ -108,6 +108,13 @@ def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
     if not parts:
         return [f"{found.trials} simulated experiments leave open which signs {runs} determine."]
     return [f"With {runs} the sign is {' and '.join(parts)}."]
+
+
+def show_coefficient(found: Expectation, j: int) -> str:
+    """Write the chance that a sign is determined, and the width of the interval, to two digits."""
+    if found.sign_known is None or found.width is None:
+        return "–"
+    return f"{found.sign_known[j]:.0%}, {float(f'{found.width[j]:.2g}'):g}"
 
 
 def describe_bags(

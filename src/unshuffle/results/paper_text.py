@@ -134,13 +134,15 @@ def _describe_result(summary: Summary, label: str | None) -> str:
     base = find_log_base(label)
     rows = summary.rows[: summary.d]
     open_rows = [row.name for row in rows if row.determined == UNDETERMINED]
-    told = [row for row in rows if row.determined not in (UNDETERMINED, NEGLIGIBLE)]
+    found = [row for row in rows if row.determined not in (UNDETERMINED, NEGLIGIBLE)]
     small = [row.name for row in rows if row.determined == NEGLIGIBLE]
-    parts = "; ".join(f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in told[:_SHOWN])
-    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    parts = "; ".join(f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in found[:_SHOWN])
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     kind = "coefficients were" if base is None else "factors per unit were"
     ends = f" (with {100 * summary.level:g} % intervals)" if summary.has_intervals else ""
-    sentences = [f"{start} the {kind}{ends}: {parts}{more}."] if told else [f"{start}:"]
+    sentences = [f"{start} no sign of a coefficient was determined."]
+    if found:
+        sentences = [f"{start} the {kind}{ends}: {parts}{more}."]
     if small:
         sentences.append(f"Negligible: {list_names(small, _SHOWN_NAMES)}.")
     if open_rows:
@@ -155,8 +157,8 @@ def _describe_result(summary: Summary, label: str | None) -> str:
 def _describe_method(found: Fit, summary: Summary, seed: object) -> Iterator[str]:
     """Yield the sentences of the paragraph on the method."""
     yield (
-        f"Coefficients were estimated by linear regression with shuffled labels (Abid, Poon and "
-        f"Zou 2017), using unshuffle {__version__}, method '{summary.method}'"
+        "Coefficients were estimated by linear regression with shuffled labels "
+        f"(Abid, Poon and Zou 2017), using unshuffle {__version__}, method '{summary.method}'"
         + (f" ({METHODS[summary.method].summary})." if summary.method in METHODS else ".")
     )
     if summary.mislinked is None and not found.facts.is_linked:

@@ -242,7 +242,7 @@ def _render(
         n_candidates=len(found.candidates),
         limits=LIMITS,
         has_evidence=any(c.evidence is not None for c in found.candidates),
-        # A verdict has said already how far the answer goes.
+        # The verdict already grades the answer.
         advice=words(found.status.value) if summary.verdict is None else "",
         remarks=[words(remark) for remark in found.remarks],
         method=_describe_method(found),

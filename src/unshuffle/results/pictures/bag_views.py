@@ -16,7 +16,7 @@ from unshuffle.results.pictures.drawing import take_quantiles
 from unshuffle.results.result import Fit
 
 # Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
-# number are told by as many of their quantiles.
+# number are represented by as many of their quantiles.
 N_ATOMS, _MOST_LABELS = 256, 4000
 
 

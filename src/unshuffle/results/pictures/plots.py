@@ -36,6 +36,10 @@ from unshuffle.results.result import Fit, as_fit
 
 # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
 _SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
+# Errors over so wide a range stand on a log scale.
+_WIDE_ERRORS = 10.0
+# Letters beside a pane of a grid of more than so many panes a side.
+_PANE_LETTERS, _WIDE_PANES = 13, 3
 # Ticks of an axis beside long names.
 _FEW_TICKS = 5
 # Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
@@ -379,7 +383,8 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     n_shown = len(chosen)
     ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
-    names = [_plain(shorten(_feature_names(found)[j], 18)) for j in chosen]
+    n_letters = _PANE_LETTERS if n_shown > _WIDE_PANES else 18
+    names = [_plain(shorten(_feature_names(found)[j], n_letters)) for j in chosen]
     n_pairs = n_shown * (n_shown - 1) // 2
     draws = _equal_draws(posterior, min(_SHOWN_DRAWS, _DRAWS_IN_ALL // max(n_pairs, 1)))
     limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
@@ -404,13 +409,14 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
 def _name_pane(pane: Any, names: Sequence[str], i: int, j: int) -> None:
     """Write names and few ticks at the outer panes of a grid, and nothing between them."""
     space_pane_ticks(pane)
-    pane.tick_params(labelsize=8.5)
+    size = 8.0 if len(names) > _WIDE_PANES else 9.0
+    pane.tick_params(labelsize=size - 0.5)
     if i == len(names) - 1:
-        pane.set_xlabel(names[j], fontsize=10)
+        pane.set_xlabel(names[j], fontsize=size)
     else:
         pane.tick_params(labelbottom=False)
     if j == 0 and i > 0:
-        pane.set_ylabel(names[i], fontsize=10)
+        pane.set_ylabel(names[i], fontsize=size)
     else:
         pane.tick_params(labelleft=False, left=i != j)
 
@@ -566,7 +572,16 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.set_xscale("log")
     ax.set_xticks(ticks, [str(each) for each in ticks])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0.0)
+    errors = [each.error for each in plan.expectations]
+    if min(errors) > 0 and max(errors) > _WIDE_ERRORS * min(errors):
+        ax.set_yscale("log", nonpositive="clip")
+        ax.set_ylim(bottom=0.5 * min(errors))
+        ticker = import_extra("matplotlib.ticker", "plots", "drawing")
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
+        ax.yaxis.set_minor_locator(ticker.NullLocator())
+    else:
+        ax.set_ylim(bottom=0.0)
     ax.set_xlabel("number of runs")
     ax.set_ylabel("expected error of the coefficients")
     ax.legend(frameon=False, fontsize="small")
