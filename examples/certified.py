@@ -1,11 +1,11 @@
 """Least squares with a proof, and what a proof does not say.
 
 A register of a hundred households was released with one column shuffled. To argue from its
-least-squares fit, one should know that no other matching of labels to rows fits better: a search from
-many starts cannot say so, a proof can, in about the same time for up to four weights. With little
-noise the least is also the truth. With much noise it is proven all the same, and wrong: it fits
-better than the truth does, since among so many matchings one fits the noise. Then only a posterior
-(method "likelihood") says what the data tell.
+least-squares fit, one should know that no other matching of labels to rows fits better. A search
+from many starts cannot show that. A proof can, in about the same time for up to four coefficients.
+With little noise the least-squares answer is also the truth. With much noise it is proven all the
+same, and wrong: it fits the noise better than the truth does. Then only a posterior (method
+"likelihood") says what the data tell.
 
 A proof that is stopped by time says how far it is. With a picture to be written, the bound on a
 harder register is shown against the time that it was given.

@@ -1,10 +1,10 @@
 """Rows from one instrument and labels from another, which never saw the same cell.
 
 An image cytometer measures size and granularity of some cells of each culture; a sorter measures
-the fluorescence of others of the same culture and exports a histogram. No cell is in both, so that
-there is nothing to match: rows and labels are separate samples of a culture, and what is known is
-how their distributions hang together from culture to culture. The cultures are simulated, so that the
-answer can be compared with the truth.
+the fluorescence of others of the same culture and exports a histogram. No cell is in both, and
+there is nothing to match. Rows and labels are separate samples of a culture. The data tell how
+their distributions change together from culture to culture. The cultures are simulated, and the
+answer is compared with the truth.
 
 Run: python examples/separate_samples.py
 """
