@@ -24,7 +24,7 @@ from unshuffle.inference.block_modes import (
 )
 from unshuffle.inference.blocks import _ascend, _exchange, _weaken
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.importance import _judge_some
+from unshuffle.inference.importance import _evaluate_some
 from unshuffle.inference.likelihood import choose_power
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
@@ -179,7 +179,7 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
         proposal = replace(proposal, surrogate=replace(proposal.surrogate, pieces=pieces))
     x = proposal.draw(200, rng)
     before = target.evaluations.n
-    parts, is_judged = _judge_some(target, proposal, x)
+    parts, is_judged = _evaluate_some(target, proposal, x)
     n_asked, expected = target.evaluations.n - before, target.parts(x)
     if not is_right:
         assert is_judged.all() and np.array_equal(parts, expected)

@@ -11,7 +11,7 @@ from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.inference.block_modes import reorder, settle
-from unshuffle.inference.blocks import _draw_orders, _reorder_tops
+from unshuffle.inference.blocks import _draw_orders, _reorder_modes
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.inference.tempered_smc import _add_labels, _step, rise
@@ -147,7 +147,7 @@ def test_other_orders_lead_from_a_wrong_top_to_the_right_one():
     (right, _), wrong = climb_all(target, starts)
     peaks = settle(target, [wrong])[0]
     assert peaks[0].value < right - 2.0
-    found = _reorder_tops(target, peaks, 15, np.random.default_rng(0))
+    found = _reorder_modes(target, peaks, 15, np.random.default_rng(0))
     assert found[0].value > right - 0.5
 
 
