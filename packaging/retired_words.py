@@ -216,7 +216,7 @@ ALLOWED_PATHS = (
     ("tests/package/test_retired_words.py", "*", "its test"),
     ("benchmarks/results/*", "*", "records of earlier versions"),
     ("src/unshuffle/objectives/losses.py", "pull", "the public parameter of OrderInvariant"),
-    ("src/unshuffle/cli/simulate.py", "law", "the old name of --distribution"),
+    ("src/unshuffle/cli/commands/simulate.py", "law", "the old name of --distribution"),
     ("docs/reference/commands.md", "law", "the old name of --distribution"),
     ("src/unshuffle/core/solution.py", "thin", "the public name Status.THIN_POSTERIOR"),
     ("src/unshuffle/core/uncertainty.py", "thin", "the public attribute Posterior.is_thin"),

@@ -13,8 +13,8 @@ from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
-from unshuffle.io.parquet_source import open_parquet
 from unshuffle.io.paths import expand_paths
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.model import kept_bags

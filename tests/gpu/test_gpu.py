@@ -21,7 +21,7 @@ from unshuffle.data.scaling import standardise_pass
 from unshuffle.errors import InputError
 from unshuffle.gpu.rows import DeviceRows, cut_rows
 from unshuffle.gpu.source import HeldSource, StreamedSource, place_source
-from unshuffle.io.parquet_source import open_parquet
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.model.block_building import pose_blocks
 
