@@ -1,4 +1,4 @@
-"""Laws of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
+"""Properties of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
 
 import json
 from dataclasses import replace

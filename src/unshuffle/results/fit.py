@@ -281,7 +281,7 @@ def fit_bags(
         scales=scales,
         n=bags.n_individuals,
         n_means=0 if bags.known_means is None else bags.known_means.n_bags,
-        n_bags=bags.n_homes,
+        n_bags=bags.n_original_bags,
         n_anchors=bags.n_anchors,
         n_labels=_count_labels(bags),
         pairing=bags.pairing,

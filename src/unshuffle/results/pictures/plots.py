@@ -531,7 +531,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     plan : Plan
-        What `design.plan_runs` or `design.judge_bags` returned.
+        What `design.plan_runs` or `design.assess_bags` returned.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; new ones without it.
 
