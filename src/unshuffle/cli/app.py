@@ -37,8 +37,6 @@ COMMANDS = {
 
 OK, FAILED, WRONG, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 
-# Long enough for every message of the library, short enough for a terminal.
-_LONGEST = 1000
 
 _EPILOG = """\b
 Example:
@@ -149,7 +147,8 @@ def _accept_any_text() -> None:
 
 
 def _complain(message: str) -> int:
-    line = shorten(speak(" ".join(message.split())), _LONGEST)
+    # Long enough for every message of the library, short enough for a terminal.
+    line = shorten(speak(" ".join(message.split())), 1000)
     click.echo(f"unshuffle: {line}", err=True)
     return WRONG
 
