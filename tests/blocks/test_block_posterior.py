@@ -325,6 +325,9 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
     evidence = [model.solution_.stats["log_evidence"] for model in (plain, blocks)]
     assert abs(evidence[0] - evidence[1]) < 1.2
     assert blocks.identified_ == plain.identified_
+    # What is negligible follows from the spread of the labels, whose cells are let go of early.
+    limits = 0.1 * data.y.std() / data.X.std(axis=0)
+    assert blocks.result_.facts.negligible[:2] == pytest.approx(limits, rel=1e-9)
 
 
 def test_strongly_differing_bags_are_explored_and_no_offsets_are_seen():
