@@ -6,6 +6,8 @@ import math
 
 # A probability below this rests on so few draws that its digits mean nothing.
 LEAST_PROBABILITY = 0.001
+# Names or other short things in a sentence, and rows of a printed table; objects hold all.
+SHOWN_NAMES, SHOWN_ROWS = 8, 20
 
 
 def show_number(value: float | None) -> str:
@@ -50,7 +52,7 @@ def show_time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def list_names(names: list[str], limit: int) -> str:
+def list_names(names: list[str], limit: int = SHOWN_NAMES) -> str:
     """Write names one after the other, the first of them where there are many.
 
     >>> list_names(["a", "b", "c"], 5), list_names(["a", "b", "c", "d"], 2)

@@ -1,4 +1,4 @@
-"""Laws of moments in blocks: the answers of rows in memory, whatever the blocks and their order."""
+"""Properties of moments in blocks: the answers of rows in memory, for any blocks in any order."""
 
 from types import SimpleNamespace
 

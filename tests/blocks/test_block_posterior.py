@@ -1,4 +1,4 @@
-"""Laws of posteriors in blocks: their tops, what stands for shapes in drawing, and the fits."""
+"""Properties of posteriors in blocks: modes, surrogate and fits."""
 
 import os
 from dataclasses import replace
@@ -10,7 +10,7 @@ import pytest
 
 from oracles import central_differences
 from tables import needs_files
-from targets import pose_rows
+from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.inference.block_modes import (
     _ON_THE_WAY,
@@ -24,7 +24,7 @@ from unshuffle.inference.block_modes import (
 )
 from unshuffle.inference.blocks import _ascend, _exchange, _weaken
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.importance import _judge_some
+from unshuffle.inference.importance import _evaluate_some
 from unshuffle.inference.likelihood import choose_power
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
@@ -47,47 +47,47 @@ def make_differing(n, rng, n_bags=10, d=3):
 @pytest.fixture(scope="module")
 def differing():
     X, y, groups, w = make_differing(20_000, 0)
-    target, scaling = pose_rows(X, y, groups, 0.01, 0.9)
+    target, scaling = build_from_rows(X, y, groups, 0.01, 0.9)
     return target, target.join(w * scaling.scale / scaling.label_scale, -1.5)
 
 
 @pytest.fixture(scope="module")
 def alike():
     data = make_shuffled(20_000, 3, bags=8, snr_db=12, rng=3)
-    target, scaling = pose_rows(data.X, data.y, data.groups, 0.1, 0.05)
+    target, scaling = build_from_rows(data.X, data.y, data.groups, 0.1, 0.05)
     return target, target.join(data.weights * scaling.scale / scaling.label_scale, -1.2)
 
 
 @pytest.fixture(scope="module")
 def small_bags():
     data = make_shuffled(6000, 3, bags=300, snr_db=12, rng=3)
-    target, scaling = pose_rows(data.X, data.y, data.groups, 0.5, 0.05)
+    target, scaling = build_from_rows(data.X, data.y, data.groups, 0.5, 0.05)
     return target, target.join(data.weights * scaling.scale / scaling.label_scale, -1.2)
 
 
-# --- tops ------------------------------------------------------------
+# --- modes ------------------------------------------------------------
 
 
-def test_bags_without_offsets_are_a_top_of_their_own(differing):
+def test_bags_without_offsets_have_a_mode_of_their_own(differing):
     """From a point where offsets explain the gaps, which a climb on the sum never leaves."""
     target, truth = differing
     astray = truth.copy()
     astray[:3] += [0.02, -0.02, 0.02]
     astray[3] = -2.5
-    peaks, _ = settle(target, [(0.0, astray)])
-    assert peaks[0].offset == 0
-    sds = np.sqrt((peaks[0].factor ** 2).sum(axis=1))[:3]
-    assert (np.abs(astray - peaks[0].theta)[:3] > 5.0 * sds).any()
-    assert (np.abs(truth - peaks[0].theta)[:3] < 4.0 * sds).all()
-    sds, shares = target.offset_shares(peaks[0].theta)
+    modes, _ = settle(target, [(0.0, astray)])
+    assert modes[0].offset == 0
+    sds = np.sqrt((modes[0].factor ** 2).sum(axis=1))[:3]
+    assert (np.abs(astray - modes[0].theta)[:3] > 5.0 * sds).any()
+    assert (np.abs(truth - modes[0].theta)[:3] < 4.0 * sds).all()
+    sds, shares = target.offset_shares(modes[0].theta)
     assert shares[sds > 0.0].sum() < 1e-3
 
 
-def test_a_top_has_no_slope_left(differing, alike):
+def test_a_mode_has_no_slope_left(differing, alike):
     for target, theta in (differing, alike):
         best = settle(target, [(0.0, theta)])[0][0]
         alone = replace(target, means=replace(target.means, only=best.offset))
-        # In sds: a fifth of one is as near as a top is asked to be.
+        # In sds: a fifth of one is as near as a mode is asked to be.
         assert np.linalg.norm(best.factor.T @ alone(best.theta)[1]) < 0.3
 
 
@@ -101,7 +101,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
         np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
 
 
-def test_shapes_and_the_rest_are_the_posterior(differing):
+def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
     target, theta = differing
     values, slopes = target.weigh_shapes(theta[None])
     rest, by_rest = target.weigh_rest(theta)
@@ -128,7 +128,7 @@ def test_slopes_of_total_and_skewness_are_their_differences(alike):
 
 
 @pytest.mark.parametrize("has_slopes", [True, False])
-def test_a_law_that_is_quadratic_in_them_is_learnt_as_it_is(alike, has_slopes):
+def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slopes):
     target, theta = alike
     rng = np.random.default_rng(0)
     x = theta + 0.05 * rng.standard_normal((200, target.dim))
@@ -179,42 +179,42 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
         proposal = replace(proposal, surrogate=replace(proposal.surrogate, pieces=pieces))
     x = proposal.draw(200, rng)
     before = target.evaluations.n
-    parts, is_judged = _judge_some(target, proposal, x)
+    parts, is_exact = _evaluate_some(target, proposal, x)
     n_asked, expected = target.evaluations.n - before, target.parts(x)
     if not is_right:
-        assert is_judged.all() and np.array_equal(parts, expected)
+        assert is_exact.all() and np.array_equal(parts, expected)
         return
     # One in four, and all of the mixture's.
-    assert is_judged.sum() == 50 and n_asked == 50 + 15
-    assert np.array_equal(parts[is_judged], expected[is_judged])
+    assert is_exact.sum() == 50 and n_asked == 50 + 15
+    assert np.array_equal(parts[is_exact], expected[is_exact])
     assert np.array_equal(parts[180:], expected[180:])
     assert np.array_equal(parts[:, 1:], expected[:, 1:])
     # The mean error may be .2 nats where it was looked at, and single draws err by more.
-    gaps = target.power * (parts - expected)[~is_judged, 0]
+    gaps = target.power * (parts - expected)[~is_exact, 0]
     assert np.abs(gaps).mean() < 0.4
 
 
-def test_a_top_that_is_followed_to_another_power_is_the_top_there(alike):
+def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    peaks, _ = settle(weak, climb_all(weak, [theta]))
-    followed = follow(strong, peaks, weak.power)
+    modes, _ = settle(weak, climb_all(weak, [theta]))
+    followed = follow(strong, modes, weak.power)
     direct, _ = settle(strong, climb_all(strong, [theta]))
     assert followed[0].value == pytest.approx(direct[0].value, abs=0.05)
     # The last step may be of .3 sds: .05 nats.
-    assert followed[0].value > max(strong(peak.theta)[0] for peak in peaks) + 1.0
+    assert followed[0].value > max(strong(mode.theta)[0] for mode in modes) + 1.0
 
 
-def test_looking_around_a_wide_top_leads_to_the_narrow_one_inside(alike):
+def test_looking_around_a_wide_mode_leads_to_the_narrow_one_inside(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    peaks, _ = settle(weak, climb_all(weak, [theta]))
-    found = look_around(strong, peaks[0], weak.power)
-    top = follow(strong, peaks, weak.power)[0]
+    modes, _ = settle(weak, climb_all(weak, [theta]))
+    found = look_around(strong, modes[0], weak.power)
+    mode = follow(strong, modes, weak.power)[0]
     assert len(found) == 4  # both ways on two directions
-    # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
-    assert max(value for value, _ in found) == pytest.approx(top.value, abs=0.5)
-    assert strong.distance(max(found, key=lambda mode: mode[0])[1], top.theta) < 0.02
+    # Climbs end where a step gains a hundredth of a nat, along ridges some tenths below the mode.
+    assert max(value for value, _ in found) == pytest.approx(mode.value, abs=0.5)
+    assert strong.distance(max(found, key=lambda mode: mode[0])[1], mode.theta) < 0.02
 
 
 @pytest.fixture(scope="module")
@@ -225,46 +225,50 @@ def two_bags():
     X, w = np.column_stack([*columns, rng.gamma(3.0, size=n)]), np.array([1.0, -0.6, 0.5, 0.2])
     groups, noise = np.arange(n) % 2, 0.3
     y = shuffle_labels(X @ w + noise * rng.standard_normal(n), groups, rng)
-    target, scaling = pose_rows(X, y, groups, 0.5, 0.05)
+    target, scaling = build_from_rows(X, y, groups, 0.5, 0.05)
     w = w * scaling.scale / scaling.label_scale
     return target, target.join(w, np.log(noise / scaling.label_scale))
 
 
 def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_means_yet():
-    def peak(evidence, offset, is_inside):
+    def make_mode(evidence, offset, is_inside):
         theta, factor = np.array([float(offset), evidence]), 0.01 * np.eye(2)
         value = evidence - 2.0 * np.log(0.01)
         return Peak(value, theta, factor, offset, None, 6.0, is_inside)
 
-    best, far, farther = peak(0.0, 1, True), peak(-900.0, 0, False), peak(-1900.0, 0, False)
-    others = [peak(-900.0, 2, False), peak(-50.0, 3, False)]
+    best, far, farther = (
+        make_mode(0.0, 1, True),
+        make_mode(-900.0, 0, False),
+        make_mode(-1900.0, 0, False),
+    )
+    others = [make_mode(-900.0, 2, False), make_mode(-50.0, 3, False)]
     assert _keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
     assert _keep_best([best, far], [], len(_ON_THE_WAY)) == [best]  # not for ever
-    assert _keep_best([far], [peak(-30.0, 0, True)], 0) == []  # one has arrived
+    assert _keep_best([far], [make_mode(-30.0, 0, True)], 0) == []  # one has arrived
 
 
-def test_exchanged_weights_lead_from_a_wrong_top_to_the_right_one(two_bags):
+def test_exchanged_weights_lead_from_a_wrong_mode_to_the_right_one(two_bags):
     target, truth = two_bags
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
     (right, _), wrong = climb_all(target, [truth, exchanged])
     assert wrong[0] < right - 10.0  # a climb from there stays there
     found = _exchange(target, target, [wrong], np.random.default_rng(0))
-    # Climbs end where a step is worth a hundredth of a nat, along ridges some tenths below the top.
+    # Climbs end where a step gains a hundredth of a nat, along ridges some tenths below the mode.
     assert found[0][0] == pytest.approx(right, abs=0.5)
     assert [value for value, _ in found] == sorted((value for value, _ in found), reverse=True)
 
 
-def test_tops_that_all_labels_rule_out_are_kept_for_the_few_that_intervals_trust(two_bags):
+def test_modes_that_all_labels_rule_out_are_kept_for_the_power_of_intervals(two_bags):
     target, truth = two_bags
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
     target = replace(target, power=1.0)
-    peaks, others = _ascend(target, _weaken(target), [truth, exchanged], np.random.default_rng(0))
-    values = target.weigh_values([peaks[0].theta, *(theta for _, theta in others)])
-    # Two tops a hundred nats apart are as good as equal to a hundredth of the labels, which is more
-    # than intervals of two bags trust.
-    far = [target.distance(theta, peaks[0].theta) > 0.05 for _, theta in others]
+    modes, others = _ascend(target, _weaken(target), [truth, exchanged], np.random.default_rng(0))
+    values = target.weigh_values([modes[0].theta, *(theta for _, theta in others)])
+    # Two modes a hundred nats apart are nearly equal at a hundredth of the power, which is more
+    # than the power of intervals of two bags.
+    far = [target.distance(theta, modes[0].theta) > 0.05 for _, theta in others]
     assert any(
         is_far and value < values[0] - 15.0 for is_far, value in zip(far, values[1:], strict=True)
     )
@@ -314,13 +318,16 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
     assert "in blocks" in summaries[0] and "in blocks" not in summaries[1]
     sd = np.diff(plain.conf_int(), axis=1)[:, 0] / 3.92
     # 250 draws know a median to .08 sd, the ends of an interval of this lopsided posterior to .6.
-    # The evidence hangs on the largest weights: seeds of blocks differ by .6 at 20 000 rows.
+    # The evidence depends on the largest weights: seeds of blocks differ by .6 at 20 000 rows.
     one, other = (model.conf_int(1e-6).mean(axis=1) for model in (plain, blocks))
     assert (np.abs(one - other) < 0.35 * sd).all()
     assert (np.abs(blocks.conf_int() - plain.conf_int()) < 2.4 * sd[:, None]).all()
     evidence = [model.solution_.stats["log_evidence"] for model in (plain, blocks)]
     assert abs(evidence[0] - evidence[1]) < 1.2
     assert blocks.identified_ == plain.identified_
+    # What is negligible follows from the spread of the labels, whose cells are let go of early.
+    limits = 0.1 * data.y.std() / data.X.std(axis=0)
+    assert blocks.result_.facts.negligible[:2] == pytest.approx(limits, rel=1e-9)
 
 
 def test_strongly_differing_bags_are_explored_and_no_offsets_are_seen():
@@ -344,8 +351,8 @@ def test_a_bag_of_one_row_stands_beside_a_large_one():
 
 @pytest.mark.slow
 def test_ten_million_rows_of_columns_that_are_alike_are_told_apart():
-    # What the shapes of so many say is a thin bent ridge: climbs that are not in stages end .36 of
-    # a label's spread away, where labels seem to be of another shape.
+    # The likelihood of so many rows is a narrow bent ridge: climbs that are not in stages end .36
+    # of a label's spread away.
     rng = np.random.default_rng(1000)
     n, w = 10_000_000, np.array([1.0, -0.6, 0.4, 0.3, -0.2])
     X, groups = rng.exponential(size=(n, 5)), np.arange(n) % 20

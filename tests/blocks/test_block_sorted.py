@@ -1,4 +1,4 @@
-"""Laws of LS, EMD, P1 and P2 in blocks: what sorting all rows says, whatever the blocks."""
+"""Properties of LS, EMD, P1 and P2 in blocks: what sorting all rows says, whatever the blocks."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def source_of(X, y, groups, **how):
     return ArraySource(X, y, codes, n_bags, **how)
 
 
-def pose(data, loss, **how):
+def build(data, loss, **how):
     """Return the same problem in blocks and in memory."""
     standard, scaling = standardise(make_bags(data.X, data.y, data.groups), True, True)
     memory = Problem(standard, loss, None, no_penalty(data.X.shape[1] + 1), True)
@@ -49,7 +49,7 @@ def pose(data, loss, **how):
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
 @pytest.mark.parametrize("n_bags", [1, 5])
 def test_values_and_slopes_are_those_of_sorted_rows(loss, n_bags):
-    blocks, memory = pose(make_data(bags=n_bags), loss)
+    blocks, memory = build(make_data(bags=n_bags), loss)
     points = np.random.default_rng(1).normal(size=(12, 3))
     (ours, slopes), (exact, others) = blocks.smooth(points), memory.smooth(points)
     # Rows and labels inside a cell of h sds are not quite as much alike as both ascend: by one
@@ -66,7 +66,7 @@ def test_small_bags_are_sorted_as_they_are_in_memory(loss):
     points = np.random.default_rng(1).normal(size=(6, 3))
     for sizes in ([40] * 100, [3000, 5000, *[40] * 50]):
         data = make_data(bags=sizes, n=sum(sizes))
-        blocks, memory = pose(data, loss)
+        blocks, memory = build(data, loss)
         is_small = min(sizes) == max(sizes)
         assert blocks.is_in_memory == is_small
         (ours, slopes), (exact, others) = blocks.smooth(points), memory.smooth(points)
@@ -77,18 +77,18 @@ def test_small_bags_are_sorted_as_they_are_in_memory(loss):
 def test_small_and_large_bags_give_the_same_bits_in_any_blocks():
     sizes, rng = [3000, 5000, *[40] * 50], np.random.default_rng(1)
     data, points = make_data(bags=sizes, n=sum(sizes)), rng.normal(size=(4, 3))
-    one = pose(data, Squared())[0].smooth(points)
+    one = build(data, Squared())[0].smooth(points)
     order, y = rng.permutation(len(data.y)), shuffle_labels(data.y, data.groups, rng)
     moved = type(data)(
         **{**data.__dict__, "X": data.X[order], "y": y[order], "groups": 70 - data.groups[order]}
     )
-    other = pose(moved, Squared(), n_jobs=2, block_rows=77)[0].smooth(points)
+    other = build(moved, Squared(), n_jobs=2, block_rows=77)[0].smooth(points)
     assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
 def test_slopes_are_differences_of_values(loss):
-    blocks, _ = pose(make_data(bags=2, n=40_000), loss)
+    blocks, _ = build(make_data(bags=2, n=40_000), loss)
     rng = np.random.default_rng(2)
     w, step = rng.normal(size=3), rng.normal(size=3)
     # Small, since EMD bends, but of some cells, inside which nobody knows where rows lie.
@@ -99,7 +99,7 @@ def test_slopes_are_differences_of_values(loss):
 
 def test_curvatures_are_those_of_quantiles():
     data = make_data(d=3, bags=4, n=40_000)
-    blocks, memory = pose(data, Squared())
+    blocks, memory = build(data, Squared())
     points = np.random.default_rng(3).normal(size=(5, 4))
     values, gradients, curves = blocks.curve(points)
     others = blocks.smooth(points)
@@ -113,7 +113,7 @@ def test_curvatures_are_those_of_quantiles():
     # Where labels have no noise, the curvature at the truth is that of the value.
     rng = np.random.default_rng(4)
     clean = shuffle_labels(data.X @ data.weights, data.groups, rng)
-    blocks, _ = pose(type(data)(**{**data.__dict__, "y": clean}), Squared())
+    blocks, _ = build(type(data)(**{**data.__dict__, "y": clean}), Squared())
     scales = data.X.std(axis=0) * data.weights / clean.std()
     truth = np.append(scales, 0.0)[None]
     step = 0.02 * rng.normal(size=(1, 4))
@@ -125,15 +125,15 @@ def test_curvatures_are_those_of_quantiles():
 
 def test_curvatures_are_told_of_counted_rows_without_kinks_alone():
     data = make_data(bags=[3000, 5000, *[40] * 10], n=8400)
-    blocks, _ = pose(data, Squared())
+    blocks, _ = build(data, Squared())
     assert blocks.curve is not None
     assert blocks.with_loss(Absolute()).curve is None
     kinks = Penalty(np.array([1.0, 0.0, 0.0]), np.zeros(3))
     assert replace(blocks, penalty=kinks).curve is None
-    assert pose(make_data(bags=[3000, *[40] * 10], n=3400), Squared())[0].curve is None
+    assert build(make_data(bags=[3000, *[40] * 10], n=3400), Squared())[0].curve is None
     points = np.random.default_rng(1).normal(size=(3, 3))
     one = blocks.curve(points)
-    other = pose(data, Squared(), n_jobs=2, block_rows=77)[0].curve(points)
+    other = build(data, Squared(), n_jobs=2, block_rows=77)[0].curve(points)
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
     heavy = replace(blocks, penalty=Penalty(np.zeros(3), np.full(3, 2.0)))
     np.testing.assert_allclose(heavy.curve(points)[2] - one[2], 4.0 * np.eye(3)[None].repeat(3, 0))
@@ -145,7 +145,7 @@ def test_heavy_tails_and_constant_bags_find_their_cells():
     X = np.exp(3.0 * rng.normal(size=(N, 2)))
     X[data.groups == 2] = 1.0
     y = shuffle_labels(X @ [1.0, 2.0] + rng.normal(size=N), data.groups, rng)
-    blocks, memory = pose(type(data)(**{**data.__dict__, "X": X, "y": y}), Squared())
+    blocks, memory = build(type(data)(**{**data.__dict__, "X": X, "y": y}), Squared())
     points = rng.normal(size=(5, 3))
     np.testing.assert_allclose(blocks.smooth(points)[0], memory.smooth(points)[0], rtol=1e-3)
 
@@ -153,13 +153,13 @@ def test_heavy_tails_and_constant_bags_find_their_cells():
 def test_blocks_orders_and_batches_give_the_same_bits(monkeypatch):
     data, rng = make_data(bags=4), np.random.default_rng(1)
     points = rng.normal(size=(9, 3))
-    one = pose(data, Squared())[0].smooth(points)
+    one = build(data, Squared())[0].smooth(points)
     order, y = rng.permutation(N), shuffle_labels(data.y, data.groups, rng)
     moved = type(data)(
         **{**data.__dict__, "X": data.X[order], "y": y[order], "groups": data.groups[order]}
     )
     monkeypatch.setattr(block_sorted, "TOTAL_BYTES", 1)  # a point a pass
-    other = pose(moved, Squared(), n_jobs=2, block_rows=77)[0].smooth(points)
+    other = build(moved, Squared(), n_jobs=2, block_rows=77)[0].smooth(points)
     assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
@@ -178,7 +178,7 @@ def test_methods_end_where_they_end_in_memory(method):
     np.testing.assert_allclose(blocks.weights, memory.weights, rtol=0.03, atol=0.03)
 
 
-def test_a_thinned_sample_has_the_laws_of_rows_and_labels():
+def test_a_smaller_sample_has_the_distributions_of_rows_and_labels():
     data = make_data(bags=3, n=60_000)
     first = look_at(source_of(data.X, data.y, data.groups), 0)
     units = standardise_pass(first, True)
@@ -244,7 +244,7 @@ def test_filling_and_matching_are_what_they_are_row_by_row(code, d):
 
 @pytest.mark.parametrize(("method", "n_small"), [("ls", 4), ("ls", 2), ("emd", 4)])
 def test_a_fit_is_the_same_to_the_last_bit_for_any_order_blocks_and_threads(method, n_small):
-    # With two small bags LS descends by its curvature, with four too many rows are held for that.
+    # With two small bags LS descends by its curvature, with four too many rows are kept for that.
     sizes, rng = [9_000, 7_000, *[500] * n_small], np.random.default_rng(5)
     data = make_data(bags=sizes, n=sum(sizes))
     options = FitOptions(method=method, n_starts=8)

@@ -1,4 +1,4 @@
-"""Laws of data in blocks: the same bits however they are cut, and the plain likelihood's values."""
+"""Properties of data in blocks: bits that do not depend on the cuts, and the plain likelihood."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def as_source(data, **how):
     return ArraySource(data.X, data.y, codes, n_bags, **how)
 
 
-def pose_both(data, has_intercept=True):
+def build_both(data, has_intercept=True):
     """Return the block target and the plain one of the same data."""
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), has_intercept, has_intercept)
     plain = pose(standard, has_intercept, None, Likelihood())[0]
@@ -308,7 +308,7 @@ def test_label_cells_lose_no_rank_and_no_mean(name):
 )
 def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept, counts_all):
     data = make_shuffled(n, 3, bags=bags, snr_db=15, features=features, rng=2)
-    block, plain, scaling = pose_both(data, has_intercept)
+    block, plain, scaling = build_both(data, has_intercept)
     rng = np.random.default_rng(0)
     gaps = []
     for curve in (0.0, 0.02, -0.02):
@@ -320,13 +320,13 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept, 
         sds = np.sqrt(np.diag(first_metric(plain, np.append(w, [log_sigma, curve]))))
         steps = (np.append(one[1], one[2]) - np.append(other[1], other[2])) * sds[[0, 1, 2, 4, 3]]
         assert np.abs(steps).max() < 0.2
-    # Two grids of one law: what is left is a few tenths of a nat of tens of thousands.
+    # Two grids of one distribution: what is left is a few tenths of a nat of tens of thousands.
     assert np.ptp(gaps) < 0.3
 
 
 def test_the_gradient_is_that_of_the_value(counts_all):
     data = make_shuffled(5000, 3, bags=4, snr_db=15, features="normal", rng=2)
-    block, _, scaling = pose_both(data)
+    block, _, scaling = build_both(data)
     w, log_sigma = point_near(data, scaling, np.random.default_rng(3))
     theta = np.append(w, [log_sigma, 0.05])
     gradient = block(theta)[1]

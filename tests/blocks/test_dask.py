@@ -1,4 +1,4 @@
-"""Laws of data of Dask: the bits of the same rows in memory, and errors of one line."""
+"""Properties of data of Dask: the bits of the same rows in memory, and errors of one line."""
 
 import json
 import os
@@ -174,7 +174,7 @@ def test_the_order_of_rows_and_labels_in_dask_changes_nothing(first):
     assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(moved), CUTS["many"]))), 3))
 
 
-def test_pieces_are_held_with_the_rows_of_every_bag_together():
+def test_pieces_are_kept_with_the_rows_of_every_bag_together():
     rng = np.random.default_rng(2)
     for n in (0, 1, 400):
         codes = rng.integers(0, 3, n).astype(np.int32)
@@ -187,8 +187,8 @@ def test_pieces_are_held_with_the_rows_of_every_bag_together():
         assert np.array_equal(piece.codes, codes)
         assert sort_piece(found) is found
     assert sort_piece("what is wrong") == "what is wrong"
-    held = source_of(*columns_of(cut(as_frame(DATA), CUTS["many"]))).pieces
-    assert all(np.count_nonzero(np.diff(piece.compute().codes)) <= 2 for piece in held)
+    kept = source_of(*columns_of(cut(as_frame(DATA), CUTS["many"]))).pieces
+    assert all(np.count_nonzero(np.diff(piece.compute().codes)) <= 2 for piece in kept)
 
 
 @pytest.mark.parametrize("chunks", [(50_400, 2), (7_000, 1)])
@@ -351,10 +351,10 @@ def test_moves_share_rows_out_by_threads_and_leave_what_is_even():
         after = [moves.get(k, place) for k, place in enumerate(places)]
 
         def fullest(where, sizes=sizes):
-            held = dict.fromkeys(n_threads, 0)
+            kept = dict.fromkeys(n_threads, 0)
             for place, size in zip(where, sizes, strict=True):
-                held[place] += size
-            return max(held[place] / n_threads[place] for place in held)
+                kept[place] += size
+            return max(kept[place] / n_threads[place] for place in kept)
 
         assert fullest(after) <= fullest(places)
         # A worker is no fuller than even by more than a piece for its thread.

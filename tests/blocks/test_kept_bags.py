@@ -1,4 +1,4 @@
-"""Laws of small bags in blocks: their rows are held, and say what they say in memory."""
+"""Properties of small bags in blocks: their rows are kept, with the values of rows in memory."""
 
 from dataclasses import replace
 from math import lgamma
@@ -6,15 +6,15 @@ from math import lgamma
 import numpy as np
 import pytest
 
-from oracles import central_differences, log_permanent, place_in_law, score_in_law
+from oracles import central_differences, log_permanent, place_in_distribution, score_in_distribution
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
-from unshuffle.io.parquet_source import open_parquet
 from unshuffle.io.paths import expand_paths
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.model import kept_bags
@@ -33,7 +33,7 @@ def as_source(data, **how):
     return ArraySource(data.X, data.y, codes, n_bags, **how)
 
 
-def pose_rows(data, n_jobs=None, **how):
+def build_from_rows(data, n_jobs=None, **how):
     first = look_at(as_source(data, n_jobs=n_jobs, **how), 1)
     scaling = standardise_pass(first, True)
     return pose_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
@@ -46,7 +46,7 @@ def point_of(target, data, scaling, curve=0.03):
     return theta
 
 
-TARGET, SCALING = pose_rows(DATA)
+TARGET, SCALING = build_from_rows(DATA)
 POINT = point_of(TARGET, DATA, SCALING)
 
 
@@ -56,14 +56,14 @@ POINT = point_of(TARGET, DATA, SCALING)
 def match_lanes(z, y, sigma=1.0, wants_slopes=True):
     """Return what bags of one column say, (m, LANES) both, each centred."""
     m = len(z)
-    values, stretches = np.empty((1, LANES)), np.empty((1, LANES))
-    pulls = np.empty((1, 3, LANES))
+    values, by_log_sigma = np.empty((1, LANES)), np.empty((1, LANES))
+    gradients = np.empty((1, 3, LANES))
     kernels.match_small_bags(
         z[None, None], y[None], np.zeros((1, LANES)), np.ones(1), 0.0, sigma, wants_slopes, 1e-6,
-        values, stretches, pulls,
+        values, by_log_sigma, gradients,
     )  # fmt: skip
     assert values.shape[1] == z.shape[1] and m == z.shape[0]
-    return values[0], stretches[0], pulls[0]
+    return values[0], by_log_sigma[0], gradients[0]
 
 
 def draw_bags(m, seed, sigma=0.3):
@@ -87,7 +87,7 @@ def test_permanents_of_tiny_bags_are_exact(m):
 @pytest.mark.parametrize("sigma", [0.02, 0.3, 3.0])
 def test_bags_side_by_side_say_what_they_say_in_memory(m, sigma):
     z, y = draw_bags(m, 0)
-    found, stretches, pulls = match_lanes(z, y, sigma)
+    found, by_log_sigma, gradients = match_lanes(z, y, sigma)
     # Where noise is large rows in memory lie on a grid.
     is_on_grid = (np.ptp(y, axis=0) * CELLS_PER_SIGMA < m * sigma) & (m > 10)
     assert is_on_grid.all() == (sigma == 3.0 and m > 10)
@@ -99,8 +99,8 @@ def test_bags_side_by_side_say_what_they_say_in_memory(m, sigma):
         inner = m - 1
         # Both end where a step gains a millionth of a nat, and corrections are not stationary.
         assert found[k] - inner * np.log(sigma) == pytest.approx(value, abs=1e-3)
-        assert pulls[1, k] / sigma == pytest.approx(gradient[0], abs=2e-3 / sigma)
-        whole = stretches[k] - pulls[1, k] / sigma
+        assert gradients[1, k] / sigma == pytest.approx(gradient[0], abs=2e-3 / sigma)
+        whole = by_log_sigma[k] - gradients[1, k] / sigma
         assert whole - inner == pytest.approx(slope, abs=5e-3)
 
 
@@ -121,17 +121,17 @@ def test_larger_bags_have_the_value_of_the_grid_in_memory():
     z = rng.standard_normal(200)
     y = np.sort(z + 0.3 * rng.standard_normal(200))
     z, y = z - z.mean(), y - y.mean()
-    values, stretches, pulls = np.zeros(1), np.zeros(1), np.zeros((1, 3))
+    values, by_log_sigma, gradients = np.zeros(1), np.zeros(1), np.zeros((1, 3))
     kernels.match_held_bags(
         z[None], np.array([0, 200]), y, np.zeros(1), np.ones(1), 0.0, 0.3, 2.25, True, values,
-        stretches, pulls,
+        by_log_sigma, gradients,
     )  # fmt: skip
     value, gradient, slope = kernels.log_likelihood(
         z[None], y, np.array([0, 200]), np.ones(1), np.log(0.3), True
     )
     assert values[0] - 199 * np.log(0.3) == pytest.approx(value, abs=1e-4)
-    assert pulls[0, 1] / 0.3 == pytest.approx(gradient[0], abs=5e-3)
-    assert stretches[0] - pulls[0, 1] / 0.3 - 199 == pytest.approx(slope, abs=5e-3)
+    assert gradients[0, 1] / 0.3 == pytest.approx(gradient[0], abs=5e-3)
+    assert by_log_sigma[0] - gradients[0, 1] / 0.3 - 199 == pytest.approx(slope, abs=5e-3)
 
 
 def test_labels_are_placed_and_scored_as_by_their_plain_twins():
@@ -144,8 +144,12 @@ def test_labels_are_placed_and_scored_as_by_their_plain_twins():
     for r in range(2):
         own, part = z[offsets[r] : offsets[r + 1]], slice(label_offsets[r], label_offsets[r + 1])
         # Predictions beyond 8 · √2 sds are wholly on one side.
-        np.testing.assert_allclose(places[part], place_in_law(y[part], own, 0.4), atol=1e-14)
-        np.testing.assert_allclose(scores[part], score_in_law(y[part], own, 0.4, 1.3), rtol=1e-12)
+        np.testing.assert_allclose(
+            places[part], place_in_distribution(y[part], own, 0.4), atol=1e-14
+        )
+        np.testing.assert_allclose(
+            scores[part], score_in_distribution(y[part], own, 0.4, 1.3), rtol=1e-12
+        )
 
 
 # --- targets ------------------------------------------------------------
@@ -156,7 +160,7 @@ def test_small_bags_say_what_they_say_in_memory():
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=15, rng=2)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
     plain = pose(standard, True, None, Likelihood())[0]
-    block, scaling = pose_rows(data)
+    block, scaling = build_from_rows(data)
     assert block.n_held == len(sizes)
     theta = point_of(block, data, scaling)
     (value, gradient), (expected, slopes) = block(theta), plain(theta)
@@ -165,7 +169,7 @@ def test_small_bags_say_what_they_say_in_memory():
     np.testing.assert_allclose(gradient, slopes, atol=2e-3 * np.abs(slopes).max())
 
 
-def test_slopes_of_held_bags_are_differences_of_their_values():
+def test_slopes_of_kept_bags_are_differences_of_their_values():
     gradient = TARGET(POINT)[1]
     found = central_differences(lambda at: TARGET(at)[0], POINT, 1e-5)
     # Scaling leaves margins unmet by 1e-6 nats a step.
@@ -181,7 +185,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
         DATA, X=DATA.X[order], groups=names[order],
         y=shuffle_labels(DATA.y, DATA.groups, rng)[order],
     )  # fmt: skip
-    other = pose_rows(moved, n_jobs, block_rows=rows)[0]
+    other = build_from_rows(moved, n_jobs, block_rows=rows)[0]
     thetas = POINT + rng.normal(0.0, 0.05, (4, len(POINT)))
     assert np.array_equal(TARGET.parts(thetas), other.parts(thetas))
     assert np.array_equal(TARGET.parts(thetas)[2:], TARGET.parts(thetas[2:]))
@@ -194,31 +198,31 @@ def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
     assert count_held(sizes, 3) == 5
     monkeypatch.setattr(kept_bags, "HELD_BYTES", 8.0 * 4.0 * 500)
     assert count_held(sizes, 3) == 2
-    less = pose_rows(DATA)[0]
+    less = build_from_rows(DATA)[0]
     assert 0 < less.n_held < TARGET.n_held
-    # Two grids of one law.
+    # Two grids of one distribution.
     assert less(POINT)[0] == pytest.approx(TARGET(POINT)[0], abs=0.3)
 
 
-def test_bags_are_held_in_groups_of_one_size():
+def test_bags_are_kept_in_groups_of_one_size():
     sizes = np.array([1, 2, 2, 2, *[3] * (LANES + 1), 50])
     rng = np.random.default_rng(6)
     rows, labels = rng.standard_normal((sizes.sum(), 2)), rng.standard_normal(sizes.sum())
-    held = hold_bags(rows, labels, sizes)
-    assert [len(each.bags) for each in held.lanes] == [3, LANES + 1]
-    for lanes in held.lanes:
+    kept = hold_bags(rows, labels, sizes)
+    assert [len(each.bags) for each in kept.lanes] == [3, LANES + 1]
+    for lanes in kept.lanes:
         for k, bag in enumerate(lanes.bags):
-            own = slice(held.offsets[bag], held.offsets[bag + 1])
+            own = slice(kept.offsets[bag], kept.offsets[bag + 1])
             group, lane = divmod(k, LANES)
             assert np.array_equal(lanes.rows[group, :, :, lane].T, rows[own])
             assert np.array_equal(lanes.labels[group, :, lane], labels[own])
 
 
-def test_labels_of_small_bags_lie_in_their_law_as_in_memory():
+def test_labels_of_small_bags_lie_in_their_distribution_as_in_memory():
     data = make_shuffled(3560, 3, bags=[*[20] * 50, *[128] * 20], snr_db=12, rng=7)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
     plain = pose(standard, True, None, Likelihood())[0]
-    block, scaling = pose_rows(data)
+    block, scaling = build_from_rows(data)
     for shift in (0.0, 0.5):
         theta = point_of(block, data, scaling)
         theta[block.p] += shift  # noise that is too large is a misfit
@@ -229,31 +233,33 @@ def test_labels_of_small_bags_lie_in_their_law_as_in_memory():
         assert uneven[0] == pytest.approx(uneven[1], abs=0.1)
 
 
-def test_labels_of_larger_bags_lie_in_their_law_as_where_rows_are_counted(monkeypatch):
+def test_labels_of_larger_bags_lie_in_their_distribution_as_where_rows_are_counted(monkeypatch):
     data = make_shuffled(6000, 3, bags=[1000, 2000, 3000], snr_db=12, rng=7)
-    held, scaling = pose_rows(data)
+    kept, scaling = build_from_rows(data)
     monkeypatch.setattr(kept_bags, "HELD_ROWS", 0)
-    counted = pose_rows(data)[0]
-    assert (held.n_held, counted.n_held) == (3, 0)
-    theta = point_of(held, data, scaling)
-    theta[held.p] += 0.5
+    counted = build_from_rows(data)[0]
+    assert (kept.n_held, counted.n_held) == (3, 0)
+    theta = point_of(kept, data, scaling)
+    theta[kept.p] += 0.5
     # Nodes of a sixth of sigma, which begin elsewhere.
-    one, other = (measure_misfit(each, theta) for each in (held, counted))
+    one, other = (measure_misfit(each, theta) for each in (kept, counted))
     assert one == pytest.approx(other, abs=0.05, rel=0.01)
-    one, other = (measure_uneven(each, theta) for each in (held, counted))
+    one, other = (measure_uneven(each, theta) for each in (kept, counted))
     assert one == pytest.approx(other, abs=0.05)
 
 
 def test_means_of_very_many_bags_are_added_up_once():
     sizes = [2] * 300 + [3] * 300
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=10, rng=8)
-    target = pose_rows(data)[0].with_effects(0.3, None, 0.3)
+    target = build_from_rows(data)[0].with_effects(0.3, None, 0.3)
     assert target._mean_totals is not None
-    law = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
-    found = target._weigh_many_means(law)
+    predictions = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
+    found = target._weigh_many_means(predictions)
     for k in range(30):
-        gaps = target.bag_labels - target._bag_predictions(law.w[k], float(law.curves[k]))
-        expected = target.means.evaluate(gaps, np.zeros(600), float(law.log_sigmas[k]))[0]
+        gaps = target.bag_labels - target._bag_predictions(
+            predictions.w[k], float(predictions.curves[k])
+        )
+        expected = target.means.evaluate(gaps, np.zeros(600), float(predictions.log_sigmas[k]))[0]
         # Of squares of labels what is left is their noise.
         assert found[k] == pytest.approx(expected, rel=1e-10)
 

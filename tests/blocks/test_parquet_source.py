@@ -1,4 +1,4 @@
-"""Laws of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
+"""Properties of Parquet in blocks: the bits of the same rows in memory, and errors of one line."""
 
 import json
 from dataclasses import replace
@@ -12,8 +12,8 @@ from unshuffle.cli.app import run
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
-from unshuffle.io.parquet_source import open_parquet
 from unshuffle.io.paths import expand_paths
+from unshuffle.io.sources.parquet_source import open_parquet
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -60,7 +60,7 @@ def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
 @pytest.mark.parametrize("share", [0.0, 0.4, 2.0])
 def test_blocks_that_are_kept_are_those_that_are_read(tmp_path, monkeypatch, share):
     n_bytes = int(share * 50_400 * 32)
-    monkeypatch.setattr("unshuffle.io.parquet_source.KEPT_BYTES", n_bytes)
+    monkeypatch.setattr("unshuffle.io.sources.parquet_source.KEPT_BYTES", n_bytes)
     source = source_of(write(tmp_path, DATA, [20_000, 30_400]), n_jobs=2)
     one = look_at(source, 3)
     kept = [source.kept.find(group) is not None for group in source.groups]
@@ -211,7 +211,7 @@ def test_a_row_group_that_cannot_be_read_is_named(tmp_path):
 def test_what_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, capsys, monkeypatch):
     write(tmp_path, DATA, [50_400])
     asked = ["fit", str(tmp_path / "part0.parquet"), "--label", "score", "--bag", "run"]
-    monkeypatch.setattr("unshuffle.io.room.find_room", lambda: 8 * 4 * 4 * 50_400 - 1)
+    monkeypatch.setattr("unshuffle.io.sources.room.find_room", lambda: 8 * 4 * 4 * 50_400 - 1)
     words = ["part0.parquet", "'p1'", "50400 rows of 4 columns", "--method auto"]
     assert_one_line(run([*asked, "--method", "p1"]), capsys.readouterr(), words)
     for more, way_out in ((["--missing", "drop"], "drop rows before"), (["--log10"], "logarithms")):

@@ -231,7 +231,7 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
         solution = dataclasses.replace(found.solution, status=Status.UNFINISHED)
         return dataclasses.replace(found, solution=solution)
 
-    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_badly)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.fit_data", fit_badly)
     assert run(args) == 0
     assert run([*args, "--strict"]) == 3
 
@@ -248,7 +248,7 @@ def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
             found, solution=dataclasses.replace(found.solution, misfits=misfits)
         )
 
-    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_so)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.fit_data", fit_so)
     assert run([*args, "--strict"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["model_fits"] is (not misfits) and result["misfits"] == list(misfits)
@@ -437,7 +437,7 @@ def test_match_on_a_terminal_is_a_table_with_tiny_probabilities_in_words(
             **{name: getattr(found, name) for name in ("identified", "model_fits")},
         )
 
-    monkeypatch.setattr("unshuffle.cli.match.fit_data", fit_tiny)
+    monkeypatch.setattr("unshuffle.cli.commands.match.fit_data", fit_tiny)
     args = ["match", "data.csv", "--label", "y", "--bag", "bag", "--noise", "0.05", "-q"]
     assert run(args) == 0
     # In a file they stay numbers.

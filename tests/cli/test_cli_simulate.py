@@ -10,7 +10,7 @@ import pytest
 from command_line import assert_one_line
 from unshuffle.cli.app import run
 from unshuffle.io import read_table
-from unshuffle.io.label_column import add_label
+from unshuffle.io.columns.label_column import add_label
 
 POOLS = ["simulate", "-n", "4000", "-d", "2", "--bags", "5", "--noise", "0.2", "--json"]
 

@@ -191,7 +191,8 @@ main()
 
 @needs_signals
 @pytest.mark.parametrize(
-    "module", ["click", "unshuffle.cli.fit", "numpy", "scipy", "numba", "unshuffle.results.fit"]
+    "module",
+    ["click", "unshuffle.cli.commands.fit", "numpy", "scipy", "numba", "unshuffle.results.fit"],
 )
 def test_an_interrupt_while_importing_is_exit_130(module, folder):
     assert_interrupted(start([module, *ENDLESS], program=["-c", INTERRUPTED_IMPORT]))

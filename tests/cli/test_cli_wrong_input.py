@@ -130,6 +130,6 @@ def test_a_mistake_of_ours_is_one_line_and_no_input_error(folder, capsys, monkey
     def fail(*args, **how):
         raise TypeError("oh")
 
-    monkeypatch.setattr("unshuffle.cli.fit.load_dataset", fail)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.load_dataset", fail)
     assert run(FIT) == 1
     assert capsys.readouterr().err.count("\n") == 1

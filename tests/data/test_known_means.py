@@ -61,9 +61,9 @@ def test_means_tell_what_full_bags_tell_of_them():
     parts = draw_bags(3)
     bags = join_bags([Bag(X, mean=y.mean()) for X, y in parts])
     standard, _ = standardise(bags, True, True)
-    posed = pose(standard, True, None, Settings(curve_scale=0.0))
-    assert posed is not None
-    target, rng = posed[0], np.random.default_rng(0)
+    built = pose(standard, True, None, Settings(curve_scale=0.0))
+    assert built is not None
+    target, rng = built[0], np.random.default_rng(0)
     m, n_bags = bags.known_means.counts, len(parts)
     contrasts = np.linalg.qr(np.column_stack([np.ones(n_bags), np.eye(n_bags)[:, 1:]]))[0][:, 1:].T
     seen, expected = [], []

@@ -20,8 +20,8 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise_pass
 from unshuffle.errors import InputError
 from unshuffle.gpu.rows import DeviceRows, cut_rows
-from unshuffle.gpu.source import HeldSource, StreamedSource, place_source
-from unshuffle.io.parquet_source import open_parquet
+from unshuffle.gpu.source import ResidentSource, StreamedSource, place_source
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.model.block_building import pose_blocks
 
@@ -48,13 +48,13 @@ def same_pass(left, right):
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def pose(first):
+def build(first):
     return pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
 
 
 @pytest.fixture(scope="module")
 def here():
-    return pose(look_at(as_source(), 1))
+    return build(look_at(as_source(), 1))
 
 
 def draw_points(p, n=12, seed=0):
@@ -79,8 +79,8 @@ def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
 @pytest.mark.parametrize("wants_slopes", [True, False])
 def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes, shared_bytes):
     device = SimulatedDevice(shared_bytes=shared_bytes)
-    there = pose(look_at(place_source(as_source(), device), 1))
-    assert isinstance(there.source, HeldSource)
+    there = build(look_at(place_source(as_source(), device), 1))
+    assert isinstance(there.source, ResidentSource)
     grid = here._lay_out(draw_points(here.p))
     assert np.array_equal(here._fill(grid, wants_slopes), there._fill(grid, wants_slopes))
     some = grid.only(np.array([True, False, True, False]))
@@ -93,7 +93,7 @@ def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes,
 def test_any_number_of_columns_gives_the_same_bits(d):
     # Beyond 32 columns rows are read again for every point.
     data = make_shuffled(3000, d, bags=2, rng=d)
-    target = pose(look_at(as_source(data), 1))
+    target = build(look_at(as_source(data), 1))
     on_card = replace(target, source=place_source(target.source, SimulatedDevice()))
     grid = target._lay_out(draw_points(d, 5))
     for wants_slopes in (True, False):
@@ -103,8 +103,8 @@ def test_any_number_of_columns_gives_the_same_bits(d):
 @needs_compiler
 def test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits(here):
     device = SimulatedDevice(free=NO_MEMORY)
-    there = pose(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
-    assert isinstance(there.source, StreamedSource) and not isinstance(there.source, HeldSource)
+    there = build(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
+    assert isinstance(there.source, StreamedSource) and not isinstance(there.source, ResidentSource)
     grid = here._lay_out(draw_points(here.p))
     for wants_slopes in (True, False):
         assert np.array_equal(here._fill(grid, wants_slopes), there._fill(grid, wants_slopes))

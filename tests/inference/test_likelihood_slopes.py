@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairs import cover_pairs
-from targets import pose_data
+from targets import build_from_data
 from unshuffle import kernels, make_shuffled
 from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
 
@@ -21,7 +21,7 @@ WEIGHTS = {
 def make_case(n, n_bags, noise=0.3):
     """Return the standardised target of simulated data at a power other than one."""
     data = make_shuffled(n, 3, noise=noise, bags=n_bags, rng=5)
-    return replace(pose_data(data)[0], power=0.7)
+    return replace(build_from_data(data)[0], power=0.7)
 
 
 def measure_slopes(target, w, log_sigma, share):

@@ -9,8 +9,8 @@ import pytest
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
+from unshuffle.io.columns.remarks import find_alike
 from unshuffle.io.description import describe_table, find_codes, read_common
-from unshuffle.io.remarks import find_alike
 
 N = 120
 ROW = np.arange(N)

@@ -11,7 +11,7 @@ from unshuffle.cli import streaming
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
-from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io.sources.table_source import Asked, lay_down
 from unshuffle.io.text import pieces
 
 NBSP, NARROW = "\u00a0", "\u202f"

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.testing import assert_allclose
 
 from oracles import central_differences, couple_densely, log_permanent
-from targets import pose_data
+from targets import build_from_data
 from unshuffle import kernels, make_shuffled
 from unshuffle.kernels.transport import coupling, permanent
 from unshuffle.kernels.transport.coupling import PRECISE
@@ -183,7 +183,7 @@ def test_permanent_and_its_slopes_equal_sums_over_permutations():
 def make_target_of(n, n_bags):
     """Return the standardised target of simulated data in small bags."""
     data = make_shuffled(n, 2, noise=0.3, bags=n_bags, rng=3)
-    return pose_data(data)[0]
+    return build_from_data(data)[0]
 
 
 def test_the_likelihood_is_the_sum_of_log_permanents_of_bags():

@@ -11,11 +11,11 @@ TESTS = Path(__file__).resolve().parents[1]
 ALLOWED = {
     # A kernel or a fast path beside its plain twin.
     "blocks/test_block_posterior.py": {
-        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_judge_some", "_keep_best", "_weaken",
+        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_evaluate_some", "_keep_best", "_weaken",
     },
     "helpers/targets.py": {"_fit_least_squares"},
     "inference/test_tempered_smc.py": {
-        "_FAR_ROWS", "_PARTS", "_add_labels", "_draw_orders", "_reorder_tops", "_step",
+        "_FAR_ROWS", "_PARTS", "_add_labels", "_draw_orders", "_reorder_modes", "_step",
     },
     "kernels/test_kernel_limits.py": {"_node_terms"},
     "kernels/test_lattice.py": {"_band_kernel", "_weigh_links"},
@@ -34,6 +34,7 @@ ALLOWED = {
     "experiments/test_reproduce_command.py": {"_download"},
     "io/test_datasets.py": {"_download"},
     "io/test_table_source.py": {"_file"},
+    "io/test_writing.py": {"_write_through"},
     "methods/test_registry.py": {"_compare_one"},
     "methods/test_threads.py": {"_plane", "_surface"},
 }  # fmt: skip

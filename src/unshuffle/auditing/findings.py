@@ -22,6 +22,7 @@ from unshuffle.auditing.words import (
     describe_side_information,
 )
 from unshuffle.errors import InputError, quote
+from unshuffle.formatting import SHOWN_ROWS
 from unshuffle.objectives.checks import check_values
 from unshuffle.options import FitOptions, as_bag_offsets, check_options, make_rng
 from unshuffle.progress import Report, say_nothing
@@ -29,7 +30,6 @@ from unshuffle.threads import run_all
 
 # A link that chance makes once in a hundred tables without one is none to audit.
 _LEAST_LINK = 0.01
-_SHOWN_ROWS = 20
 _DOING = {MERGED: "Merging bags", ROUNDED: "Rounding labels", NOISY: "Adding noise"}
 
 CONFIDENTIAL = (
@@ -137,7 +137,7 @@ class Audit:
     @property
     def shown(self) -> tuple[ExposedRow, ...]:
         """The exposed rows to be shown: the surest, none without probabilities."""
-        return () if self.planned.probability is None else self.exposed[:_SHOWN_ROWS]
+        return () if self.planned.probability is None else self.exposed[:SHOWN_ROWS]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds.

@@ -413,7 +413,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
 
 def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:
     """Compute labels that are expressions of columns."""
-    from unshuffle.io.label_column import add_label
+    from unshuffle.io.columns.label_column import add_label
 
     for name in names:
         if name is not None:
@@ -428,7 +428,7 @@ def read_labelled(options: dict[str, Any]) -> Table:
 
 def _is_logarithm(table: Table, label: str | None) -> bool:
     """Return whether a label is an expression whose value is a logarithm to base 10."""
-    from unshuffle.io.label_column import find_expression
+    from unshuffle.io.columns.label_column import find_expression
 
     expression = None if label is None else find_expression(table, label)
     return expression is not None and expression.is_log10
@@ -474,7 +474,7 @@ def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -
     """Return a note where no bag was named and a column, not taken otherwise, looks like one."""
     if bag is not None:
         return None
-    from unshuffle.io.forgotten_bags import find_forgotten_bag
+    from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 
     # Names that the user gave may be second names of columns.
     used = {table.aliases.get(name, name) for name in taken if name is not None}
@@ -513,7 +513,7 @@ def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str,
     """
     if not options["log10"]:
         return table
-    from unshuffle.io.missing import keep_positive
+    from unshuffle.io.columns.missing import keep_positive
 
     found = {table.find(name, "label column") for name in names if name is not None}
     return keep_positive(table, found, options["missing"])
@@ -585,7 +585,7 @@ def choose_features(
 ) -> list[str] | None:
     """Return the features of a table of which only the names are read; None for all others."""
     from unshuffle.io import Table
-    from unshuffle.io.design_matrix import choose_features
+    from unshuffle.io.designs.design_matrix import choose_features
 
     table = Table(tuple(names), dict.fromkeys(names), 0, source)  # type: ignore[arg-type]
     columns = choose_columns(options, table)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, import_extra, quote, shorten
+from unshuffle.formatting import SHOWN_NAMES
 from unshuffle.formulas.expressions import ELEMENTWISE, calls_logarithm, check_expression
 from unshuffle.formulas.frames import find_column, find_library, read_frame, take_columns
 
 _INTERCEPT = "Intercept"
-_SHOWN_LEVELS = 8
 # A factor of one column, whatever its coding.
 _FACTOR = re.compile(r"C\((`[^`]+`|\w+)\s*[,)]")
 
@@ -387,8 +387,8 @@ def _check_levels(values: list[Any], name: str, known: list[Any], what: str) -> 
     seen = set(known)
     for row, value in enumerate(values):
         if value not in seen:
-            shown = ", ".join(quote(each, 30) for each in known[:_SHOWN_LEVELS])
-            more = ", …" if len(known) > _SHOWN_LEVELS else ""
+            shown = ", ".join(quote(each, 30) for each in known[:SHOWN_NAMES])
+            more = ", …" if len(known) > SHOWN_NAMES else ""
             raise InputError(
                 f"{what}: column {quote(name)} holds {quote(value)} in row {row}, a level that "
                 f"the fit has not seen (known: {shown}{more}): leave such rows out, or fit again "

@@ -361,7 +361,7 @@ def _describe_effects(
     columns: Columns,
 ) -> BagEffects | None:
     """Return the posterior of the bag effects; None for one bag, which has none."""
-    if target.n_homes < 2:
+    if target.n_original_bags < 2:
         return None
     mean = shares @ effects.contexts
     spread = np.sqrt(np.maximum(shares @ (effects.contexts - mean) ** 2, 0.0))

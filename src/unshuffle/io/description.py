@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from unshuffle.data.outliers import LEAST_ROWS, Outlier, find_outlier, is_code
 from unshuffle.errors import quote
-from unshuffle.io.dates import find_date_form
-from unshuffle.io.design_matrix import MAX_UNDECLARED
-from unshuffle.io.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.dates import find_date_form
+from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.remarks import describe_alike, numbers_rows
+from unshuffle.io.designs.design_matrix import MAX_UNDECLARED
 from unshuffle.io.reading import FilePath, check_stems, read_table
-from unshuffle.io.remarks import describe_alike, numbers_rows
 from unshuffle.io.table import Column, Table, keep_common, stack_tables
 
 # Types of columns, in the words of output and JSON.

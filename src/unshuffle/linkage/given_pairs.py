@@ -66,8 +66,8 @@ def read_pairs(bags: Bags, has_intercept: bool) -> GivenPairs:
             "anchors give away the label beside another row, whose link is then unknown: with "
             "mislinked give anchors as True or False for every row"
         )
-    homes = unit if bags.homes is None else bags.homes[unit]
-    X, y, codes, place = bags.X[rows], bags.y[labels], homes[rows], bags.rows.order[rows]
+    original_bags = unit if bags.original_bags is None else bags.original_bags[unit]
+    X, y, codes, place = bags.X[rows], bags.y[labels], original_bags[rows], bags.rows.order[rows]
     is_known = np.arange(len(y)) < n_single
     order = np.lexsort([codes, is_known, *X.T[::-1], y])
     X, y, codes = np.asfortranarray(X[order]), y[order], codes[order]

@@ -209,7 +209,7 @@ def fit_quality(
 def _spread(
     quality: np.ndarray | None, is_free: np.ndarray, rate: float, gamma: np.ndarray | None
 ) -> np.ndarray:
-    """Return the prior probability of every pair to be wrong: the rate in the mean."""
+    """Return the prior probability of every pair to be wrong: on average the rate."""
     wrong = np.where(is_free, rate, 0.0)
     if quality is not None and gamma is not None and 0.0 < rate < 1.0 and gamma.any():
         wrong[is_free] = shift_logits(predict_rows(quality[is_free], gamma), rate)

@@ -73,7 +73,7 @@ def make_target(
         options=options,
         third=third,
         has_level=has_intercept and not shapes.is_centred,
-        homes=bags.homes,
+        original_bags=bags.original_bags,
         is_mean=None if bags.known_means is None else bags.known_means.is_mean,
     )
 
@@ -86,6 +86,6 @@ def _make_means(bags: Bags, shapes: Shapes, has_intercept: bool, kept: np.ndarra
         fixed, factors = shapes.spreads / m, bags.pairing.row_factors(n, m)
     is_free = has_intercept and shapes.is_centred
     rows = bags.statistics.row_means[:, kept]
-    if bags.homes is None:
+    if bags.original_bags is None:
         return BagMeans(m, fixed, factors, is_free, rows)
-    return AnchoredMeans(m, fixed, factors, is_free, rows, homes=bags.homes)
+    return AnchoredMeans(m, fixed, factors, is_free, rows, original_bags=bags.original_bags)

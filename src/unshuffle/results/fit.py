@@ -23,7 +23,7 @@ from unshuffle.data.scaling import column_spreads
 from unshuffle.errors import InputError
 from unshuffle.formulas.columns import read_formula
 from unshuffle.formulas.frames import find_column, read_frame
-from unshuffle.io.groups import check_groups
+from unshuffle.io.columns.groups import check_groups
 from unshuffle.methods import find_block_settings, solve_bags
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
@@ -281,7 +281,7 @@ def fit_bags(
         scales=scales,
         n=bags.n_individuals,
         n_means=0 if bags.known_means is None else bags.known_means.n_bags,
-        n_bags=bags.n_homes,
+        n_bags=bags.n_original_bags,
         n_anchors=bags.n_anchors,
         n_labels=_count_labels(bags),
         pairing=bags.pairing,

@@ -114,9 +114,9 @@ def find_own(bags: Bags) -> np.ndarray:
 def _measure_density(bags: Bags) -> np.ndarray:
     """Return the log density of each label among the labels of its bag, as the mixture has it."""
     unit = np.repeat(np.arange(bags.n_bags), bags.sizes)
-    homes = unit if bags.homes is None else bags.homes[unit]
-    means = np.bincount(homes, bags.y) / np.bincount(homes)
-    return estimate_density(bags.y - means[homes])
+    original_bags = unit if bags.original_bags is None else bags.original_bags[unit]
+    means = np.bincount(original_bags, bags.y) / np.bincount(original_bags)
+    return estimate_density(bags.y - means[original_bags])
 
 
 def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number, show_probability
+from unshuffle.formatting import SHOWN_ROWS, show_number, show_probability
 from unshuffle.results.frames import make_frame
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
@@ -30,8 +30,6 @@ _N_BURNT, _N_KEPT = 20, 40
 _WINDOW = 512
 # Equal data must give equal probabilities, so the sampler has a seed of its own.
 _SEED = 0
-# Rows that are printed; the arrays hold all of them.
-_SHOWN_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +113,11 @@ class Match:
                 show_number(float(self.labels[i])),
                 show_probability(None if given is None else float(given[i])),
             )
-            for i in range(min(n, _SHOWN_ROWS))
+            for i in range(min(n, SHOWN_ROWS))
         ]
         widths = [max(len(line[j]) for line in cells) for j in range(3)]
         lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
-        more = [f"… and {n - _SHOWN_ROWS} more rows"] if n > _SHOWN_ROWS else []
+        more = [f"… and {n - SHOWN_ROWS} more rows"] if n > SHOWN_ROWS else []
         return "\n".join([*self.verdict, "", *lines, *more])
 
 

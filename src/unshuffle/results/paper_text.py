@@ -21,12 +21,10 @@ from unshuffle.results.result import Fit
 from unshuffle.results.summary import Summary, SummaryRow
 from unshuffle.results.verdict import NOT_IDENTIFIED
 
-# Coefficients in a sentence, and of names alone; the table has all of them.
-_SHOWN, _SHOWN_NAMES = 5, 5
+# Coefficients in a sentence; the table has all of them.
+_SHOWN = 5
 _LOG = re.compile(r"(log10|log2|log|ln)\b")
 _BASES = {"log10": 10.0, "log2": 2.0, "log": exp(1.0), "ln": exp(1.0)}
-# A factor beyond this has too many digits to be read.
-_LARGEST_EXPONENT = 30.0
 
 REFERENCES = {
     "unshuffle": "The unshuffle developers (2026). unshuffle: linear regression when you do not "
@@ -98,7 +96,8 @@ def show_factor(exponent: float | None, base: float, near: float | None = None) 
     >>> show_factor(0.0, 10.0, near=0.0294)
     '1.000'
     """
-    if exponent is None or not isfinite(exponent) or abs(exponent) * log(base) > _LARGEST_EXPONENT:
+    # A factor beyond this has too many digits to be read.
+    if exponent is None or not isfinite(exponent) or abs(exponent) * log(base) > 30.0:
         return "–"
     factor = base**exponent
     around = exponent if near is None else near
@@ -144,9 +143,9 @@ def _describe_result(summary: Summary, label: str | None) -> str:
     if found:
         sentences = [f"{start} the {kind}{ends}: {parts}{more}."]
     if small:
-        sentences.append(f"Negligible: {list_names(small, _SHOWN_NAMES)}.")
+        sentences.append(f"Negligible: {list_names(small, _SHOWN)}.")
     if open_rows:
-        sentences.append(f"Undetermined: {list_names(open_rows, _SHOWN_NAMES)}.")
+        sentences.append(f"Undetermined: {list_names(open_rows, _SHOWN)}.")
     if not summary.has_intervals:
         sentences.append("This method gives no intervals.")
     if summary.model_fits is False:

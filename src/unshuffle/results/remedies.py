@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _FLAT = 1e-10
 # A column takes part in a linear dependence from this coefficient on, in a unit null vector.
 _LEAST_PART = 1e-4
-_SHOWN_NAMES = 8
 
 
 def find_collinear(gram: np.ndarray) -> tuple[int, ...]:
@@ -81,7 +80,7 @@ def _name_columns(facts: Facts) -> Iterator[str]:
         yield "squares of the columns"
     elif curved:
         names = [shorten(facts.names[j]) for j in curved]
-        yield f"squares of {list_names(names, _SHOWN_NAMES)}"
+        yield f"squares of {list_names(names)}"
     elif len(facts.two_valued) > 1:
         yield "products of the columns"
 
@@ -91,4 +90,4 @@ def advise_on_collinear(facts: Facts) -> str:
     if not facts.collinear:
         return ""
     names = [shorten(facts.names[j]) for j in facts.collinear]
-    return f"leaving out one of {list_names(names, _SHOWN_NAMES)}, which are collinear"
+    return f"leaving out one of {list_names(names)}, which are collinear"

@@ -36,9 +36,6 @@ from unshuffle.results.summary import Summary, SummaryRow
 __all__ = ["check_report", "fill_template", "today", "write_report", "write_report_pictures"]
 
 _PURPOSE = "writing a report"
-_LONGEST_NAME = 120
-# Rows that are matched for a picture: that takes a second, as the fit of so many does.
-_MATCHED_ROWS = 1000
 
 
 def write_report(
@@ -202,7 +199,8 @@ def _view(
 
 def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
     """Match rows and labels for a picture, where they are few and belong together."""
-    if X is None or y is None or len(y) > _MATCHED_ROWS or found.facts.n_anchors:
+    # Rows that are matched for a picture: that takes a second, as the fit of so many does.
+    if X is None or y is None or len(y) > 1000 or found.facts.n_anchors:
         return None
     names = None if groups is None else list(groups)
     return found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
@@ -303,7 +301,7 @@ def fill_template(name: str, **content: Any) -> str:
     )  # fmt: skip
     environment.filters["number"] = show_number
     environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
-    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
+    environment.filters["name"] = lambda text: shorten(text, 120)
     style = (resources.files("unshuffle") / "templates" / "page.css").read_text(encoding="utf-8")
     page: str = environment.get_template(name).render(style=style, **content)
     return page

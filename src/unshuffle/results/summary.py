@@ -39,8 +39,6 @@ ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
 )
-# Lines below the facts in the short summary: with three features it has twelve lines at most.
-_SHOWN_NOTES = 2
 # Bag effects that are less probable than this have no digits.
 _UNLIKELY = 0.05
 _RIVALS = "Competing answers, best first:"
@@ -255,7 +253,8 @@ class Summary:
             found.append(MEANS_SENTENCE)
         if self.certificate is not None:
             found.append(self.certificate.describe(self.candidates[0]["value"]))
-        if self.detail or len(found) + len(self.remarks) <= _SHOWN_NOTES:
+        # With three features the short summary has twelve lines at most.
+        if self.detail or len(found) + len(self.remarks) <= 2:
             return (*found, *self.remarks, *(self.details if self.detail else ()))
         return tuple(" ".join(part) for part in (found, self.remarks) if part)
 

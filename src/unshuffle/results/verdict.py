@@ -29,14 +29,11 @@ IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not ide
 DEFAULT_LEVEL = 0.95
 # Candidates with less than this share of the posterior are not shown.
 LEAST_SHARE = 0.02
-SHOWN_CANDIDATES = 5
 # Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
 # the best one's share does not explain the labels about equally well.
 _STRONG_EVIDENCE = 10.0
 # The estimate is near an answer that is so much closer than the next.
 _NEAR = 0.5
-# Names in a sentence; the table has all of them.
-_SHOWN_NAMES = 8
 _SHOWN_PAIRS = 3
 # Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
 # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
@@ -251,7 +248,7 @@ def list_collinear_pairs(solution: Solution, facts: Facts) -> tuple[tuple[str, s
 def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
     """Return the answers with a notable share, best first; one stands alone."""
     shown = [c for c in solution.candidates if c.share is None or c.share >= LEAST_SHARE]
-    return tuple(shown[:SHOWN_CANDIDATES]) or solution.candidates[:1]
+    return tuple(shown[:5]) or solution.candidates[:1]
 
 
 def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
@@ -334,7 +331,7 @@ def _list_determined(solution: Solution, facts: Facts) -> str:
         return "sign and magnitude of every coefficient are determined"
 
     def name(kind: str) -> str:
-        return list_names(groups[kind], _SHOWN_NAMES)
+        return list_names(groups[kind])
 
     parts = []
     if groups[SIGN_AND_MAGNITUDE]:

@@ -58,6 +58,7 @@ class FirstPass:
     third: np.ndarray
     label_ends: np.ndarray
     cells: LabelCells
+    label_mean: float
     label_base: float
     label_square: float
     sample: RowSample
@@ -73,12 +74,6 @@ class FirstPass:
     def mean(self) -> np.ndarray:
         """The mean of every column."""
         return self.base + self.reach * self._pool(self.first)
-
-    @property
-    def label_mean(self) -> float:
-        """The mean of all labels."""
-        below = self.cells.moved(self.label_base, 1.0)
-        return self.label_base + float((below * self.cells.counts).sum()) / self.n
 
     def label_means(self, centre: float) -> np.ndarray:
         """Return the mean label of every bag, less a centre."""
@@ -172,6 +167,8 @@ def look_at(
     per = ends.counts[order].astype(float) * unit
     second = sums.second[order] / per[:, None, None]
     second = second + np.triu(second, 1).transpose(0, 2, 1)
+    cells = join_cells(pieces, order)
+    below = float((cells.moved(label_base, 1.0) * cells.counts).sum())
     return FirstPass(
         source=source.renumbered(numbers),
         sizes=ends.counts[order],
@@ -182,7 +179,8 @@ def look_at(
         second=second,
         third=_mirror(sums.third / (unit * source.n)),
         label_ends=ends.labels[order],
-        cells=join_cells(pieces, order),
+        cells=cells,
+        label_mean=label_base + below / source.n,
         label_base=label_base,
         label_square=label_square,
         sample=renumber(sample, numbers),

@@ -41,9 +41,7 @@ from unshuffle.results.result import Fit, as_fit
 # Bags in one picture, and panels; the largest are shown.
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
 # Bags that are named beside an axis, and letters of a name above one of four or three panels.
-_NAMED_BAGS, _SHORT_NAME, _LONG_NAME = 40, 14, 20
-# Points of a cloud: more look the same and make the file large.
-_SHOWN_POINTS = 600
+_NAMED_BAGS, _LONG_NAME = 40, 20
 # How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
 _CERTAINTY = (
     (0.95, "0.95 or more", BLUE, "o"),
@@ -302,7 +300,7 @@ def panel_size(views: list[BagView]) -> tuple[float, float]:
 def _count_columns(shown: list[BagView]) -> int:
     """Return how many panels stand side by side: fewer below long names."""
     longest = max(len(view.name) for view in shown)
-    return min(len(shown), 4 if longest <= _SHORT_NAME else 3)
+    return min(len(shown), 4 if longest <= 14 else 3)
 
 
 def _title_panel(view: BagView) -> str:
@@ -470,7 +468,8 @@ def plot_predictions(
     ax = prepare(ax, (5.4, 4.6))
     z = found.predict(np.asarray(X, dtype=float))
     given, labels = match.probability, np.asarray(match.labels, dtype=float)
-    step = max(1, len(z) // _SHOWN_POINTS)
+    # Points of a cloud: more look the same and make the file large.
+    step = max(1, len(z) // 600)
     order = np.argsort(z, kind="stable")[::step]
     low, high = float(min(z.min(), labels.min())), float(max(z.max(), labels.max()))
     ax.plot([low, high], [low, high], color=GRID, lw=1.2, zorder=0)

@@ -46,8 +46,6 @@ _STYLE = {
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
-# Of an inch: letters of nine points are then as large as the captions.
-_PIXELS = 108
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +319,8 @@ def _embed(svg: str, title: str, inches: float) -> str:
     # A hundredth of a point is finer than any screen, and halves the file; text is left alone.
     svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
     # Small drawings stay small: letters are of the same size in all of them.
-    width = f"max-width: {inches * _PIXELS:.0f}px"
+    # Of an inch: letters of nine points are then as large as the captions.
+    width = f"max-width: {inches * 108:.0f}px"
     head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)

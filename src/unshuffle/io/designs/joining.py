@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.data.labels import Histogram
 from unshuffle.errors import InputError
-from unshuffle.io.design_matrix import Apart, Design
-from unshuffle.io.histograms import make_edges
+from unshuffle.io.designs.design_matrix import Apart, Design
+from unshuffle.io.designs.histograms import make_edges
 
 
 def join_design(design: Design) -> Bags:

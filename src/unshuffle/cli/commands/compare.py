@@ -35,9 +35,6 @@ Examples:
   unshuffle compare cells.csv --label fluorescence --bag pool
   unshuffle compare linked.csv --truth y --methods ls,sm,p1"""
 
-# A column as wide as its name would leave no room for others.
-_NAME_LENGTH = 30
-
 
 @click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
@@ -156,7 +153,8 @@ def _list_coefficient(rows: list[Comparison], j: int, head: str) -> list[list[st
         values = None if row.weights is None else [*row.weights.tolist(), row.intercept]
         ends = [None, None] if row.intervals is None else row.intervals[j].tolist()
         found.append([None if values is None else values[j], *ends])
-    columns = list(zip([shorten(head, _NAME_LENGTH), "low", "high"], *found, strict=True))
+    # A column as wide as its name would leave no room for others.
+    columns = list(zip([shorten(head, 30), "low", "high"], *found, strict=True))
     has_intervals = any(row.intervals is not None for row in rows)
     kept = columns if has_intervals else columns[:1]
     return [[name, *map(show_number, values)] for name, *values in kept]

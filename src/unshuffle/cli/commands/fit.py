@@ -53,9 +53,6 @@ Examples:
   unshuffle fit 'runs/*.parquet' --label score --bag run --dask tcp://host:8786
   unshuffle fit 'runs/*.parquet' --label score --bag run --device cuda"""
 
-# A column as wide as its name would leave no room for others.
-_NAME_LENGTH = 30
-
 
 @click.command(cls=ManyFiles, epilog=_EPILOG)
 @data_options
@@ -259,10 +256,11 @@ def _candidate_table(found: Fit, first: int, stop: int) -> Any:
             ["value", *(show_number(c.value) for c in candidates)],
         ]
     )
+    # A column as wide as its name would leave no room for others.
     rows = [
         *counted,
         *(
-            [shorten(name, _NAME_LENGTH), *(show_number(c.weights[j]) for c in candidates)]
+            [shorten(name, 30), *(show_number(c.weights[j]) for c in candidates)]
             for j, name in enumerate(names)
         ),
     ]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
-from unshuffle.io.dates import find_date_form
-from unshuffle.io.missing import Missing, describe_missing, list_counts
-from unshuffle.io.remarks import remark_columns
+from unshuffle.io.columns.dates import find_date_form
+from unshuffle.io.columns.missing import Missing, describe_missing, list_counts
+from unshuffle.io.columns.remarks import remark_columns
 from unshuffle.io.table import Column, Table, as_text, check_names
 from unshuffle.io.text.notation import find_marks, find_unit, is_number
 

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from unshuffle.data.pairing import Pairing, choose_pairing
 from unshuffle.errors import InputError, quote, suggest
-from unshuffle.io.design_matrix import (
+from unshuffle.io.columns.missing import Missing
+from unshuffle.io.columns.remarks import remark_columns
+from unshuffle.io.columns.shares import describe_shares, read_shares
+from unshuffle.io.designs.design_matrix import (
     Apart,
     Design,
     bag_keys,
@@ -21,12 +24,9 @@ from unshuffle.io.design_matrix import (
     complete_rows,
     find_base_levels,
 )
-from unshuffle.io.histograms import COUNT, HIGH, LOW, is_histogram, read_bins
-from unshuffle.io.joining import deal_labels, encode_bags
-from unshuffle.io.mean_labels import TOTAL, check_single, find_mean_column, is_mean_table
-from unshuffle.io.missing import Missing
-from unshuffle.io.remarks import remark_columns
-from unshuffle.io.shares import describe_shares, read_shares
+from unshuffle.io.designs.histograms import COUNT, HIGH, LOW, is_histogram, read_bins
+from unshuffle.io.designs.joining import deal_labels, encode_bags
+from unshuffle.io.designs.mean_labels import TOTAL, check_single, find_mean_column, is_mean_table
 from unshuffle.io.table import Table
 
 

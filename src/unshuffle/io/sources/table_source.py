@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, quote
-from unshuffle.io.design_matrix import LARGEST_WHOLE, choose_features
-from unshuffle.io.expressions import is_expression
-from unshuffle.io.forgotten_bags import find_forgotten_bag
-from unshuffle.io.missing import (
+from unshuffle.io.columns.expressions import is_expression
+from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.missing import (
     Missing,
     describe_missing,
     describe_no_logs,
     list_counts,
     note_logs,
 )
+from unshuffle.io.columns.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
+from unshuffle.io.designs.design_matrix import LARGEST_WHOLE, choose_features
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.reading import check_stems, read_table
-from unshuffle.io.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
-from unshuffle.io.scratch_source import ScratchSource, ScratchWriter
+from unshuffle.io.sources.scratch_source import ScratchSource, ScratchWriter
 from unshuffle.io.table import Table, check_in_all, check_same_names, join_notes, source_name
 from unshuffle.io.text.pieces import TextFile, UnusualError, open_text, read_pieces
 from unshuffle.progress import Report, say_nothing

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote
-from unshuffle.io.design_matrix import check_numbers, choose_counts, complete_rows
-from unshuffle.io.missing import Missing
+from unshuffle.io.columns.missing import Missing
+from unshuffle.io.designs.design_matrix import check_numbers, choose_counts, complete_rows
 from unshuffle.io.table import Column, Table
 
 LOW, HIGH, COUNT = "low", "high", "count"

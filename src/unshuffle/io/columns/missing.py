@@ -7,12 +7,10 @@ from typing import Literal
 import numpy as np
 
 from unshuffle.errors import InputError, quote
+from unshuffle.formatting import SHOWN_NAMES
 from unshuffle.io.table import Table
 
 Missing = Literal["error", "drop"]
-
-# So many columns are listed with their missing values.
-_N_SHOWN = 6
 
 _LOGS = "labels turned into log10"
 
@@ -60,8 +58,8 @@ def list_counts(counts: Mapping[str, int]) -> str:
     >>> list_counts({"age": 2, "sex": 1})
     "2 in 'age', 1 in 'sex'"
     """
-    shown = [f"{count} in {quote(name, 30)}" for name, count in list(counts.items())[:_N_SHOWN]]
-    more = f" and {len(counts) - _N_SHOWN} more columns" if len(counts) > _N_SHOWN else ""
+    shown = [f"{count} in {quote(name, 30)}" for name, count in list(counts.items())[:SHOWN_NAMES]]
+    more = f" and {len(counts) - SHOWN_NAMES} more columns" if len(counts) > SHOWN_NAMES else ""
     return f"{', '.join(shown)}{more}"
 
 

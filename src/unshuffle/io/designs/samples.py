@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote
-from unshuffle.io.design_matrix import (
+from unshuffle.io.columns.missing import Missing
+from unshuffle.io.columns.remarks import remark_columns
+from unshuffle.io.designs.design_matrix import (
     bag_keys,
     check_numbers,
     check_numeric,
@@ -16,8 +18,6 @@ from unshuffle.io.design_matrix import (
     code_features,
     complete_rows,
 )
-from unshuffle.io.missing import Missing
-from unshuffle.io.remarks import remark_columns
 from unshuffle.io.table import Table, as_text
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
+from unshuffle.cli.commands.fit import make_object, print_fit
 from unshuffle.cli.data import Dataset, InMemory
-from unshuffle.cli.fit import make_object, print_fit
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import json_option, provenance, seed_option
 from unshuffle.cli.wording import speak

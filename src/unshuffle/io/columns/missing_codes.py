@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from unshuffle.io.missing import list_counts
+from unshuffle.io.columns.missing import list_counts
 from unshuffle.io.table import Column, Table
 from unshuffle.io.text.notation import Texts, is_number
 

@@ -107,7 +107,7 @@ def audit(**options: Any) -> int:
     rows, which are left out of the release. What is not shown stands below the result.
     """
     from unshuffle.io import choose_samples
-    from unshuffle.io.missing import keep_positive
+    from unshuffle.io.columns.missing import keep_positive
 
     _check_places(options)
     table = read_labelled(options)

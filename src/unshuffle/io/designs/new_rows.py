@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
-from unshuffle.io.design_matrix import Coding, bag_keys, complete_rows
-from unshuffle.io.missing import Missing
+from unshuffle.io.columns.missing import Missing
+from unshuffle.io.designs.design_matrix import Coding, bag_keys, complete_rows
 from unshuffle.io.table import Column, Table, as_text
 from unshuffle.io.text.notation import is_number
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from unshuffle.errors import InputError, quote
-from unshuffle.io.expressions import Expression, is_expression, parse_expression
-from unshuffle.io.missing import Missing
+from unshuffle.io.columns.expressions import Expression, is_expression, parse_expression
+from unshuffle.io.columns.missing import Missing
 from unshuffle.io.table import Table
 
 

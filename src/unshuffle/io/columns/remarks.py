@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unshuffle.data.outliers import Outlier, describe_outliers, find_outlier, is_code
 from unshuffle.errors import quote
+from unshuffle.formatting import SHOWN_NAMES
 from unshuffle.io.table import Column, Table
 
 # Names of columns that number rows: id, ID, row_id, rowId.
@@ -20,10 +21,8 @@ _ID = re.compile(r"(?:.*[\W_])?(?:id|Id|ID)|.*[a-z]I[dD]")
 _LEAST_ROWS = 10
 # Running numbers may lack one in so many.
 _LACKING = 0.05
-# So many columns, or groups of names, are shown.
-_N_COLUMNS, _N_NAMES = 6, 3
-# So many columns, or groups of names, are shown.
-_N_COLUMNS, _N_NAMES = 6, 3
+# Groups of names that are almost alike, and names of a group.
+_N_NAMES = 3
 
 
 def remark_columns(
@@ -58,7 +57,7 @@ def remark_columns(
     if codes:
         notes.append(f"name codes of missing values (na='{','.join(codes)}')")
     if constant:
-        shown = ", ".join(quote(name, 30) for name in constant[:_N_COLUMNS])
+        shown = ", ".join(quote(name, 30) for name in constant[:SHOWN_NAMES])
         notes.append(f"the same in every row, and no use as features: {shown}")
     if bag is not None and table.columns[bag].dtype == object:
         alike = describe_alike(Counter(table.columns[bag][rows].tolist()))
@@ -111,7 +110,7 @@ def remark_numbers(names: Sequence[str]) -> list[str]:
     """Say which columns that look like numbers of rows are features."""
     if not names:
         return []
-    shown = ", ".join(quote(name, 30) for name in names[:_N_COLUMNS])
+    shown = ", ".join(quote(name, 30) for name in names[:SHOWN_NAMES])
     return [f"used as features, but look like numbers of rows: {shown}; exclude them if they are"]
 
 

@@ -34,8 +34,6 @@ Examples:
   unshuffle predict model.json new.csv --level 0.8 --new-label
   unshuffle predict model.json new.csv --bag pool --new-label"""
 
-_SHOWN_BAGS = 8
-
 
 @click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("model")
@@ -148,7 +146,7 @@ def _describe_bags(kept: Kept, groups: np.ndarray | None) -> list[str]:
     names = list(dict.fromkeys(groups.tolist()))
     is_known = kept.result.is_known_bag(names).tolist()
     new = [shorten(name) for name, known in zip(names, is_known, strict=True) if not known]
-    told = f"bags without an effect that the model knows: {list_names(new, _SHOWN_BAGS)}"
+    told = f"bags without an effect that the model knows: {list_names(new)}"
     return [told] if new else []
 
 

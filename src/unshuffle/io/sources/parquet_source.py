@@ -15,7 +15,7 @@ from unshuffle.data.blocks.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
 from unshuffle.io.parquet import numbers_rows
 from unshuffle.io.paths import find_partitions
-from unshuffle.io.room import find_room
+from unshuffle.io.sources.room import find_room
 from unshuffle.progress import Report, say_nothing
 
 Total = TypeVar("Total")
