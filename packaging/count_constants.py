@@ -16,11 +16,11 @@ What counts, read from the syntax tree of each module:
 - **override**: a number given to a class in a module-level call, as in ``A = SearchSettings(8)``.
 
 A name that is computed from other names without a number of its own (``np.finfo(float).eps``) is
-derived and does not count. Neither do the names in ``EXEMPT``. Each line there has a kind:
+derived and does not count. Neither do these, which are listed with their reason:
 
-- ``guard``: a limit that no answer depends on. The line names the test that shows what it guards.
-- ``code``: an integer that names a state, a format version or a bit pattern.
-- ``published``: numbers of the paper or of an experiment of it, which only ``experiments`` read.
+- ``GUARDS``: limits of memory, batches, rounding and input. A test shows what each guards.
+- ``CODES``: names of states, versions, bit patterns, units.
+- ``PUBLISHED``: numbers that a cited source prints, and designs of simulated examples.
 """
 
 from __future__ import annotations
@@ -53,108 +53,185 @@ class Number:
         return f"{self.path}:{self.name}"
 
 
-# Pattern of "path:name" (relative to src/unshuffle) -> kind, and the test of a guard or the reason.
+_BLOCKS, _GPU, _DASK = (
+    "tests/blocks/test_blocks.py::",
+    "tests/gpu/test_gpu.py::",
+    "tests/blocks/test_dask.py::",
+)
 _KERNELS, _EXTREMES = "tests/kernels/test_kernels.py::", "tests/methods/test_extremes.py::"
-_CERTIFIED = "tests/solvers/test_certified.py::"
+_CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/blocks/test_block_sorted.py::"
+_TEXT, _TABLES = "tests/io/test_text_files.py::", "tests/io/test_table_source.py::"
+
+# A test -> patterns of "path:name" (relative to src/unshuffle) of the limits that it is about: of
+# memory and batches, which move no bit, and of what is refused or counts as rounding.
+GUARDS: dict[str, tuple[str, ...]] = {
+    "tests/results/test_prediction.py::test_intervals_of_new_labels_are_quantiles_of_the_mixture": (
+        "core/uncertainty.py:_QUANTILE_TOL",
+    ),
+    "tests/objectives/test_batches.py::test_batches_of_any_size_give_the_same_bits": (
+        "data/products.py:BATCH_NUMBERS",
+    ),
+    _BLOCKS + "test_the_first_pass_is_the_same_for_any_blocks_and_threads": (
+        "data/blocks/sources.py:BLOCK_ROWS",
+        "data/blocks/first_pass.py:_HASHED_ROWS",
+        "data/blocks/first_pass.py:_MOST_WAITING",
+    ),
+    _BLOCKS + "test_labels_of_some_bags_at_a_time_have_the_same_cells": (
+        "data/blocks/label_cells.py:_ROOM",
+        "data/blocks/label_cells.py:_DIVIDED",
+    ),
+    _BLOCKS + "test_the_sample_is_of_the_lowest_hashes_however_often_rows_repeat": (
+        "data/blocks/row_sample.py:_AMPLE",
+        "data/blocks/row_sample.py:_MOST_LISTED",
+    ),
+    _BLOCKS + "test_filling_equals_its_plain_twin": (
+        "kernels/filling.py:_CHUNK",
+        "kernels/filling.py:_LINE",
+    ),
+    _SORTED + "test_blocks_orders_and_batches_give_the_same_bits": (
+        "objectives/block_sorted.py:TOTAL_BYTES",
+    ),
+    _SORTED + "test_values_and_slopes_are_those_of_sorted_rows": ("kernels/sorted_cells.py:_TILE",),
+    _GPU + "test_histograms_of_a_card_have_the_bits_of_the_processor": (
+        "gpu/devices.py:*",
+        "gpu/filling.py:*",
+    ),
+    _GPU + "test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits": (
+        "gpu/source.py:*",
+    ),
+    _GPU + "test_tiles_hold_every_row_once": ("gpu/scanning.py:_*_ROWS",),
+    _DASK + "test_many_groups_are_merged_in_a_tree": (
+        "io/dask/passes.py:_FAN_IN",
+        "io/dask/passes.py:_LAST",
+    ),
+    _DASK + "test_totals_of_many_passes_come_in_order_and_only_workers_are_ahead": (
+        "io/dask/passes.py:_AHEAD",
+    ),
+    _DASK + "test_a_worker_killed_in_the_middle_changes_nothing": ("io/dask/passes.py:_RETRIES",),
+    _DASK + "test_partitions_of_a_frame_give_the_first_pass_of_arrays": (
+        "io/dask/passes.py:_BLOCK_ROWS",
+        "io/dask/source.py:_PARTITION_ROWS",
+    ),
+    _DASK + "test_what_no_cluster_can_do_is_refused": ("io/dask/cluster.py:_PATIENCE",),
+    "tests/blocks/test_parquet_source.py::test_blocks_that_are_kept_are_those_that_are_read": (
+        "io/sources/parquet_source.py:KEPT_BYTES",
+    ),
+    "tests/blocks/test_parquet_source.py::"
+    "test_what_has_no_room_in_memory_is_refused_with_a_way_out": ("io/sources/room.py:_COPIES",),
+    _TEXT + "test_nasty_files_read_to_the_same_bits_or_the_same_words": ("io/text/parsing.py:*",),
+    _TABLES + "test_pieces_give_the_bits_of_the_whole_file": ("io/text/pieces.py:*",),
+    _TABLES + "test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model": (
+        "cli/streaming.py:MEMORY_BYTES",
+    ),
+    "tests/io/test_expressions.py::test_what_is_no_expression_is_refused_in_one_line_with_its_place": (
+        "io/columns/expressions.py:MAX_*",
+    ),
+    "tests/methods/test_threads.py::test_mapping_keeps_the_order_of_items": ("threads.py:_PIECES",),
+    _EXTREMES + "test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused": (
+        "objectives/checks.py:MOST_NOISE",
+    ),
+    _EXTREMES + "test_a_penalty_beyond_the_loss_is_refused_and_one_far_above_it_taken": (
+        "objectives/checks.py:MOST_PENALTY",
+    ),
+    _EXTREMES + "test_a_g_of_the_user_has_labels_that_can_be_squared": (
+        "objectives/checks.py:MOST_LABEL",
+    ),
+    "tests/solvers/test_closed_forms.py::test_two_weights_pivot_on_the_larger_mean": (
+        "solvers/closed_form.py:NO_MEAN",
+    ),
+    "tests/solvers/test_projection.py::test_every_candidate_meets_the_pooled_moments": (
+        "solvers/projection.py:MET",
+        "solvers/projection.py:_NEWTON_STEPS",
+    ),
+    "tests/objectives/test_penalties.py::test_sparse_p1_is_the_lowest_point_of_its_plane": (
+        "solvers/projection.py:_SMOOTHING",
+    ),
+    _CERTIFIED + "test_the_proof_does_not_depend_on_how_often_it_looks_at_the_clock": (
+        "solvers/certified.py:_CLOCK_ROWS",
+    ),
+    _CERTIFIED + "test_labels_without_noise_leave_no_gap": ("solvers/certified.py:ROUNDING",),
+    _CERTIFIED + "test_the_value_is_that_of_every_matching_tried": (
+        "solvers/certified.py:COMPLETE_GAP",
+    ),
+    _CERTIFIED + "test_bounds_of_cones_equal_non_negative_least_squares": (
+        "kernels/cones.py:_ZERO",
+    ),
+    "tests/solvers/test_descent.py::test_a_value_without_a_minimum_ends_and_is_not_converged": (
+        "solvers/descent.py:MAX_ITERATIONS",
+    ),
+    "tests/solvers/test_descent.py::test_a_gradient_that_points_uphill_ends_where_it_began": (
+        "kernels/descent.py:_MAX_HALVINGS",
+    ),
+    "tests/solvers/test_closed_forms.py::"
+    "test_noiseless_moments_of_bags_vanish_at_the_weights_found": (
+        "solvers/searching.py:_FULL_PRECISION",
+    ),
+    "tests/solvers/test_levenberg_marquardt.py::"
+    "test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio": (
+        "solvers/levenberg_marquardt.py:_*",
+    ),
+    "tests/planning/test_design.py::test_exchanges_equal_those_assessed_by_the_whole_determinant": (
+        "kernels/designing.py:_LEAST_GAIN",
+    ),
+    _KERNELS + "test_sort_equals_numpy_stable_argsort": ("kernels/sorting.py:_*",),
+    _KERNELS + "test_tensors_are_the_means_of_all_monomials": ("kernels/moment_losses.py:_TILE",),
+    _KERNELS + "test_gram_is_the_product_of_the_columns": ("kernels/projection.py:_BLOCK",),
+}
+
+# A reason -> patterns of integers that name a state, a version or a bit pattern, and of facts of
+# mathematics and units, which nobody chose.
+CODES: dict[str, tuple[str, ...]] = {
+    "the low half of a word": ("kernels/sorting.py:ROW",),
+    "the multipliers of SplitMix64": ("kernels/scanning.py:*",),
+    "a code for each loss": ("kernels/sorted_losses.py:[A-Z]*",),
+    "places in an array of random numbers": ("kernels/tempering.py:*",),
+    "the place of an unknown label": ("data/anchors.py:NO_LABEL",),
+    "a state of the kernel": ("solvers/descent.py:_OUT_OF_ITERATIONS",),
+    "how the loss scales with the labels": ("objectives/losses.py:*.degree",),
+    "exit codes": ("cli/__init__.py:_INTERRUPTED", "cli/app.py:[A-Z]*"),
+    "versions of formats": (
+        "results/storage.py:FORMAT_VERSION",
+        "results/summary.py:SCHEMA_VERSION",
+    ),
+    "a seed, so that equal data have equal draws": (
+        "linkage/regression.py:_SEED",
+        "results/*:_SEED",
+    ),
+    "limits of number formats": (
+        "data/blocks/row_sample.py:_HIGHEST",
+        "io/designs/design_matrix.py:LARGEST_WHOLE",
+        "gpu/scanning.py:_SIGN",
+        "kernels/filling.py:PLACES",
+        "kernels/filling.py:_INNER",
+    ),
+    "units": (
+        "io/columns/dates.py:*",
+        "io/columns/shares.py:_WHOLES",
+        "results/paper_text.py:_BASES",
+    ),
+    "operands of an operation": (
+        "io/columns/expressions.py:*n_operands",
+        "io/columns/expressions.py:_NEGATE*",
+    ),
+}
+
+# A source -> patterns of numbers that it prints, or of simulated data that are shown as an example.
+PUBLISHED: dict[str, tuple[str, ...]] = {
+    "designs and printed figures of the paper": ("experiments/paper/*",),
+    "the design of Table 3": ("experiments/motifs.py:*",),
+    "nocedal2006": ("kernels/descent.py:_SUFFICIENT_DECREASE", "kernels/descent.py:_CURVATURE"),
+    "cameron2015": ("linkage/adjusted_equations.py:*CLUSTERS*",),
+    "cohen1988": ("results/determined.py:NEGLIGIBLE_SHARE",),
+    "jeffreys1961": ("results/verdict.py:_STRONG_EVIDENCE", "data/links.py:_JEFFREYS"),
+    "the example of the command demo": ("cli/commands/demo.py:*", "cli/pools.py:*"),
+}
+
+# Pattern -> its kind, and its test, reason or source.
 EXEMPT: dict[str, tuple[str, str]] = {
-    "core/uncertainty.py:_QUANTILE_TOL": (
-        "guard",
-        "tests/results/test_prediction.py::"
-        "test_intervals_of_new_labels_are_quantiles_of_the_mixture",
-    ),
-    "data/products.py:BATCH_NUMBERS": (
-        "guard",
-        "tests/objectives/test_batches.py::test_batches_of_any_size_give_the_same_bits",
-    ),
-    "objectives/block_sorted.py:TOTAL_BYTES": (
-        "guard",
-        "tests/blocks/test_block_sorted.py::test_blocks_orders_and_batches_give_the_same_bits",
-    ),
-    "objectives/checks.py:MOST_NOISE": (
-        "guard",
-        _EXTREMES + "test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused",
-    ),
-    "objectives/checks.py:MOST_PENALTY": (
-        "guard",
-        _EXTREMES + "test_a_penalty_beyond_the_loss_is_refused_and_one_far_above_it_taken",
-    ),
-    "objectives/checks.py:MOST_LABEL": (
-        "guard",
-        _EXTREMES + "test_a_g_of_the_user_has_labels_that_can_be_squared",
-    ),
-    "solvers/closed_form.py:NO_MEAN": (
-        "guard",
-        "tests/solvers/test_closed_forms.py::test_two_weights_pivot_on_the_larger_mean",
-    ),
-    "solvers/projection.py:MET": (
-        "guard",
-        "tests/solvers/test_projection.py::test_every_candidate_meets_the_pooled_moments",
-    ),
-    "solvers/projection.py:_NEWTON_STEPS": (
-        "guard",
-        "tests/solvers/test_projection.py::test_every_candidate_meets_the_pooled_moments",
-    ),
-    "solvers/projection.py:_SMOOTHING": (
-        "guard",
-        "tests/objectives/test_penalties.py::test_sparse_p1_is_the_lowest_point_of_its_plane",
-    ),
-    "solvers/certified.py:_CLOCK_ROWS": (
-        "guard",
-        _CERTIFIED + "test_the_proof_does_not_depend_on_how_often_it_looks_at_the_clock",
-    ),
-    "solvers/certified.py:ROUNDING": (
-        "guard",
-        _CERTIFIED + "test_labels_without_noise_leave_no_gap",
-    ),
-    "solvers/certified.py:COMPLETE_GAP": (
-        "guard",
-        _CERTIFIED + "test_the_value_is_that_of_every_matching_tried",
-    ),
-    "solvers/descent.py:MAX_ITERATIONS": (
-        "guard",
-        "tests/solvers/test_descent.py::test_a_value_without_a_minimum_ends_and_is_not_converged",
-    ),
-    "solvers/searching.py:_FULL_PRECISION": (
-        "guard",
-        "tests/solvers/test_closed_forms.py::"
-        "test_noiseless_moments_of_bags_vanish_at_the_weights_found",
-    ),
-    "solvers/levenberg_marquardt.py:_*": (
-        "guard",
-        "tests/solvers/test_levenberg_marquardt.py::"
-        "test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio",
-    ),
-    "kernels/cones.py:_ZERO": (
-        "guard",
-        _CERTIFIED + "test_bounds_of_cones_equal_non_negative_least_squares",
-    ),
-    "kernels/designing.py:_LEAST_GAIN": (
-        "guard",
-        "tests/planning/test_design.py::test_exchanges_equal_those_assessed_by_the_whole_determinant",
-    ),
-    "kernels/descent.py:_MAX_HALVINGS": (
-        "guard",
-        "tests/solvers/test_descent.py::test_a_gradient_that_points_uphill_ends_where_it_began",
-    ),
-    "kernels/sorting.py:_*": ("guard", _KERNELS + "test_sort_equals_numpy_stable_argsort"),
-    "kernels/moment_losses.py:_TILE": (
-        "guard",
-        _KERNELS + "test_tensors_are_the_means_of_all_monomials",
-    ),
-    "kernels/projection.py:_BLOCK": ("guard", _KERNELS + "test_gram_is_the_product_of_the_columns"),
-    "kernels/sorted_cells.py:_TILE": (
-        "guard",
-        "tests/blocks/test_block_sorted.py::test_values_and_slopes_are_those_of_sorted_rows",
-    ),
-    "kernels/sorting.py:ROW": ("code", "the low half of a word"),
-    "kernels/scanning.py:*": ("code", "the multipliers of SplitMix64"),
-    "kernels/sorted_losses.py:[A-Z]*": ("code", "a code for each loss"),
-    "kernels/tempering.py:*": ("code", "places in an array of random numbers"),
-    "data/anchors.py:NO_LABEL": ("code", "the place of an unknown label"),
-    "solvers/descent.py:_OUT_OF_ITERATIONS": ("code", "a state of the kernel"),
-    "objectives/losses.py:*.degree": ("code", "how the loss scales with the labels"),
-    "experiments/paper/*": ("published", "designs and printed figures of the paper"),
-    "experiments/motifs.py:*": ("published", "the design of Table 3"),
+    pattern: (kind, where)
+    for kind, groups in (("guard", GUARDS), ("code", CODES), ("published", PUBLISHED))
+    for where, patterns in groups.items()
+    for pattern in patterns
 }
 
 
