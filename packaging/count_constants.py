@@ -123,7 +123,8 @@ GUARDS: dict[str, tuple[str, ...]] = {
     _TABLES + "test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model": (
         "cli/streaming.py:MEMORY_BYTES",
     ),
-    "tests/io/test_expressions.py::test_what_is_no_expression_is_refused_in_one_line_with_its_place": (
+    "tests/io/test_expressions.py::"
+    "test_what_is_no_expression_is_refused_in_one_line_with_its_place": (
         "io/columns/expressions.py:MAX_*",
     ),
     "tests/methods/test_threads.py::test_mapping_keeps_the_order_of_items": ("threads.py:_PIECES",),
