@@ -60,6 +60,7 @@ _BLOCKS, _GPU, _DASK = (
 )
 _KERNELS, _EXTREMES = "tests/kernels/test_kernels.py::", "tests/methods/test_extremes.py::"
 _CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/blocks/test_block_sorted.py::"
+_LINKS = "tests/linkage/test_links.py::"
 _TEXT, _TABLES = "tests/io/test_text_files.py::", "tests/io/test_table_source.py::"
 
 # A test -> patterns of "path:name" (relative to src/unshuffle) of the limits that it is about: of
@@ -128,6 +129,48 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "io/columns/expressions.py:MAX_*",
     ),
     "tests/methods/test_threads.py::test_mapping_keeps_the_order_of_items": ("threads.py:_PIECES",),
+    _LINKS + "test_the_mixture_solves_least_squares_of_the_links_as_far_as_they_are_right": (
+        "linkage/scale_mixture.py:_LEAST_STEP",
+        "linkage/scale_mixture.py:_LEAST_GAIN",
+        "linkage/scale_mixture.py:_MOST_STEPS",
+    ),
+    _LINKS + "test_the_logistic_model_of_link_quality_is_a_penalised_maximum": (
+        "linkage/link_quality.py:_MOST_STEPS",
+        "linkage/link_quality.py:_LEAST_STEP",
+    ),
+    _LINKS + "test_safe_pairs_are_right": ("data/links.py:_SAFEST", "data/links.py:_HALVINGS"),
+    _LINKS + "test_the_centre_has_the_least_expected_relative_error": (
+        "linkage/regression.py:_N_WEISZFELD",
+    ),
+    _LINKS + "test_the_estimator_of_chambers_weighs_by_the_variance_of_each_label": (
+        "linkage/adjusted_equations.py:_N_REWEIGHTED",
+    ),
+    "tests/linkage/test_linkage.py::test_the_density_of_labels_is_a_kernel_estimate": (
+        "linkage/given_pairs.py:_N_CELLS",
+        "linkage/given_pairs.py:_MARGIN",
+    ),
+    "tests/linkage/test_linked_sampler.py::test_the_cost_is_that_of_the_share": (
+        "linkage/sampler.py:*",
+    ),
+    "tests/results/test_matching.py::test_ties_wider_than_the_window_are_counted_whole": (
+        "results/matching.py:WINDOW",
+    ),
+    "tests/inference/test_draws.py::test_data_of_many_rows_are_not_kept": (
+        "results/fit.py:_KEPT_ROWS",
+    ),
+    "tests/results/test_matching.py::test_the_samplers_tables_are_used_for_the_data_of_the_fit": (
+        "results/fit.py:_REMEMBERED_ROWS",
+    ),
+    "tests/results/test_plots.py::test_long_data_are_thinned": (
+        "results/pictures/bag_views.py:_MOST_LABELS",
+    ),
+    "tests/results/test_plots.py::"
+    "test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide": (
+        "results/pictures/bag_views.py:N_ATOMS",
+    ),
+    "tests/results/test_plots.py::test_many_bags_go_into_panels_and_the_largest_are_shown": (
+        "results/pictures/bag_plots.py:SHOWN_PANELS",
+    ),
     _EXTREMES + "test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused": (
         "objectives/checks.py:MOST_NOISE",
     ),
@@ -196,7 +239,7 @@ CODES: dict[str, tuple[str, ...]] = {
     ),
     "a seed, so that equal data have equal draws": (
         "linkage/regression.py:_SEED",
-        "results/*:_SEED",
+        "results/*:SEED",
     ),
     "limits of number formats": (
         "data/blocks/row_sample.py:_HIGHEST",
