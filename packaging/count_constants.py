@@ -72,6 +72,8 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "tests/objectives/test_batches.py::test_batches_of_any_size_give_the_same_bits": (
         "data/products.py:BATCH_NUMBERS",
     ),
+    "tests/results/test_determined.py::"
+    "test_collinear_columns_are_not_separated_and_apart_they_are": ("data/products.py:FLAT",),
     _BLOCKS + "test_the_first_pass_is_the_same_for_any_blocks_and_threads": (
         "data/blocks/sources.py:BLOCK_ROWS",
         "data/blocks/first_pass.py:_HASHED_ROWS",

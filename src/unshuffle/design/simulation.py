@@ -14,7 +14,7 @@ from threading import Event, Lock
 import numpy as np
 
 from unshuffle.data.bags import make_bags
-from unshuffle.data.products import predict_rows
+from unshuffle.data.products import FLAT, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.model.settings import Settings
@@ -26,8 +26,6 @@ from unshuffle.threads import run_all
 
 # Tries for weights inside the prior's bound; all but hopelessly collinear columns need a few.
 _TRIES = 200
-# Directions of the columns with less variance than this share of the largest carry no weights.
-_FLAT = 1e-10
 # Trials of every kind of bags before any may end, and of those that go on between two looks.
 _FIRST, _MORE = 8, 4
 # A number of runs needs no more trials once all mean errors are known to this share of themselves:
@@ -120,7 +118,7 @@ class Scenario:
 def _prediction_axes(scaled: np.ndarray) -> np.ndarray:
     """Return weights (d, q) whose predictions have variance one and no correlation."""
     values, vectors = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    kept = values > _FLAT * values[-1]
+    kept = values > FLAT * values[-1]
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 

@@ -11,6 +11,7 @@ from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_su
 from unshuffle.data.pairing import Pairing, Permutation
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
+from unshuffle.options import LEVEL
 from unshuffle.results.determined import (
     MAGNITUDE_SHARE,
     NEGLIGIBLE,
@@ -26,7 +27,6 @@ from unshuffle.results.remedies import advise_on_collinear, find_remedy
 
 IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
-DEFAULT_LEVEL = 0.95
 # Candidates with less than this share of the posterior are not shown.
 LEAST_SHARE = 0.02
 # Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
@@ -128,7 +128,7 @@ def check_level(level: float, alpha: float | None = None) -> float:
         raise InputError(f"alpha must lie between 0 and 1, got {alpha}: 0.05 means 95 % intervals")
     # In decimals 1 − 0.1 is 0.9, as users write it.
     found = round(1.0 - float(alpha), 15)
-    if level not in (DEFAULT_LEVEL, found):
+    if level not in (LEVEL, found):
         raise InputError(f"level={level} and alpha={alpha} differ: give one of them")
     return found
 
