@@ -33,9 +33,9 @@ def describe(**options: Any) -> None:
     """List the columns of a file: type, range, missing values, and what is odd about them.
 
     DATA is CSV, TSV, Parquet, FCS or Excel; '-' is standard input. Several files are described as
-    one table, by the columns that all of them have. Named are outliers, codes such as 999 and -9,
-    names of rows, dates, constants, and names that differ in case or blanks alone. A label and a
-    bag are suggested, which a fit still needs to be told.
+    one table with the columns that all of them have. Notes name outliers, codes such as 999 and
+    -9, row names, dates, constants, and names that differ in case or blanks alone. The last line
+    suggests a label and a bag.
     """
     from unshuffle.io.description import describe_table, read_common
     from unshuffle.io.paths import expand_paths
