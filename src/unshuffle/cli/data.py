@@ -181,7 +181,7 @@ class InMemory(Dataset):
 
     def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
-        from unshuffle.results.fit import fit_bags, fit_table
+        from unshuffle.results.fit import fit_bags, fit_table, note_rows
 
         design = self.design
         names = design.feature_names
@@ -198,7 +198,8 @@ class InMemory(Dataset):
                 "--weight and --separate out"
             )
         bags, bag_names = join_design(design), name_bags(design)
-        return fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        found = fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        return note_rows(found, len(design.X)) if design.are_shares else found
 
     def list_rows(self) -> dict[str, Any]:
         from unshuffle.io import join_design, name_bags
