@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from unshuffle.cli.options import choose_marks
+from unshuffle.cli.options import choose_marks, choose_reading
 from unshuffle.cli.reading import (
     list_ids,
     list_label_columns,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Columns beside features, label and bag.
 _ASIDE = ("link_probability", "safe")
+# So many columns are named where none of them was chosen.
+_N_NAMES = 12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -241,7 +243,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         raise click.UsageError("no data named; give a file, '-', or --rows and --labels")
     label = options["label"] or truth
     if label is None:
-        raise click.UsageError("which column is the label? name it with --label")
+        ask_for_label(options["data"], options)
     same_individuals = _choose_pairing(options)
     aside = [truth, *(options.get(name) for name in _ASIDE), *(options.get("link_columns") or ())]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
@@ -295,6 +297,20 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         is_log10=is_log10,
         columns=_list_columns([table], options),
         **_describe_reading(options),
+    )
+
+
+def ask_for_label(paths: Sequence[str], options: dict[str, Any]) -> NoReturn:
+    """Refuse a missing label, and name the columns of the first file."""
+    from unshuffle.io import read_table
+    from unshuffle.io.paths import expand_paths
+
+    names = read_table(expand_paths(paths)[0], **choose_reading(options)).names
+    shown = ", ".join(quote(name, 30) for name in names[:_N_NAMES])
+    more = f" and {len(names) - _N_NAMES} more" if len(names) > _N_NAMES else ""
+    raise click.UsageError(
+        f"which column is the label? name it with --label, one of: {shown}{more}; 'unshuffle "
+        "describe' says more of them"
     )
 
 
