@@ -23,7 +23,7 @@ from unshuffle.cli.reading import (
     settle,
 )
 from unshuffle.errors import InputError, quote, shorten
-from unshuffle.formatting import count
+from unshuffle.formatting import SHOWN_NAMES, count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # Columns beside features, label and bag.
 _ASIDE = ("link_probability", "safe")
-# So many columns are named where none of them was chosen.
-_N_NAMES = 12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -306,8 +304,8 @@ def ask_for_label(paths: Sequence[str], options: dict[str, Any]) -> NoReturn:
     from unshuffle.io.paths import expand_paths
 
     names = read_table(expand_paths(paths)[0], **choose_reading(options)).names
-    shown = ", ".join(quote(name, 30) for name in names[:_N_NAMES])
-    more = f" and {len(names) - _N_NAMES} more" if len(names) > _N_NAMES else ""
+    shown = ", ".join(quote(name, 30) for name in names[:SHOWN_NAMES])
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     raise click.UsageError(
         f"which column is the label? name it with --label, one of: {shown}{more}; 'unshuffle "
         "describe' says more of them"
