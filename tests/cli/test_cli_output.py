@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -503,10 +504,8 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert (
-        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>–</td>'
-        in Path("r.html").read_text()
-    )
+    page = re.sub(r"<(t[hd]) [^>]*>", r"<\1>", Path("r.html").read_text())
+    assert "<th>batch</th><td>0</td><td>–</td><td>–</td><td>–</td>" in page
     assert run([*fit, "-q"]) == 0
     assert any(
         line.split() == ["batch", "0", "–", "–", "–", "no"]

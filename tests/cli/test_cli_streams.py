@@ -155,7 +155,9 @@ needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="signals are 
 
 def assert_interrupted(process):
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
+    # Where the interrupt came while `exec` ran a string (numba and namedtuple do), CPython ends by
+    # the signal itself after the exit code is told; a shell reports 130 for both.
+    assert process.returncode in (130, -signal.SIGINT)
     assert b"Traceback" not in err
     assert sorted(os.listdir()) == ["data.csv"]
 

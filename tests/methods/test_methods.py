@@ -22,6 +22,7 @@ from registry_examples import (
 )
 from unshuffle import Bag, ShuffledLinearRegression, fit
 from unshuffle.core.solution import Status
+from unshuffle.errors import DataWarning
 from unshuffle.methods import METHODS, choose_method, choose_paper_method
 from unshuffle.objectives.losses import Moments, OrderInvariant, Squared
 from unshuffle.simulate import make_shuffled, shuffle_labels
@@ -434,7 +435,7 @@ def test_odd_data_are_handled_and_said_once(method, case):
     change, words = REMARKS[case]
     X, y, groups = change(data.X, data.y, data.groups)
     model, heard = fit_and_listen(method, X, y, groups)
-    said = [w for w in heard if w.category is UserWarning]
+    said = [w for w in heard if w.category is DataWarning]
     assert len(said) == 1 and words in str(said[0].message)
     assert np.isfinite(all_weights(model)).all()
     assert np.isfinite(model.predict(X)).all()

@@ -340,13 +340,14 @@ def _solve_estimated(
         for wrong in (rates.spread(pairs, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
+    says_nothing = _says_nothing(pairs, rates)
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
         _say(pairs, rate, right),
         mislinked_interval=(float(ends[0]), float(ends[1])),
-        links_say_nothing=_says_nothing(pairs, rates),
+        links_say_nothing=says_nothing,
     )
     best = found[int(mass.argmax())]
     w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
@@ -357,6 +358,9 @@ def _solve_estimated(
         uncertainty=_draw(found, mass, _degrees(pairs)),
         pairings=_make_pairings(pairs, found, mass),
     )
+    # Where links say nothing, a narrow component is an overfit to the few labels that it explains.
+    if says_nothing:
+        return answer
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
     return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer

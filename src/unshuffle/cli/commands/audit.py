@@ -10,7 +10,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
+from unshuffle.cli.data import ask_for_label, choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -47,7 +47,7 @@ _NOT_SHOWN = "What this does not show:"
 
 @click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
-@label_option("Column that will be shuffled.", required=True)
+@label_option("Column that will be shuffled.")
 @click.option(
     "--bag", metavar="COL", help="Column inside whose entries it will be shuffled; one bag without."
 )
@@ -112,6 +112,8 @@ def audit(**options: Any) -> int:
     from unshuffle.io.columns.missing import keep_positive
 
     _check_places(options)
+    if options["label"] is None:
+        ask_for_label([options["data"]], options)
     table = read_labelled(options)
     if options["log10"]:
         label = table.find(options["label"], "label column")

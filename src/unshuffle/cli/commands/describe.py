@@ -78,7 +78,7 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
 
 
 def _suggest_reading(found: Description) -> list[str]:
-    """Return the options for names of rows, dates, codes of missing values and constants."""
+    """Return the options for names of rows, dates, missing values, their codes, and constants."""
     from unshuffle.io.description import CONSTANT, DATES, EMPTY, NAMES
 
     taken = (found.label, found.bag)
@@ -90,7 +90,10 @@ def _suggest_reading(found: Description) -> list[str]:
         "--na": [f"{each.name}={code:g}" for each in found.columns for code in each.codes],
         "--exclude": [*ids[1:], *(each.name for each in left if each.type in (CONSTANT, EMPTY))],
     }
-    return [part for name, values in lists.items() if values for part in (name, _join(values))]
+    out = set(lists["--id"] + lists["--exclude"])
+    lacks = any((each.n_missing or each.codes) and each.name not in out for each in found.columns)
+    chosen = [part for name, values in lists.items() if values for part in (name, _join(values))]
+    return [*chosen, *(["--missing", "drop"] if lacks else [])]
 
 
 def _join(names: list[str]) -> str:

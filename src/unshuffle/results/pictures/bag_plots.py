@@ -392,7 +392,7 @@ def plot_offsets(
     >>> model = ShuffledLinearRegression(bag_offsets="estimate", random_state=0)
     >>> model = model.fit(data.X, data.y + data.groups, data.groups)
     >>> plot_offsets(model, data.X, data.y + data.groups, data.groups).get_xlabel()
-    'bag'
+    'offset, label'
     """
     found = as_fit(model)
     return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
