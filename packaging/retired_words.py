@@ -217,7 +217,7 @@ ALLOWED_PATHS = (
     ("benchmarks/results/*", "*", "records of earlier versions"),
     ("src/unshuffle/objectives/losses.py", "pull", "the public parameter of OrderInvariant"),
     ("src/unshuffle/cli/commands/simulate.py", "law", "the old name of --distribution"),
-    ("docs/reference/commands.md", "law", "the old name of --distribution"),
+    ("tests/cli/test_cli_simulate.py", "law", "the old name of --distribution"),
     ("src/unshuffle/core/solution.py", "thin", "the public name Status.THIN_POSTERIOR"),
     ("src/unshuffle/core/uncertainty.py", "thin", "the public attribute Posterior.is_thin"),
     ("tests/objectives/test_gradients.py", "pull", "the public parameter of OrderInvariant"),

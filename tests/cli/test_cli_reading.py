@@ -295,6 +295,8 @@ def test_weights_may_be_shares_and_every_label_file_a_bag(scale, here, capsys):
     assert estimates(found) == estimates(known)
     assert found["pairing"] == "draws"
     assert any("shares" in note for note in found["data"]["notes"])
+    # Counts add up to rows; shares do not.
+    assert known["n"] == counts.sum() and found["n"] == (shares > 0).sum()
 
 
 def test_shares_that_do_not_fit_are_refused(here, capsys):

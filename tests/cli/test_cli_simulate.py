@@ -66,6 +66,15 @@ def test_samples_of_a_table_get_labels_inside_their_bags(tmp_path, monkeypatch, 
     assert any(row["y"] != row["linked"] for row in rows)
 
 
+def test_the_old_name_of_distribution_works_and_says_the_new_one(capsys):
+    assert run(["simulate", "-n", "6", "--distribution", "normal"]) == 0
+    new = capsys.readouterr()
+    assert run(["simulate", "-n", "6", "--law", "normal"]) == 0
+    old = capsys.readouterr()
+    assert old.out == new.out
+    assert "--law is now called --distribution" in old.err and "--law" not in new.err
+
+
 WRONG = {
     "pools and out": (["--pools", "p", "--out", "a.csv"], ["--pools", "--out"]),
     "bag without samples": (["--bag", "run"], ["--bag", "--samples"]),

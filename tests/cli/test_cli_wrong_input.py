@@ -55,6 +55,19 @@ def test_a_broken_file_is_one_line(content, words, as_object, folder, capsys):
     assert_one_line(run([*args, *bag, *as_object]), capsys.readouterr(), words)
 
 
+@pytest.mark.parametrize("command", ["fit", "audit", "match", "compare"])
+def test_a_forgotten_label_is_asked_for_with_the_columns_there_are(command, folder, capsys):
+    words = ["--label", "'x1', 'x2', 'bag', 'y'", "unshuffle describe"]
+    assert_one_line(run([command, "data.csv"]), capsys.readouterr(), words)
+
+
+def test_files_without_a_column_in_common_are_told_apart_by_name(folder, capsys):
+    Path("other.csv").write_text("a-b,y\n1,2\n3,4\n")
+    words = ["data.csv", "other.csv", "differ in the column"]
+    code = run(["fit", "data.csv", "other.csv", "--label", "y"])
+    assert_one_line(code, capsys.readouterr(), words)
+
+
 @pytest.mark.parametrize(("name", "content", "words"), WRONG_ENDINGS.values(), ids=WRONG_ENDINGS)
 def test_a_file_of_another_format_is_one_line(name, content, words, folder, capsys):
     pytest.importorskip("pyarrow")

@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from unshuffle.cli.options import choose_marks
+from unshuffle.cli.options import choose_marks, choose_reading
 from unshuffle.cli.reading import (
     list_ids,
     list_label_columns,
@@ -23,7 +23,7 @@ from unshuffle.cli.reading import (
     settle,
 )
 from unshuffle.errors import InputError, quote, shorten
-from unshuffle.formatting import count
+from unshuffle.formatting import SHOWN_NAMES, count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ class InMemory(Dataset):
 
     def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
-        from unshuffle.results.fit import fit_bags, fit_table
+        from unshuffle.results.fit import fit_bags, fit_table, note_rows
 
         design = self.design
         names = design.feature_names
@@ -198,7 +198,8 @@ class InMemory(Dataset):
                 "--weight and --separate out"
             )
         bags, bag_names = join_design(design), name_bags(design)
-        return fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        found = fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        return note_rows(found, len(design.X)) if design.are_shares else found
 
     def list_rows(self) -> dict[str, Any]:
         from unshuffle.io import join_design, name_bags
@@ -240,7 +241,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         raise click.UsageError("no data named; give a file, '-', or --rows and --labels")
     label = options["label"] or truth
     if label is None:
-        raise click.UsageError("which column is the label? name it with --label")
+        ask_for_label(options["data"], options)
     same_individuals = _choose_pairing(options)
     aside = [truth, *(options.get(name) for name in _ASIDE), *(options.get("link_columns") or ())]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
@@ -294,6 +295,20 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         is_log10=is_log10,
         columns=_list_columns([table], options),
         **_describe_reading(options),
+    )
+
+
+def ask_for_label(paths: Sequence[str], options: dict[str, Any]) -> NoReturn:
+    """Refuse a missing label, and name the columns of the first file."""
+    from unshuffle.io import read_table
+    from unshuffle.io.paths import expand_paths
+
+    names = read_table(expand_paths(paths)[0], **choose_reading(options)).names
+    shown = ", ".join(quote(name, 30) for name in names[:SHOWN_NAMES])
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    raise click.UsageError(
+        f"which column is the label? name it with --label, one of: {shown}{more}; 'unshuffle "
+        "describe' says more of them"
     )
 
 

@@ -105,7 +105,10 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
             every = dict.fromkeys(name for table in tables for name in table.names)
             names += [name for name in every if name not in options["exclude"]]
             names = [name for name in names if name not in tables[0].aside]
-        found = [name for each in [*names, *more] for name in list_sources(tables[0], each)]
+        # A label may be an expression; features are columns, also those of other files alone.
+        aliases = tables[0].aliases
+        found = [aliases.get(name, name) for name in names if name is not None]
+        found += [name for each in more for name in list_sources(tables[0], each)]
         return list(dict.fromkeys(found))
 
     return find

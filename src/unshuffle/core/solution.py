@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, Uncertainty
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, find_renamed
 from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
@@ -129,6 +129,12 @@ class BagEffects:
     shares: tuple[float, ...] = ()
     rests_on_prior: bool = False
 
+    if not TYPE_CHECKING:  # type checkers know the new names alone
+
+        def __getattr__(self, name: str) -> Any:
+            renamed = {"probability": "offset_probability", "sd": "offset_sd"}
+            return getattr(self, find_renamed("BagEffects", name, renamed))
+
     @property
     def has_offsets(self) -> bool:
         """Whether offsets are more probable than not."""
@@ -229,6 +235,11 @@ class Solution:
     certificate: Certificate | None = None
     effects: BagEffects | None = None
     pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self, find_renamed("Solution", name, {"offsets": "effects"}))
 
     def __repr__(self) -> str:
         """Return how the search ended, the best value, and the estimated weights."""

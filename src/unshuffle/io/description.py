@@ -256,7 +256,16 @@ def _suggest_bag(table: Table, columns: Sequence[ColumnFacts]) -> str | None:
         is_text = each.type == TEXT and each.n_levels is not None
         if is_text and 3 <= (each.n_levels or 0) <= table.n_rows / 5:
             return each.name
+    for each in columns:
+        is_whole = each.type == WHOLE and 3 <= (each.n_levels or 0) <= table.n_rows / 5
+        if is_whole and each.n_levels == _count_runs(table.columns[each.name]):
+            return each.name
     return None
+
+
+def _count_runs(column: Column) -> int:
+    """Return how many runs of equal values a column has: as many as values where bags are apart."""
+    return int((column[1:] != column[:-1]).sum()) + 1
 
 
 def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None) -> str | None:

@@ -411,6 +411,11 @@ def note_label(found: Fit, label: str | None, has_logs: bool) -> Fit:
     return replace(found, facts=replace(found.facts, label=label, has_logs=has_logs))
 
 
+def note_rows(found: Fit, n: int) -> Fit:
+    """Return a fit that says how many rows there were, where weights were shares and no counts."""
+    return replace(found, facts=replace(found.facts, n=n))
+
+
 def _gather(
     solution: Solution,
     facts: Facts,

@@ -114,7 +114,7 @@ def write_report(
     found = as_fit(model)
     data = _describe_data(X, y, groups, source, notes)
     if bags is not None:
-        data["facts"] += _describe_bags(bags)
+        data["facts"] += _describe_bags(bags, found.facts.n)
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
@@ -352,20 +352,34 @@ def _describe_data(
     return {"facts": facts, "notes": [shorten(note, 2000) for note in notes]}
 
 
-def _describe_bags(bags: Bags) -> list[tuple[str, str]]:
-    """Say how many rows, labels and bags there are, and how they belong together."""
-    n, m = bags.rows.totals, bags.labels.totals
+def _describe_bags(bags: Bags, n_rows: int) -> list[tuple[str, str]]:
+    """Say how many rows, labels and bags there are, and how they belong together.
+
+    Where weights are shares their sum is not the number of rows, and says nothing of a bag.
+    """
+    known, n, m = bags.known_means, bags.rows.totals, bags.labels.totals
+    labels = f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")
+    if known is not None:
+        is_single = ~known.is_mean
+        labels = f"{known.n_bags} means"
+        labels += f" and {m[is_single].sum():.0f} single labels" if is_single.any() else ""
+        span = [_describe_span(known.counts, "rows")]
+    else:
+        span = [_describe_span(m, "labels")]
+        if n.sum() == n_rows:
+            span.insert(0, _describe_span(n, "rows"))
     return [
-        ("Rows", f"{n.sum():.0f}"),
-        ("Labels", f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")),
+        ("Rows", f"{n_rows}"),
+        ("Labels", labels),
         ("Features", f"{bags.d}"),
-        (
-            "Bags",
-            f"{bags.n_bags}, of {n.min():.0f} to {n.max():.0f} rows and {m.min():.0f} to "
-            f"{m.max():.0f} labels",
-        ),
+        ("Bags", f"{bags.n_bags}, of {' and '.join(span)}"),
         ("Pairing", bags.pairing.sentence),
     ]
+
+
+def _describe_span(sizes: np.ndarray, what: str) -> str:
+    low, high = sizes.min(), sizes.max()
+    return f"{low:.0f} {what} each" if low == high else f"{low:.0f} to {high:.0f} {what}"
 
 
 def _count_bags(groups: Any) -> str:

@@ -10,7 +10,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
+from unshuffle.cli.data import ask_for_label, choose_columns, leave_out_ids, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -47,7 +47,7 @@ _NOT_SHOWN = "What this does not show:"
 
 @click.command(cls=Sectioned, epilog=_EPILOG)
 @click.argument("data")
-@label_option("Column that will be shuffled.", required=True)
+@label_option("Column that will be shuffled.")
 @click.option(
     "--bag", metavar="COL", help="Column inside whose entries it will be shuffled; one bag without."
 )
@@ -99,17 +99,21 @@ _NOT_SHOWN = "What this does not show:"
 def audit(**options: Any) -> int:
     """Say what an outsider could recover from this table with its label shuffled.
 
-    DATA is the linked table, before its release: every label beside its own row. It is attacked as
-    an outsider would who sees the features and the labels of each bag in no order; the links that
-    the owner has say how often that is right. The outsider tries linear models of the label, its
-    logarithm and its square root; the worst is reported. Then the same with bags merged, labels
-    rounded and noise added. The risk is the share of rows re-identified, beyond that among control
-    rows, which are left out of the release. What is not shown stands below the result.
+    DATA is the linked table before its release: every label beside its own row. The outsider sees
+    the features and, in no order, the labels of each bag. The audit fits and matches as an outsider
+    would, and counts how often that is right. It tries linear models of the label, its logarithm
+    and its square root, and reports the worst. It then repeats this with bags merged, labels
+    rounded and noise added.
+
+    The risk is the share of rows re-identified, beyond that among control rows, which are left out
+    of the release. The result ends with what an audit does not show.
     """
     from unshuffle.io import choose_samples
     from unshuffle.io.columns.missing import keep_positive
 
     _check_places(options)
+    if options["label"] is None:
+        ask_for_label([options["data"]], options)
     table = read_labelled(options)
     if options["log10"]:
         label = table.find(options["label"], "label column")

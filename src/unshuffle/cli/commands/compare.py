@@ -50,11 +50,13 @@ Examples:
 def compare(**options: Any) -> None:
     """Fit every method to the same data.
 
-    Shown are coefficients and intervals side by side, the time, and the error where the truth is
-    known. With --truth alone the linked labels serve as shuffled ones too: their order is never
-    used. With --mislinked or other options for links, the default stands beside the adjusted
-    equations ('ll', 'chambers'; where the rate is known), least squares and Huber's regression of
-    the labels as they stand, and the methods that ignore their order.
+    The table has coefficients and intervals of each method, its time, and its error if the truth
+    is known. --truth without --label uses the linked labels as shuffled ones; their order is never
+    used.
+
+    With --mislinked or other options for links, the default is compared with the adjusted
+    equations ('ll' and 'chambers', if the rate is known), with least squares and Huber's regression
+    of the labels as they stand, and with the methods that ignore their order.
     """
     data = load_data(options, options["truth"])
     if data.truth is not None and options["separate"]:

@@ -19,8 +19,8 @@ Example:
 def datasets(**options: Any) -> None:
     """List the data sets known by name.
 
-    Shown are names, sizes, where each comes from, and whether it is here. Files are looked for in
-    the folder named by UNSHUFFLE_DATA, then in the cache; this command downloads nothing.
+    The table has names, sizes, origins, and whether a data set is on this machine. Files are
+    looked for in the folder named by UNSHUFFLE_DATA, then in the cache. Nothing is downloaded.
     """
     from unshuffle.datasets import list_datasets
 

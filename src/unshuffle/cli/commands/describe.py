@@ -30,9 +30,9 @@ def describe(**options: Any) -> None:
     """List the columns of a file: type, range, missing values, and what is odd about them.
 
     DATA is CSV, TSV, Parquet, FCS or Excel; '-' is standard input. Several files are described as
-    one table, by the columns that all of them have. Named are outliers, codes such as 999 and -9,
-    names of rows, dates, constants, and names that differ in case or blanks alone. A label and a
-    bag are suggested, which a fit still needs to be told.
+    one table with the columns that all of them have. Notes name outliers, codes such as 999 and
+    -9, row names, dates, constants, and names that differ in case or blanks alone. The last line
+    suggests a label and a bag.
     """
     from unshuffle.io.description import describe_table, read_common
     from unshuffle.io.paths import expand_paths
@@ -75,7 +75,7 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
 
 
 def _suggest_reading(found: Description) -> list[str]:
-    """Return the options for names of rows, dates, codes of missing values and constants."""
+    """Return the options for names of rows, dates, missing values, their codes, and constants."""
     from unshuffle.io.description import CONSTANT, DATES, EMPTY, NAMES
 
     taken = (found.label, found.bag)
@@ -87,7 +87,10 @@ def _suggest_reading(found: Description) -> list[str]:
         "--na": [f"{each.name}={code:g}" for each in found.columns for code in each.codes],
         "--exclude": [*ids[1:], *(each.name for each in left if each.type in (CONSTANT, EMPTY))],
     }
-    return [part for name, values in lists.items() if values for part in (name, _join(values))]
+    out = set(lists["--id"] + lists["--exclude"])
+    lacks = any((each.n_missing or each.codes) and each.name not in out for each in found.columns)
+    chosen = [part for name, values in lists.items() if values for part in (name, _join(values))]
+    return [*chosen, *(["--missing", "drop"] if lacks else [])]
 
 
 def _join(names: list[str]) -> str:

@@ -59,36 +59,33 @@ Examples:
 @model_options
 @level_option
 @seed_option
-@click.option(
-    "--strict", is_flag=True, help="Exit with 3 if not identified or the search did not converge."
-)
-@click.option(
-    "--strict-model", is_flag=True, help="Exit with 3 if the labels do not look as the model says."
-)
+@click.option("--strict", is_flag=True, help="Exit with 3 if not identified or not converged.")
+@click.option("--strict-model", is_flag=True, help="Exit with 3 if the model does not fit.")
 @links_option
 @click.option(
+    "-v",
     "--verbose",
     is_flag=True,
-    help="Print rules, bag effects, priors and all competing answers too; tell the stages of the "
-    "fit on stderr, how long it took, and its peak of memory.",
+    help="Also print rules, bag effects, priors and all competing answers. Stages, time and use "
+    "of memory go to stderr.",
 )
-@click.option("--report", metavar="F.html", help="Write a report to be read in a browser.")
+@click.option("--report", metavar="F.html", help="Write a report page for the browser.")
 @pictures_options
 @click.option(
     "--dask",
     metavar="ADDRESS",
     callback=check_dask,
-    help="Let the workers of this scheduler of Dask read Parquet files of many rows, or, with "
-    "'local', processes of this machine; the digits stay the same.",
+    help="Read Parquet files on the workers of this Dask scheduler, or, with 'local', in processes "
+    "of this machine. Results are the same.",
 )
 @click.option(
     "--device",
     metavar="D",
     callback=check_device,
-    help="Pass over more than 40000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second; the "
-    "digits stay the same.",
+    help="Fit more than 40000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second. Results "
+    "are the same.",
 )
-@click.option("--save", metavar="MODEL.json", help="Keep the model for 'unshuffle predict'.")
+@click.option("--save", metavar="MODEL.json", help="Save the model for 'unshuffle predict'.")
 @click.option("--out", metavar="F.csv", help="Write the coefficients to a CSV file.")
 @click.option(
     "--draws",
@@ -102,14 +99,14 @@ Examples:
 )
 @json_option
 def fit(**options: Any) -> int:
-    """Fit weights and intervals to a table.
+    """Fit coefficients and intervals to a table.
 
-    DATA is CSV, TSV, Parquet, FCS or Excel (the first sheet), never JSON; '-' is standard input.
-    Several files are one table where --bag
-    names a column they have, and a bag each otherwise; patterns are welcome, and folders of
-    Parquet. Rows and labels may also lie in two files, named by --rows and --labels, in numbers of
-    their own. Labels may be counts in bins: columns low, high and count, where an empty end is an
-    open one.
+    DATA is CSV, TSV, Parquet, FCS or Excel (the first sheet); '-' is standard input. It may be
+    several files, patterns such as 'runs/*.csv', or folders of Parquet. If --bag names a column
+    that the files have, they are one table. If not, each file is a bag.
+
+    Rows and labels may also come in separate files of different lengths: --rows and --labels.
+    Labels may be histograms, with columns low, high and count. An empty end is an open bin.
     """
     if options["verbose"] and options["quiet"]:
         raise click.UsageError("give --verbose or --quiet, not both")

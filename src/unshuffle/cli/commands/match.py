@@ -62,17 +62,17 @@ Examples:
 def match(**options: Any) -> None:
     """Print a CSV of row, label, probability and bag.
 
-    The model is fitted first, and its verdict goes to stderr; the probability is that the row
-    has a label of this value: equal labels of a bag are one label. Labels are those of the file,
-    also where --log10 fits their logarithms. Methods without a posterior
-    leave the probability empty. Rows are counted from 1 below the header, as in the file; without
-    bags there is no such column. On a terminal the same is a table. With --mislinked a row keeps
-    the label beside it where that is more likely than not, and a column link_probability has the
-    probability that the link is right.
+    The model is fitted first; its verdict goes to stderr. The probability is that the row has a
+    label of this value. It is empty for methods without a posterior. Labels are those of the file,
+    also with --log10. Rows are counted from 1 below the header.
 
-    --draws M writes completed-1.csv and so on instead, each a pairing drawn from the posterior:
-    row, id, bag, features, label, and label_row, the row that the label stood beside. Run any
-    analysis on each of them, and pool the results by Rubin's rules (unshuffle.pool in Python).
+    With --mislinked a row keeps the label beside it if that is more probable than not. The column
+    link_probability has the probability that the link is right.
+
+    --draws M writes M tables completed-1.csv, … instead. Each has a pairing drawn from the
+    posterior: row, id, bag, features, label, and label_row, the row that the label stood beside.
+    Run any analysis on each table, and pool the results by Rubin's rules (unshuffle.pool in
+    Python).
     """
     from unshuffle.io import join_design, write_out
     from unshuffle.io.writing import check_writable, write_whole

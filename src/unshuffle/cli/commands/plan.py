@@ -130,12 +130,13 @@ def split_numbers(
 def plan(**options: Any) -> None:
     """Assign samples to runs so that bags differ, and simulate the errors to be expected.
 
-    DATA is a table of the samples' features, known before the experiment. For each number of runs
-    the samples are assigned so that the means of the runs differ in every direction. Then
-    experiments with random and with designed bags are simulated on these samples and fitted, with
-    and without offsets between the runs. With --bag the bags of the table are assessed instead.
-    Without --label-sd, --weights or --label the signal is drawn from the prior. Errors stand with
-    their Monte Carlo errors; no difference within these is reported.
+    DATA is a table of the samples' features, known before the experiment. For each number of runs,
+    samples are assigned so that the means of the runs differ in every direction. Experiments with
+    random and with designed bags are then simulated and fitted, with and without offsets between
+    runs. With --bag the bags of the table are assessed instead.
+
+    Without --label-sd, --weights or --label the signal is drawn from the prior. Errors are printed
+    with their Monte Carlo errors.
     """
     from unshuffle.io import choose_samples
     from unshuffle.io.writing import check_writable, make_folder, write_whole

@@ -57,10 +57,9 @@ Examples:
 def predict(**options: Any) -> None:
     """Print a CSV of row, prediction, low and high.
 
-    MODEL is a file that 'unshuffle fit --save' or model.save wrote, DATA a table with the columns
-    of features that the model knows, in any order; others are left alone, and '-' is standard
-    input. Rows are counted from 1 below the header. Methods without intervals leave low and high
-    empty and say so.
+    MODEL is a file of 'unshuffle fit --save' or model.save. DATA is a table that has the features
+    of the model, in any order; '-' is standard input. Other columns are ignored. Rows are counted
+    from 1 below the header. For methods without intervals, low and high are empty.
     """
     from unshuffle.io import code_new_rows
     from unshuffle.io.writing import check_writable, write_whole

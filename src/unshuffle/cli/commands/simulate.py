@@ -29,6 +29,8 @@ Examples:
   unshuffle simulate --pools pools -n 4000 -d 2 --bags 10 --noise 0.18
   unshuffle compare data.csv --label y --bag bag --truth linked"""
 
+_LAW = "--law is now called --distribution; the old name will be dropped in version 0.3.0"
+
 
 def read_weights(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
@@ -48,18 +50,17 @@ def read_weights(
 @click.option("--noise", type=float, metavar="SD", help="Noise sd; 0.1 without it.")
 @click.option("--snr", "snr_db", type=float, metavar="DB", help="Signal over noise, in decibels.")
 @click.option(
-    "--weights", multiple=True, callback=read_weights, metavar="A,B", help="True weights."
+    "--weights", multiple=True, callback=read_weights, metavar="A,B", help="True coefficients."
 )
 @click.option("--intercept", type=float, default=0.0, show_default=True, help="True intercept.")
 @click.option(
     "--distribution",
-    "--law",
-    "distribution",
     default="exponential",
     show_default=True,
     metavar="NAME",
     help="Distribution of the features: normal, uniform, exponential or lognormal.",
 )
+@click.option("--law", hidden=True)
 @click.option("--linked", is_flag=True, help="Add a column 'linked' of labels in their true order.")
 @click.option(
     "--samples",
@@ -85,6 +86,9 @@ def simulate(**options: Any) -> None:
     --pools, else on stderr.
     """
     _check_calls(options)
+    if options["law"]:
+        console.print_messages([_LAW])
+        options["distribution"] = options["law"]
     if options["pools"]:
         _simulate_pools(options)
         return
@@ -172,7 +176,7 @@ def _as_object(
 def _describe(data: ShuffledData | Pools, names: list[str]) -> list[str]:
     truth = zip(names, data.weights.tolist(), strict=True)
     return [
-        f"true weights: {', '.join(f'{name} {w:.6g}' for name, w in truth)}",
+        f"true coefficients: {', '.join(f'{name} {w:.6g}' for name, w in truth)}",
         f"true intercept: {data.intercept:.6g}, noise sd: {data.noise:.6g}",
     ]
 

@@ -13,7 +13,7 @@ from unshuffle.io.table import Column, Table
 NAMES = (
     "bag", "batch", "plate", "pool", "run", "lane", "chip", "tube", "well", "group", "cohort",
     "site", "donor", "subject", "patient", "sample", "block", "session", "experiment", "replicate",
-    "day", "file",
+    "day", "file", "box", "tray", "cage", "district", "clinic", "ward", "county",
 )  # fmt: skip
 # Bags of fewer rows than this, on average, are rather numbers of rows.
 _LEAST_ROWS = 3

@@ -49,10 +49,13 @@ def add_label(table: Table, label: str, missing: Missing = "error", role: str = 
     notes = list(table.notes)
     if gap is not None:
         lacking = f"{gap.n_rows} of {table.n_rows} rows"
-        if missing == "error":
+        if gap.n_rows == table.n_rows or missing == "error":
+            way_out = "drop such rows (missing='drop'), or mend them"
+            if gap.n_rows == table.n_rows:
+                way_out = "write another expression"
             raise InputError(
                 f"{table.source}, row {gap.row + 1}: the {role} {quote(label)} has no value: "
-                f"{gap.why} ({lacking}); drop such rows (missing='drop'), or mend them"
+                f"{gap.why} ({lacking}); {way_out}"
             )
         notes.append(f"{role} {quote(label)}: no value in {lacking}, which count as missing")
     parts = {table.aliases.get(name, name): f"part of the {role}" for name in expression.columns}

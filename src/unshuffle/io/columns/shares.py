@@ -56,6 +56,6 @@ def read_shares(
 def describe_shares(table: Table, weight: str) -> str:
     """Say that weights are taken as shares."""
     return (
-        f"{table.source}: column {quote(weight, 30)} holds shares, which are taken as exact: each "
-        f"bag counts as {ROWS_OF_BAG} rows"
+        f"{table.source}: column {quote(weight, 30)} holds shares of the rows of a bag, which are "
+        "taken as exact"
     )

@@ -68,7 +68,8 @@ class Design:
     categorical column to the level that has no column of its own. ``counts`` says how often each
     row stands there, with its label unless the labels lie ``apart``: those have a number of their
     own, and y is in no order. ``coding`` says how X came from the columns of its table, and
-    ``anchors`` which rows stand beside their own label, where that is known.
+    ``anchors`` which rows stand beside their own label, where that is known. Counts that
+    ``are_shares`` say of what a bag consists, and their sum means nothing.
     """
 
     X: NDArray[np.float64]
@@ -82,6 +83,7 @@ class Design:
     apart: Apart | None = None
     coding: tuple[Coding, ...] = ()
     anchors: NDArray[np.bool_] | None = None
+    are_shares: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -108,7 +108,10 @@ def make_design_from_two(
         y = y if groups is None or other is None else deal_labels(y, groups, other)
         counts = apart = None
     base_levels = find_base_levels(coding)
-    return Design(X, y, groups, names, tuple(notes), base_levels, places, counts, apart, coding)
+    return Design(
+        X, y, groups, names, tuple(notes), base_levels, places, counts, apart, coding,
+        are_shares=shares is not None,
+    )  # fmt: skip
 
 
 def _find_weights(rows: Table, labels: Table, weight: str | None) -> tuple[str | None, str | None]:

@@ -19,6 +19,8 @@ from unshuffle.io.text.notation import (
 
 # In order of preference when two fit equally well. The space stands for any run of blanks.
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
+# What files are expected to have: no note says so.
+_COMMON = ("\t", ",")
 _BLANKS = re.compile(r"[ \t]+")
 _BY_NAME = {name: mark for mark, name in _DELIMITERS.items()} | {"\\t": "\t"}
 
@@ -67,7 +69,7 @@ def sniff_dialect(
     notes = []
     if delimiter is None:
         delimiter, is_split = _choose_delimiter(lines, is_whole, decimal, source)
-        if is_split:
+        if is_split and delimiter not in _COMMON:
             notes.append(f"delimiter {_DELIMITERS[delimiter]} (guessed)")
     try:
         records, ends = _split(lines, delimiter, is_whole)
