@@ -80,12 +80,12 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "data/blocks/first_pass.py:_MOST_WAITING",
     ),
     _BLOCKS + "test_labels_of_some_bags_at_a_time_have_the_same_cells": (
-        "data/blocks/label_cells.py:_ROOM",
+        "data/blocks/label_cells.py:ROOM",
         "data/blocks/label_cells.py:_DIVIDED",
     ),
     _BLOCKS + "test_the_sample_is_of_the_lowest_hashes_however_often_rows_repeat": (
         "data/blocks/row_sample.py:_AMPLE",
-        "data/blocks/row_sample.py:_MOST_LISTED",
+        "data/blocks/row_sample.py:MOST_LISTED",
     ),
     _BLOCKS + "test_filling_equals_its_plain_twin": (
         "kernels/filling.py:_CHUNK",
@@ -108,7 +108,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "io/dask/passes.py:_LAST",
     ),
     _DASK + "test_totals_of_many_passes_come_in_order_and_only_workers_are_ahead": (
-        "io/dask/passes.py:_AHEAD",
+        "io/dask/passes.py:AHEAD",
     ),
     _DASK + "test_a_worker_killed_in_the_middle_changes_nothing": ("io/dask/passes.py:_RETRIES",),
     _DASK + "test_partitions_of_a_frame_give_the_first_pass_of_arrays": (
@@ -158,7 +158,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "results/matching.py:WINDOW",
     ),
     "tests/inference/test_draws.py::test_data_of_many_rows_are_not_kept": (
-        "results/fit.py:_KEPT_ROWS",
+        "results/fit.py:KEPT_ROWS",
     ),
     "tests/results/test_matching.py::test_the_samplers_tables_are_used_for_the_data_of_the_fit": (
         "results/fit.py:_REMEMBERED_ROWS",
@@ -193,7 +193,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "solvers/projection.py:_SMOOTHING",
     ),
     _CERTIFIED + "test_the_proof_does_not_depend_on_how_often_it_looks_at_the_clock": (
-        "solvers/certified.py:_CLOCK_ROWS",
+        "solvers/certified.py:CLOCK_ROWS",
     ),
     _CERTIFIED + "test_labels_without_noise_leave_no_gap": ("solvers/certified.py:ROUNDING",),
     _CERTIFIED + "test_the_value_is_that_of_every_matching_tried": (

@@ -195,7 +195,7 @@ def _choose_tables(
     rng = np.random.default_rng(SEED)
     pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
     draws, sigma = posterior.draws[pick], posterior.sigma[pick]
-    return lambda r, place, kind, by_rank: _match_bag(
+    return lambda r, place, kind, by_rank: match_bag(
         bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
     )
 
@@ -272,7 +272,7 @@ def _percent(shares: np.ndarray) -> str:
     return "less than 1 %" if mean < 0.005 else f"{100 * mean:.0f} %"
 
 
-def _match_bag(
+def match_bag(
     X: np.ndarray,
     y: np.ndarray,
     kind: np.ndarray,
