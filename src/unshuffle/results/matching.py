@@ -1,4 +1,8 @@
-"""Which label belongs to which row: the most likely order, and how sure each match is."""
+"""Which label belongs to which row: the most likely order, and how sure each match is.
+
+With Gaussian noise the most likely order matches ranks (DeGroot, Feder and Goel 1971).
+Probabilities of matches come from Gibbs sampling of the order (Wu 1998).
+"""
 
 from __future__ import annotations
 

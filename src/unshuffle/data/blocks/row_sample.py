@@ -1,4 +1,7 @@
-"""A sample of distinct rows by hash: the same for every order and division of the data."""
+"""A bottom-k sample (Cohen and Kaplan 2007): the distinct rows of lowest hash.
+
+It is the same for every order and division of the data.
+"""
 
 from __future__ import annotations
 
