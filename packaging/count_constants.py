@@ -60,6 +60,7 @@ _BLOCKS, _GPU, _DASK = (
 )
 _KERNELS, _EXTREMES = "tests/kernels/test_kernels.py::", "tests/methods/test_extremes.py::"
 _CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/blocks/test_block_sorted.py::"
+_LABELS, _PLOTS = "tests/data/test_labels.py::", "tests/results/test_plots.py::"
 _LINKS = "tests/linkage/test_links.py::"
 _TEXT, _TABLES = "tests/io/test_text_files.py::", "tests/io/test_table_source.py::"
 
@@ -163,15 +164,53 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "tests/results/test_matching.py::test_the_samplers_tables_are_used_for_the_data_of_the_fit": (
         "results/fit.py:_REMEMBERED_ROWS",
     ),
-    "tests/results/test_plots.py::test_long_data_are_thinned": (
-        "results/pictures/bag_views.py:_MOST_LABELS",
-    ),
-    "tests/results/test_plots.py::"
-    "test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide": (
+    _PLOTS + "test_long_data_are_thinned": ("results/pictures/bag_views.py:_MOST_LABELS",),
+    _PLOTS + "test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide": (
         "results/pictures/bag_views.py:N_ATOMS",
     ),
-    "tests/results/test_plots.py::test_many_bags_go_into_panels_and_the_largest_are_shown": (
+    _PLOTS + "test_many_bags_go_into_panels_and_the_largest_are_shown": (
         "results/pictures/bag_plots.py:SHOWN_PANELS",
+    ),
+    _BLOCKS + "test_label_cells_lose_no_rank_and_no_mean": (
+        "data/blocks/label_cells.py:_MOST_CELLS",
+        "data/blocks/label_cells.py:_MERGE*",
+        "data/blocks/label_cells.py:_WIDEST",
+        "data/blocks/label_cells.py:_FAR",
+        "data/blocks/label_cells.py:_MORE",
+        "data/blocks/label_cells.py:_MOST_LOOKS",
+    ),
+    "tests/inference/test_tempered_smc.py::test_far_rows_are_all_there_whatever_the_blocks": (
+        "data/blocks/row_sample.py:FAR_ROWS",
+        "data/blocks/row_sample.py:PARTS_OF_ROW",
+    ),
+    _LABELS + "test_points_of_bins_have_the_mean_and_variance_of_the_bins": (
+        "data/labels.py:_MOST_POINTS",
+        "data/labels.py:_POINTS_OF_ALL",
+    ),
+    _LABELS + "test_masses_that_are_kept_give_the_fit_of_the_items_written_out": (
+        "data/bags.py:EXPANDED_ITEMS",
+    ),
+    _SORTED + "test_cells_ascend_and_hold_any_gap": (
+        "kernels/sorted_cells.py:MIDDLE",
+        "kernels/filling.py:TAIL",
+    ),
+    _KERNELS + "test_screening_counts_ranks_in_cells_and_is_hardly_above_the_value": (
+        "kernels/sorted_losses.py:_CELLS",
+    ),
+    _KERNELS + "test_tensors_and_rows_and_definition_give_the_same_moments": (
+        "objectives/problem.py:_TENSOR_COST",
+    ),
+    _PLOTS + "test_no_tick_touches_its_neighbour": ("results/pictures/drawing.py:_N_TICKS",),
+    _PLOTS + "test_bags_stand_beside_the_offsets_by_name_while_they_are_few": (
+        "results/pictures/bag_plots.py:_NAMED_BAGS",
+    ),
+    _PLOTS + "test_names_above_panels_never_touch": ("results/pictures/bag_plots.py:_LONG_NAME",),
+    _PLOTS + "test_names_beside_a_grid_never_touch": (
+        "results/pictures/plots.py:_WIDE_PANES",
+        "results/pictures/plots.py:_FEW_TICKS",
+    ),
+    "tests/model/test_bag_offsets.py::test_offsets_that_are_not_there_have_no_digits": (
+        "results/summary.py:_UNLIKELY",
     ),
     _EXTREMES + "test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused": (
         "objectives/checks.py:MOST_NOISE",
@@ -264,7 +303,8 @@ CODES: dict[str, tuple[str, ...]] = {
 # A source -> patterns of numbers that it prints, or of simulated data that are shown as an example.
 PUBLISHED: dict[str, tuple[str, ...]] = {
     "designs and printed figures of the paper": ("experiments/paper/*",),
-    "the design of Table 3": ("experiments/motifs.py:*",),
+    "the design of Table 3": ("experiments/motifs.py:*", "experiments/runner.py:Scope.array_noise"),
+    "measured times of experiments": ("experiments/simulations.py:MOMENT_SECONDS",),
     "nocedal2006": ("kernels/descent.py:_SUFFICIENT_DECREASE", "kernels/descent.py:_CURVATURE"),
     "cameron2015": ("linkage/adjusted_equations.py:*CLUSTERS*",),
     "cohen1988": ("results/determined.py:NEGLIGIBLE_SHARE",),
