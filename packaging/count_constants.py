@@ -54,12 +54,12 @@ class Number:
 
 
 _BLOCKS, _GPU, _DASK = (
-    "tests/blocks/test_blocks.py::",
+    "tests/data/test_blocks.py::",
     "tests/gpu/test_gpu.py::",
-    "tests/blocks/test_dask.py::",
+    "tests/io/test_dask.py::",
 )
 _KERNELS, _EXTREMES = "tests/kernels/test_kernels.py::", "tests/methods/test_extremes.py::"
-_CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/blocks/test_block_sorted.py::"
+_CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/objectives/test_block_sorted.py::"
 _LABELS, _PLOTS = "tests/data/test_labels.py::", "tests/results/test_plots.py::"
 _LINKS = "tests/linkage/test_links.py::"
 _TEXT, _TABLES = "tests/io/test_text_files.py::", "tests/io/test_table_source.py::"
@@ -117,11 +117,12 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "io/dask/source.py:_PARTITION_ROWS",
     ),
     _DASK + "test_what_no_cluster_can_do_is_refused": ("io/dask/cluster.py:_PATIENCE",),
-    "tests/blocks/test_parquet_source.py::test_blocks_that_are_kept_are_those_that_are_read": (
+    "tests/io/test_parquet_source.py::test_blocks_that_are_kept_are_those_that_are_read": (
         "io/sources/parquet_source.py:KEPT_BYTES",
     ),
-    "tests/blocks/test_parquet_source.py::"
-    "test_what_has_no_room_in_memory_is_refused_with_a_way_out": ("io/sources/room.py:_COPIES",),
+    "tests/io/test_parquet_source.py::test_what_has_no_room_in_memory_is_refused_with_a_way_out": (
+        "io/sources/room.py:_COPIES",
+    ),
     _TEXT + "test_nasty_files_read_to_the_same_bits_or_the_same_words": ("io/text/parsing.py:*",),
     _TABLES + "test_pieces_give_the_bits_of_the_whole_file": ("io/text/pieces.py:*",),
     _TABLES + "test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model": (
@@ -255,7 +256,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio": (
         "solvers/levenberg_marquardt.py:_*",
     ),
-    "tests/planning/test_design.py::test_exchanges_equal_those_assessed_by_the_whole_determinant": (
+    "tests/design/test_design.py::test_exchanges_equal_those_assessed_by_the_whole_determinant": (
         "kernels/designing.py:_LEAST_GAIN",
     ),
     _KERNELS + "test_sort_equals_numpy_stable_argsort": ("kernels/sorting.py:_*",),

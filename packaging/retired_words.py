@@ -229,7 +229,7 @@ ALLOWED_PATHS = (
     ("packaging/count_constants.py", "judge", "the name of a test"),
     ("benchmarks/*.py", "peak", "peak memory"),
     ("src/unshuffle/design/__init__.py", "judge", "old names that still work"),
-    ("tests/planning/test_design.py", "judge", "old names that still work"),
+    ("tests/design/test_design.py", "judge", "old names that still work"),
     ("tests/methods/test_threads.py", "pull", "the public parameter of OrderInvariant"),
     ("tests/results/test_stats.py", "race", "a name in model files of version 0.1.0"),
     ("docs/reproduction.md", "weight", "the paper's w"),
@@ -252,15 +252,18 @@ NOT_YET = (
     "src/unshuffle/inference/*",
     "src/unshuffle/kernels/*",
     "src/unshuffle/model/*",
-    "tests/blocks/*",
+    "tests/data/test_blocks.py",
     "tests/data/test_known_means.py",
     "tests/fuzz/fuzz_fits.py",
     "tests/gpu/test_gpu.py",
     "tests/helpers/targets.py",
     "tests/inference/*",
+    "tests/io/test_dask.py",
     "tests/kernels/*",
     "tests/methods/test_extremes.py",
+    "tests/model/test_kept_bags.py",
     "tests/model/test_posterior_model.py",
+    "tests/objectives/test_block_sorted.py",
 )
 
 

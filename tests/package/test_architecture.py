@@ -12,6 +12,7 @@ SOURCE = Path(unshuffle.__file__).parent
 if not (ROOT / "CONTRIBUTING.md").is_file():
     pytest.skip("there are no pages of the repository here", allow_module_level=True)
 
+FILES = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
 
 
@@ -44,3 +45,15 @@ def test_what_the_map_names_is_there(name):
         path for path in paths if not (ROOT / path).exists() and not (SOURCE / path).exists()
     }
     assert missing - {"kernels/__pycache__"} == set()
+
+
+def test_folders_of_tests_are_those_of_packages():
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    # Every method through the public API; the repository itself; builders; long random runs.
+    others = {"methods", "package", "helpers", "fuzz"}
+    folders = {path.parent.relative_to(ROOT / "tests").as_posix() for path in FILES}
+    assert folders - packages - others == {"."}
+
+
+def test_no_two_files_of_tests_have_one_name():
+    assert len({path.name for path in FILES}) == len(FILES)

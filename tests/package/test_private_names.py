@@ -10,7 +10,7 @@ TESTS = Path(__file__).resolve().parents[1]
 # Private names of the library by test file. A new line needs a reason; an unused one is an error.
 ALLOWED = {
     # A kernel or a fast path beside its plain twin.
-    "blocks/test_block_posterior.py": {
+    "inference/test_block_posterior.py": {
         "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_evaluate_some", "_keep_best", "_weaken",
     },
     "helpers/targets.py": {"_fit_least_squares"},
@@ -20,8 +20,8 @@ ALLOWED = {
     "kernels/test_pairing_kernels.py": {"_node_terms"},
     "objectives/test_gradients.py": {"_plain_evaluator"},
     # A limit of memory or size that is lowered, so that little data reach it.
-    "blocks/test_blocks.py": {"_MEMORY", "_plan"},
-    "blocks/test_dask.py": {"_MEMORY"},
+    "data/test_blocks.py": {"_MEMORY", "_plan"},
+    "io/test_dask.py": {"_MEMORY"},
     "results/test_prediction.py": {"_MOST_OFFSETS"},
 }  # fmt: skip
 
