@@ -39,9 +39,6 @@ KNOWN_RULE = (
 # Of a posterior that was not explored intervals are no evidence, however narrow.
 UNEXPLORED_RULE = f"Here it is '{UNDETERMINED}' for all: the posterior was not sampled well."
 
-# Two coefficients hang together where what is open about them is three times as wide as what is
-# known: (1 + 0.8)/(1 - 0.8) = 3². One that is far wider than the other is unknown by itself.
-_TOGETHER, _LEAST_RATIO = 0.8, 0.3
 # Coefficients that are drawn in pairs: more panes than 15 no reader compares.
 _SHOWN_DOUBTFUL = 5
 
@@ -112,8 +109,10 @@ def find_collinear_pairs(
     found: dict[tuple[str, str], float] = {}
     for i, j in combinations(open_ones, 2):
         together = abs(float(covariance[i, j] / (sd[i] * sd[j])))
-        is_even = min(sd[i], sd[j]) >= _LEAST_RATIO * max(sd[i], sd[j])
-        if together < _TOGETHER or not is_even:
+        # From a correlation of 0.8 on the open direction is three times as wide as the known one:
+        # (1 + 0.8)/(1 - 0.8) = 3². One that is far wider than the other is unknown by itself.
+        is_even = min(sd[i], sd[j]) >= 0.3 * max(sd[i], sd[j])
+        if together < 0.8 or not is_even:
             continue
         if _has_joint_effect(posterior, drawn[:, [i, j]], covariance[np.ix_([i, j], [i, j])]):
             called = names if sources[i] == sources[j] else sources

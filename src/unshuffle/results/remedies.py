@@ -15,9 +15,6 @@ from unshuffle.formatting import list_names
 if TYPE_CHECKING:
     from unshuffle.results.verdict import Facts
 
-# A column takes part in a linear dependence from this coefficient on, in a unit null vector.
-_LEAST_PART = 1e-4
-
 
 def find_collinear(gram: np.ndarray) -> tuple[int, ...]:
     """Return the columns that depend linearly on others, given their correlation matrix.
@@ -30,7 +27,8 @@ def find_collinear(gram: np.ndarray) -> tuple[int, ...]:
     varied = np.flatnonzero(np.diag(gram) > 0)
     values, axes = np.linalg.eigh(gram[np.ix_(varied, varied)])
     parts = np.sqrt((axes[:, values < FLAT] ** 2).sum(axis=1))
-    return tuple(varied[parts > _LEAST_PART].tolist())
+    # A column takes part in a linear dependence from this coefficient on, in a unit null vector.
+    return tuple(varied[parts > 1e-4].tolist())
 
 
 def find_two_valued(
