@@ -307,6 +307,7 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
     "the design of Table 3": ("experiments/motifs.py:*", "experiments/runner.py:Scope.array_noise"),
     "measured times of experiments": ("experiments/simulations.py:MOMENT_SECONDS",),
     "nocedal2006": ("kernels/descent.py:_SUFFICIENT_DECREASE", "kernels/descent.py:_CURVATURE"),
+    "terbraak2006": ("inference/moves.py:*",),
     "cameron2015": ("linkage/adjusted_equations.py:*CLUSTERS*",),
     "cohen1988": ("results/determined.py:NEGLIGIBLE_SHARE",),
     "jeffreys1961": ("results/verdict.py:_STRONG_EVIDENCE", "data/links.py:_JEFFREYS"),
