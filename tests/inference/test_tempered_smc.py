@@ -37,7 +37,7 @@ def test_draws_that_rise_are_those_of_the_posterior(alike):
     """By an oracle that is slow and obvious: very many draws of the shell, weighed."""
     rng = np.random.default_rng(1)
     shell = Shell(alike)
-    x = shell.draw(40_000, rng)
+    x = shell.draw(16_000, rng)
     parts = alike.parts(x)
     logs = alike.mix(parts[:, 0], parts[:, 1]) + parts[:, 2] - shell.log_density(x)
     shares, n_effective = normalise(logs)
@@ -161,7 +161,7 @@ def test_orders_are_all_of_few_columns_and_some_of_many():
 def test_one_large_bag_of_columns_of_one_distribution_is_covered_and_not_called_identified():
     """Its weights are known but for their order, which labels at so low a power do not tell."""
     w = np.array([1.0, -0.5, 0.25])
-    X, y, _ = make_alike(150_000, 6, w)
+    X, y, _ = make_alike(60_000, 6, w)
     model = ShuffledLinearRegression(random_state=0).fit(X, shuffle_labels(y, None, 0))
     low, high = model.conf_int().T
     # A third of the draws lies at each end of an interval, so that its 2.5 % quantile is the 7.5 %

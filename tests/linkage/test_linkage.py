@@ -87,6 +87,7 @@ def test_a_share_that_is_right_does_as_well_as_its_estimate():
     assert (np.abs(given.coef_ - found.coef_) < 0.3 * half).all()
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """60 intervals of 95 %: fewer than 50 cover in one of ten thousand runs of honest ones."""
     n_covered = 0

