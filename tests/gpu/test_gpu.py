@@ -231,7 +231,7 @@ def test_files_go_to_the_card_with_the_bits_of_arrays(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("free", [1 << 40, NO_MEMORY])
+@pytest.mark.parametrize("free", [pytest.param(1 << 40, marks=pytest.mark.slow), NO_MEMORY])
 def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
     device = SimulatedDevice(free)
     for place in ("methods", "gpu.source"):

@@ -502,7 +502,8 @@ def test_an_interrupt_of_all_processes_is_one_line(tmp_path, moment):
         assert said, "ended before it could be interrupted"
     os.killpg(process.pid, signal.SIGINT)
     _, rest = process.communicate(timeout=100)
-    assert process.returncode == 130
+    # By the signal itself where it came while `exec` ran a string: see test_cli_streams.py.
+    assert process.returncode in (130, -signal.SIGINT)
     assert rest.decode().splitlines().count("unshuffle: interrupted") == 1
     for words in ("Traceback", "KeyboardInterrupt", "never retrieved"):
         assert words not in rest.decode()
