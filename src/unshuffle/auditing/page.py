@@ -111,7 +111,7 @@ def _make_headline(audit: Audit) -> tuple[str, str]:
     if audit.planned.risk.value > limit:
         words = "Rows are exposed" if audit.accept is None else "The risk is above the accepted one"
         return words, "doubtful"
-    return "Few rows are exposed by this attack", "unknown"
+    return "This attack is sure of few rows", "unknown"
 
 
 def _list_drawings(audit: Audit) -> list[Drawing]:
