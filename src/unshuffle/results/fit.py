@@ -462,11 +462,12 @@ def _count_labels(bags: Bags) -> int:
 
 
 def _measure_label_spread(bags: Bags) -> float:
-    """Return the sd of all labels, bins as points; means of n labels vary by 1/√n of it."""
+    """Return the sd of all labels, bins as points; that behind known means is estimated."""
     labels = bags.labels.points
     if bags.known_means is not None:
+        rows = bags.X - bags.statistics.mean
         gaps = labels.values - bags.statistics.label_mean
-        return float(np.sqrt((bags.known_means.label_masses(bags.sizes) * gaps**2).sum()))
+        return bags.known_means.label_spread(rows, gaps, bags.sizes)
     shares = labels.masses / labels.masses.sum()
     # Halved before differences are taken, which could overflow.
     halves = labels.values / 2
