@@ -123,7 +123,7 @@ def compare_methods(
         told = links if name in _LINKED else None
         if has_links and name == "ols":
             known = {**options, "mislinked": 0.0}
-        found = _compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
+        found = compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
         yield replace(found, method=name) if name == "ols" else found
 
 
@@ -182,7 +182,7 @@ def _suitable(n: int) -> list[str]:
     ]
 
 
-def _compare_one(
+def compare_one(
     name: str,
     X: np.ndarray,
     y: Any,

@@ -67,7 +67,7 @@ def draw_points(p, n=12, seed=0):
 @needs_compiler
 def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
     expected = look_at(as_source(), 1)
-    monkeypatch.setattr(label_cells, "_ROOM", 10)
+    monkeypatch.setattr(label_cells, "ROOM", 10)
     assert same_pass(expected, look_at(place_source(as_source(), SimulatedDevice()), 1))
 
 
@@ -208,7 +208,7 @@ def test_odd_data_have_the_same_first_pass(kind):
 
 @needs_compiler
 def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch):
-    monkeypatch.setattr("unshuffle.data.blocks.row_sample._MOST_LISTED", SAMPLE_ROWS)
+    monkeypatch.setattr("unshuffle.data.blocks.row_sample.MOST_LISTED", SAMPLE_ROWS)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))

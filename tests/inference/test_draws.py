@@ -144,7 +144,7 @@ def test_neither_files_nor_pickles_hold_the_data(fitted, tmp_path):
 
 
 def test_data_of_many_rows_are_not_kept(monkeypatch):
-    monkeypatch.setattr("unshuffle.results.fit._KEPT_ROWS", 19)
+    monkeypatch.setattr("unshuffle.results.fit.KEPT_ROWS", 19)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 1)), rng.normal(size=20)
     model = fit_quietly("sampler", X, y, np.arange(20) // 5, noise=0.5)

@@ -8,7 +8,7 @@ import pytest
 from targets import build_from_rows
 from unshuffle import ShuffledLinearRegression, shuffle_labels
 from unshuffle.data.blocks.first_pass import look_at
-from unshuffle.data.blocks.row_sample import _FAR_ROWS, _PARTS, RowSample, add_far
+from unshuffle.data.blocks.row_sample import FAR_ROWS, PARTS_OF_ROW, RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.inference.block_modes import reorder, settle
 from unshuffle.inference.blocks import _draw_orders, _reorder_modes
@@ -99,14 +99,14 @@ def test_far_rows_are_all_there_whatever_the_blocks(monkeypatch, n_rows):
     sample = look_at(source, 7).sample
     centre, factor = X.mean(axis=0), 1.0 / X.std(axis=0)
     found = add_far(sample, source, centre, factor)
-    far = found.rows[found.counts == _PARTS]
+    far = found.rows[found.counts == PARTS_OF_ROW]
     apart = (((X - centre) * factor) ** 2).sum(axis=1)
     least = (((far - centre) * factor) ** 2).sum(axis=1).min()
     # The sample's quantile errs by a percent of so many rows.
-    assert len(far) == pytest.approx(_FAR_ROWS, rel=0.05)
+    assert len(far) == pytest.approx(FAR_ROWS, rel=0.05)
     assert len(far) == (apart >= least * (1 - 1e-12)).sum()
     assert found.rows.max(axis=0).tolist() == X.max(axis=0).tolist()
-    assert found.counts.sum() / _PARTS == pytest.approx(len(X), rel=0.05)
+    assert found.counts.sum() / PARTS_OF_ROW == pytest.approx(len(X), rel=0.05)
     monkeypatch.setattr("unshuffle.data.blocks.sources.BLOCK_ROWS", n_rows)
     order = rng.permutation(len(X))
     again = add_far(sample, ArraySource(X[order], y[order], codes, 1, n_jobs=2), centre, factor)
@@ -119,7 +119,7 @@ def test_a_sample_without_spread_has_no_far_rows():
     source = ArraySource(X, np.zeros(60_000), np.zeros(60_000, np.int64), 1)
     sample = RowSample(np.zeros(1, np.uint64), np.zeros(1, int), X[:1], np.array([60_000]))
     found = add_far(sample, source, np.ones(1), np.ones(1))
-    assert len(found.rows) == 1 and found.counts.tolist() == [_PARTS * 60_000]
+    assert len(found.rows) == 1 and found.counts.tolist() == [PARTS_OF_ROW * 60_000]
 
 
 def test_a_mode_in_another_order_is_its_own_image(alike):

@@ -252,7 +252,7 @@ def test_a_full_disk_is_named_with_a_way_out(monkeypatch):
         def write(self, _):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(scratch, "_file", Full())
+    monkeypatch.setattr(scratch, "file", Full())
     with pytest.raises(InputError, match=r"no room for a scratch copy .*TMPDIR"):
         scratch.append(np.zeros(3))
 

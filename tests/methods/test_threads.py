@@ -80,8 +80,8 @@ def evaluators(problem):
     rng = np.random.default_rng(0)
     return {
         "weights": (problem.smooth, problem.bags.d),
-        "plane": (projection._plane(problem, rng).evaluate, problem.sphere.basis.shape[1]),
-        "sphere": (projection._surface(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+        "plane": (projection.make_plane(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+        "sphere": (projection.make_surface(problem, rng).evaluate, problem.sphere.basis.shape[1]),
     }
 
 

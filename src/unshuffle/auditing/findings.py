@@ -28,8 +28,6 @@ from unshuffle.options import FitOptions, as_bag_offsets, check_options, make_rn
 from unshuffle.progress import Report, say_nothing
 from unshuffle.threads import run_all
 
-# A link that chance makes once in a hundred tables without one is none to audit.
-_LEAST_LINK = 0.01
 _DOING = {MERGED: "Merging bags", ROUNDED: "Rounding labels", NOISY: "Adding noise"}
 
 CONFIDENTIAL = (
@@ -583,7 +581,8 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
 
 
 def _refuse_unlinked(r2: float, chance: float, where: str) -> None:
-    if chance > _LEAST_LINK:
+    # A link that chance makes once in a hundred tables without one is none to audit.
+    if chance > 0.01:
         raise InputError(
             f"the features show no link to the label{where} (R² {r2:.2g}, p = {chance:.2g}): "
             "perhaps the table is shuffled already; audit the linked table, before it is shuffled"

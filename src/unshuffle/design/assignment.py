@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.products import predict_rows
+from unshuffle.data.products import FLAT, predict_rows
 from unshuffle.design.sizes import Limits, fill_runs, make_limits
 from unshuffle.errors import InputError
 from unshuffle.options import make_rng
@@ -23,8 +23,6 @@ from unshuffle.options import make_rng
 # A share of the total scatter: so small that it decides nothing where the means span a direction,
 # and large enough that directions they cannot span (fewer runs than columns) do no harm.
 RIDGE = 0.01
-# Directions that hold less than this share of the largest are rounding.
-_FLAT = 1e-10
 # Multiplications of one pass over all exchanges, and of all starts: about half a second each.
 _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
@@ -255,12 +253,12 @@ def _whiten(X: np.ndarray) -> np.ndarray:
     # Taken twice: centring cancels digits of columns far from zero.
     scaled = scaled - scaled.mean(axis=0)
     spread = np.sqrt((scaled**2).sum(axis=0))
-    keep = spread > _FLAT * np.sqrt(len(X))
+    keep = spread > FLAT * np.sqrt(len(X))
     if not keep.any():
         raise InputError("the columns of X vary by rounding only; give columns that vary")
     scaled = scaled[:, keep] / spread[keep]
     values, vectors = np.linalg.eigh(kernels.gram(np.ascontiguousarray(scaled.T)))
-    kept = values > _FLAT * values[-1]
+    kept = values > FLAT * values[-1]
     axes = vectors[:, kept] / np.sqrt(values[kept])
     return np.column_stack([predict_rows(scaled, axis) for axis in axes.T])
 
@@ -277,7 +275,7 @@ def _add_squares(rows: np.ndarray, spread: float) -> np.ndarray:
     more = len(rows) * np.column_stack([rows[:, i] * rows[:, j] for i, j in pairs])
     more = more - more.mean(axis=0)
     size = np.sqrt((more**2).sum(axis=0))
-    is_there = size > _FLAT * np.sqrt(len(rows))
+    is_there = size > FLAT * np.sqrt(len(rows))
     return np.hstack([rows, spread * more[:, is_there] / size[is_there]])
 
 

@@ -35,8 +35,6 @@ _LABELS = (
 _SCATTER = re.compile(r"(?i)^(fsc|ssc|time|width|event)")
 # Area, height and width of a pulse: channels of a cytometer are called so.
 _CHANNEL = re.compile(r"-[AHW]$")
-# A code lies apart from the others by so large a share of their range.
-_CODE_GAP = 0.5
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,8 @@ def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
     found = []
     for end, rest in ((-1, levels[:-1]), (0, levels[1:])):
         gap = abs(float(levels[end]) - float(rest[end]))
-        is_apart = gap > _CODE_GAP * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
+        # A code lies apart from the others by so large a share of their range.
+        is_apart = gap > 0.5 * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
         if is_code(float(levels[end])) and counts[end] > 1 and is_apart:
             found.append((float(levels[end]), int(counts[end])))
     return found

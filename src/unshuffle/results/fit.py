@@ -53,7 +53,7 @@ __all__ = [
 _REMEMBERED_ROWS = 1000
 # Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
 # their labels take 80 MB.
-_KEPT_ROWS = 10_000
+KEPT_ROWS = 10_000
 # Rows that are standardised at a time.
 _ROWS_AT_ONCE = 1 << 16
 
@@ -295,7 +295,7 @@ def fit_bags(
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
-    is_kept = facts.n <= _KEPT_ROWS and bags.known_means is None
+    is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
     kept = bags if is_kept else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs

@@ -13,7 +13,7 @@ from math import exp, floor, isfinite, log, log10
 
 from unshuffle import __version__
 from unshuffle.errors import shorten
-from unshuffle.formatting import count, list_names, show_number
+from unshuffle.formatting import SHOWN_NAMES, count, list_names, show_number
 from unshuffle.options import ESTIMATE
 from unshuffle.registry import METHODS
 from unshuffle.results.determined import NEGLIGIBLE, UNDETERMINED
@@ -21,8 +21,6 @@ from unshuffle.results.result import Fit
 from unshuffle.results.summary import Summary, SummaryRow
 from unshuffle.results.verdict import NOT_IDENTIFIED
 
-# Coefficients in a sentence; the table has all of them.
-_SHOWN = 5
 _LOG = re.compile(r"(log10|log2|log|ln)\b")
 _BASES = {"log10": 10.0, "log2": 2.0, "log": exp(1.0), "ln": exp(1.0)}
 
@@ -135,17 +133,19 @@ def _describe_result(summary: Summary, label: str | None) -> str:
     open_rows = [row.name for row in rows if row.determined == UNDETERMINED]
     found = [row for row in rows if row.determined not in (UNDETERMINED, NEGLIGIBLE)]
     small = [row.name for row in rows if row.determined == NEGLIGIBLE]
-    parts = "; ".join(f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in found[:_SHOWN])
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    parts = "; ".join(
+        f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in found[:SHOWN_NAMES]
+    )
+    more = f"; and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
     kind = "coefficients were" if base is None else "factors per unit were"
     ends = f" (with {100 * summary.level:g} % intervals)" if summary.has_intervals else ""
     sentences = [f"{start} no sign of a coefficient was determined."]
     if found:
         sentences = [f"{start} the {kind}{ends}: {parts}{more}."]
     if small:
-        sentences.append(f"Negligible: {list_names(small, _SHOWN)}.")
+        sentences.append(f"Negligible: {list_names(small)}.")
     if open_rows:
-        sentences.append(f"Undetermined: {list_names(open_rows, _SHOWN)}.")
+        sentences.append(f"Undetermined: {list_names(open_rows)}.")
     if not summary.has_intervals:
         sentences.append("This method gives no intervals.")
     if summary.model_fits is False:

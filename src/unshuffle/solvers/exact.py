@@ -1,4 +1,7 @@
-"""Least squares by enumeration of every permutation, for the smallest data."""
+"""Least squares by enumeration of every permutation, for the smallest data.
+
+It is the maximum likelihood estimator of Pananjady, Wainwright and Courtade (2018).
+"""
 
 from __future__ import annotations
 

@@ -21,9 +21,6 @@ Examples:
   unshuffle describe pool1.fcs
   unshuffle describe 'pools/*.fcs' --json"""
 
-# A column as wide as its name or its levels would leave no room for others.
-_NAME_LENGTH, _RANGE_LENGTH = 30, 48
-
 
 @click.command(epilog=_EPILOG)
 @click.argument("data", nargs=-1, required=True)

@@ -68,7 +68,8 @@ def predict(**options: Any) -> None:
     if options["out"]:
         check_writable(options["out"])
     kept = read_model(options["model"])
-    table = read_file(options["data"], {**options, "dates": _find_dates(kept, options)})
+    known = {"dates": _find_dates(kept, options), "na": _find_codes(kept, options)}
+    table = read_file(options["data"], {**options, **known})
     if kept.result.formula is None:
         coding = _find_coding(kept, table, options["bag"])
         X, rows, groups, notes = code_new_rows(table, coding, options["missing"], options["bag"])
@@ -97,6 +98,16 @@ def _find_dates(kept: Kept, options: dict[str, Any]) -> list[str]:
     known = (kept.columns or {}).get("dates", {})
     asked = [each for each in options["dates"] if (each.rpartition("=")[0] or each) not in known]
     return [*asked, *(f"{name}={day}" for name, day in known.items())]
+
+
+def _find_codes(kept: Kept, options: dict[str, Any]) -> list[str]:
+    """Return codes of missing values as --na has them; the model knows those of its features."""
+    columns = kept.columns or {}
+    coded = [each for each in columns.get("coding") or [] if isinstance(each, dict)]
+    named = ["", *(str(each.get("column")) for each in coded)]
+    codes = [str(each) for each in columns.get("missing_codes") or []]
+    known = [each for each in codes if each.rpartition("=")[0].strip() in named]
+    return list(dict.fromkeys([*options["na"], *known]))
 
 
 def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:

@@ -26,7 +26,7 @@ RANK = 1e-4
 _MOST_CELLS = 400_000
 # Bags whose cells are more than this together are looked at one after another: threads have a total
 # each, and all cells of 20 bags took 70 MB beside a million rows of 40. Half as many take as long.
-_ROOM = 75_000
+ROOM = 75_000
 # Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
 # spread of the labels: what is kept of them is half as much.
 _MERGES, _MERGED = 2, 512.0
@@ -75,7 +75,7 @@ class LabelCells:
         """The bag of every cell."""
         return _bag_of(self.offsets)
 
-    def divide(self, most: int = _ROOM) -> Iterator[LabelCells]:
+    def divide(self, most: int = ROOM) -> Iterator[LabelCells]:
         """Yield some bags at a time, whose cells are no more than this unless one bag has more."""
         start, n_bags = 0, len(self.offsets) - 1
         while start < n_bags:
@@ -150,7 +150,7 @@ def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
     wanted = np.minimum(_MORE / rank, 2.0 * sizes)
     starts, total = [0], 0.0
     for r, cells in enumerate(wanted):
-        if total > 0.0 and total + cells > _ROOM:
+        if total > 0.0 and total + cells > ROOM:
             starts.append(r)
             total = 0.0
         total += cells

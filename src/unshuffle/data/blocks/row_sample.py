@@ -1,4 +1,7 @@
-"""A sample of distinct rows by hash: the same for every order and division of the data."""
+"""A bottom-k sample (Cohen and Kaplan 2007): the distinct rows of lowest hash.
+
+It is the same for every order and division of the data.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from unshuffle.data.blocks.sources import Block, Source
 SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
 # Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
 # the parts of a row that masses are counted in.
-_FAR_ROWS, _PARTS = 1 << 15, 16
+FAR_ROWS, PARTS_OF_ROW = 1 << 15, 16
 # How many more rows than wanted have hashes below the limit that is tried first; and the most that
 # a source lists at once.
-_AMPLE, _MOST_LISTED = 1.25, 1 << 19
+_AMPLE, MOST_LISTED = 1.25, 1 << 19
 _HIGHEST = 2**64 - 1
 
 
@@ -58,7 +61,7 @@ def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample 
     """
     limit = guess_limit(source.n, wanted)
     while True:
-        found = source.find_rows(seed, limit, _MOST_LISTED)
+        found = source.find_rows(seed, limit, MOST_LISTED)
         if found is None:
             return None
         sample = keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))], wanted)
@@ -75,16 +78,16 @@ def add_far(sample: RowSample, source: Source, centre: np.ndarray, factor: np.nd
     10⁶ rows, five lognormal columns, 1661 labels: halving the noise erred by 6 nats, now by .4.)
     """
     apart = _measure(sample.rows, centre, factor)
-    limit = float(np.quantile(apart, max(0.0, 1.0 - _FAR_ROWS / source.n)))
+    limit = float(np.quantile(apart, max(0.0, 1.0 - FAR_ROWS / source.n)))
     codes, rows = _find_far(source, centre, factor, limit)
     near = np.flatnonzero(apart <= limit)
     n_near = int(sample.counts[near].sum())
-    mass = round(_PARTS * (source.n - len(rows)) / n_near)
+    mass = round(PARTS_OF_ROW * (source.n - len(rows)) / n_near)
     return RowSample(
         np.append(sample.hashes[near], np.full(len(rows), sample.hashes[-1])),
         np.append(sample.codes[near], codes),
         np.concatenate([sample.rows[near], rows]),
-        np.append(mass * sample.counts[near], np.full(len(rows), _PARTS)),
+        np.append(mass * sample.counts[near], np.full(len(rows), PARTS_OF_ROW)),
     )
 
 

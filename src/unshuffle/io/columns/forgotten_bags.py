@@ -15,8 +15,6 @@ NAMES = (
     "site", "donor", "subject", "patient", "sample", "block", "session", "experiment", "replicate",
     "day", "file", "box", "tray", "cage", "district", "clinic", "ward", "county",
 )  # fmt: skip
-# Bags of fewer rows than this, on average, are rather numbers of rows.
-_LEAST_ROWS = 3
 
 
 def find_forgotten_bag(table: Table, taken: Collection[str]) -> tuple[str, int] | None:
@@ -60,5 +58,6 @@ def _count_levels(column: Column) -> int | None:
         if not np.array_equal(values, np.round(values)):
             return None
     counts = np.unique(values, return_counts=True)[1]
-    is_one = 2 <= len(counts) <= max(2, len(values) // _LEAST_ROWS) and counts.min() >= 2
+    # Bags of fewer rows than this, on average, are rather numbers of rows.
+    is_one = 2 <= len(counts) <= max(2, len(values) // 3) and counts.min() >= 2
     return len(counts) if is_one else None

@@ -17,10 +17,6 @@ from unshuffle.io.table import Column, Table
 
 # Names of columns that number rows: id, ID, row_id, rowId.
 _ID = re.compile(r"(?:.*[\W_])?(?:id|Id|ID)|.*[a-z]I[dD]")
-# Fewer rows are often numbered by a quantity, such as doses of 1, 2, 3.
-_LEAST_ROWS = 10
-# Running numbers may lack one in so many.
-_LACKING = 0.05
 # Groups of names that are almost alike, and names of a group.
 _N_NAMES = 3
 
@@ -158,9 +154,11 @@ def numbers_rows(column: Column, name: str) -> bool:
     False
     """
     n = len(column)
-    if n < _LEAST_ROWS or not np.array_equal(column, np.round(column)):
+    # Fewer rows are often numbered by a quantity, such as doses of 1, 2, 3.
+    if n < 10 or not np.array_equal(column, np.round(column)):
         return False
     is_named = _ID.fullmatch(name) is not None
-    if not is_named and np.ptp(column) + 1 > (1 + _LACKING) * n:
+    # Running numbers may lack one in so many.
+    if not is_named and np.ptp(column) + 1 > 1.05 * n:
         return False
     return len(np.unique(column)) == n

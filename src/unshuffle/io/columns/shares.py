@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from unshuffle.errors import InputError, quote
 from unshuffle.io.table import Table
 
-# Rounded shares may miss their sum by so large a part of it.
-_TOLERANCE = 0.02
 # A share counts as so many rows of a bag: sampling them adds nothing that can be seen.
 ROWS_OF_BAG = 100_000
 _WHOLES = (1.0, 100.0)
@@ -39,7 +37,8 @@ def read_shares(
         is_hundred = bool((sums == 100.0).all()) and len(column) > len(names)
         if not is_hundred or (sizes is not None and bool((sizes == 100.0).all())):
             return None
-    fits = [np.abs(sums - whole) <= _TOLERANCE * whole for whole in _WHOLES]
+    # Rounded shares may miss their sum by so large a part of it.
+    fits = [np.abs(sums - whole) <= 0.02 * whole for whole in _WHOLES]
     best = max(fits, key=lambda each: int(each.sum()))
     if not best.all():
         r = int(np.argmin(best))

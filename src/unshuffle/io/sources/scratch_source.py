@@ -26,7 +26,7 @@ class Scratch:
 
     def __init__(self) -> None:
         # Unbuffered: a block is larger than any buffer.
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed when let go)
+        self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed when let go)
         self._lock = Lock()
         self.size = 0
 
@@ -35,7 +35,7 @@ class Scratch:
         try:
             left = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
             while left:
-                left = left[self._file.write(left) :]
+                left = left[self.file.write(left) :]
         except OSError as exc:
             raise InputError(
                 f"no room for a scratch copy of the data in {tempfile.gettempdir()} after "
@@ -48,9 +48,9 @@ class Scratch:
         """Fill an array with what was written at a place."""
         left = values.reshape(-1).view(np.uint8).data
         with self._lock:
-            self._file.seek(place)
+            self.file.seek(place)
             while left:
-                n_read = self._file.readinto(left)
+                n_read = self.file.readinto(left)
                 if not n_read:
                     raise InputError("the scratch copy of the data was cut off; fit again")
                 left = left[n_read:]

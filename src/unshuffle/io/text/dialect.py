@@ -24,8 +24,6 @@ _COMMON = ("\t", ",")
 _BLANKS = re.compile(r"[ \t]+")
 _BY_NAME = {name: mark for mark, name in _DELIMITERS.items()} | {"\\t": "\t"}
 
-# Fifty lines settle a dialect; more would only slow files of many thousand columns.
-_N_LINES = 50
 
 Record = list[str]
 
@@ -99,7 +97,8 @@ def _is_number(cell: str, decimal: str) -> bool:
 
 def _first_lines(text: bytes) -> tuple[list[str], bool]:
     end = -1
-    for _ in range(_N_LINES):
+    # Fifty lines settle a dialect; more would only slow files of many thousand columns.
+    for _ in range(50):
         end = text.find(b"\n", end + 1)
         if end < 0:
             end = len(text)

@@ -169,7 +169,7 @@ def draw_bag_means(
         ms=4.5, lw=1.2, capsize=2, ecolor=BLUE, elinewidth=0.9,
     )  # fmt: skip
     space_ticks(ax)
-    ax.set_xlabel(f"mean prediction of a bag, {name_label(label)}")
+    ax.set_xlabel(f"mean prediction of a bag, {name_label(label, 32)}")
     ax.set_ylabel(f"mean of its labels, {name_label(label, 24)}")
     return ax
 

@@ -167,7 +167,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     >>> data = make_shuffled(60, 2, bags=6, rng=0)
     >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     >>> plot_noise(model).get_xlabel()
-    'sd of the noise, in units of label'
+    'sd of the noise\\n(in units of label)'
     """
     found = as_fit(model)
     posterior = _need_posterior(found)
@@ -186,7 +186,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     space_ticks(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(f"sd of the noise, in units of {name_label(label)}")
+    ax.set_xlabel(f"sd of the noise\n(in units of {name_label(label)})")
     return ax
 
 
@@ -234,7 +234,7 @@ def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> A
     ax.set_xticks(places, names)
     ax.set_ylim(0, 110)
     ax.set_yticks([0, 50, 100])
-    ax.set_xlabel(f"sd of the offsets between bags, in units of {name_label(label)}")
+    ax.set_xlabel(f"sd of the offsets between bags\n(in units of {name_label(label)})")
     ax.set_ylabel("probability, %")
     return ax
 

@@ -183,7 +183,7 @@ def test_the_first_pass_is_the_same_for_any_blocks_and_threads(rows, n_jobs):
 
 
 def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
-    monkeypatch.setattr(label_cells, "_ROOM", 10)
+    monkeypatch.setattr(label_cells, "ROOM", 10)
     assert same_pass(PASS, look_at(as_source(DATA), 1))
 
 

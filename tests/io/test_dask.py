@@ -233,7 +233,7 @@ def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
-    plain, fetch, handed, fetched, killed = passes.hand_over, passes._finish, [], [], []
+    plain, fetch, handed, fetched, killed = passes.hand_over, passes.finish, [], [], []
 
     def kill_once(client, work, groups):
         handed.append(groups)
@@ -244,7 +244,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
         return plain(client, work, groups)
 
     monkeypatch.setattr(passes, "hand_over", kill_once)
-    monkeypatch.setattr(passes, "_finish", lambda *args: fetched.append(1) or fetch(*args))
+    monkeypatch.setattr(passes, "finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
     monkeypatch.setattr(block_target, "_MEMORY", 1e6)
     with distributed.Client(cluster) as client:
@@ -284,7 +284,7 @@ def test_totals_of_many_passes_come_in_order_and_only_workers_are_ahead(where, r
             totals = source.add_up_all(
                 asked.append(k) or each for k, each in enumerate(list_counts(n))
             )
-            ahead = passes._AHEAD if where == "cluster" else 0
+            ahead = passes.AHEAD if where == "cluster" else 0
             for k, total in enumerate(totals):
                 assert sorted(total[:, 0]) == sorted((k + 1) * sizes)
                 assert len(asked) == min(n, k + 1 + ahead)
