@@ -200,6 +200,7 @@ WORDS = (
         "coefficient (the columns'), importance weight (of draws)",
         (
             r"importance weights?",
+            r"Akaike weights?",
             r"(row|sampling|survey|frequency|case|column of|analytic|Huber|draw) weights?",
             r"weights? (column|of (the )?(draws?|rows?|lines?|bags?|table|mixture|means?))",
             r"weights? \$",
@@ -242,7 +243,16 @@ ALLOWED_PATHS = (
 )
 
 # Folders without retired words, which `make lint` keeps so (``--clean``).
-CLEAN = ("packaging", "src", "tests", "CONTRIBUTING.md")
+CLEAN = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs",
+    "examples",
+    "packaging",
+    "src",
+    "tests",
+)
 
 # Patterns of files in these folders that still have some.
 NOT_YET = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 # A probability below this rests on so few draws that its digits mean nothing.
 LEAST_PROBABILITY = 0.001
@@ -39,6 +40,17 @@ def count(n: int, what: str) -> str:
     ('1 row', '2 rows')
     """
     return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def split_numbers(name: str) -> list[tuple[int, str]]:
+    """Return what sorts names as people do, with numbers in them by size.
+
+    >>> sorted(["pool10", "pool2", "10", "9"], key=split_numbers)
+    ['9', '10', 'pool2', 'pool10']
+    """
+    parts = re.split(r"0*([0-9]+)", name)
+    # Longer numbers are larger; every second part is one.
+    return [(len(part) if k % 2 else 0, part) for k, part in enumerate(parts)]
 
 
 def show_time(seconds: float) -> str:

@@ -11,7 +11,14 @@ from targets import PLAIN, build_from_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.inference.importance import reweigh, sample_posterior
 from unshuffle.inference.modes import climb_all, draw_starts
-from unshuffle.inference.proposals import Mixture, Shell, follow, make_mixture, normalise
+from unshuffle.inference.proposals import (
+    Mixture,
+    PriorShell,
+    Shell,
+    follow,
+    make_mixture,
+    normalise,
+)
 
 OPEN = Likelihood()
 
@@ -44,11 +51,12 @@ def test_student_densities_are_scipys(d):
 
 @pytest.mark.parametrize("log_sigma", [None, -1.0])
 @pytest.mark.parametrize("has_curve", [True, False])
-def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve):
+@pytest.mark.parametrize("is_prior", [False, True])
+def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve, is_prior):
     """The mean of q/shell over draws of the shell is one for every density q inside of it."""
     target = make_target(options=OPEN if has_curve else PLAIN)
     target = replace(target, log_sigma=log_sigma)
-    shell = Shell(target)
+    shell = PriorShell(target, log_sigma or -0.5) if is_prior else Shell(target)
     x = shell.draw(200_000, np.random.default_rng(0))
     assert x.shape == (200_000, target.dim)
     centre = np.zeros(target.dim)

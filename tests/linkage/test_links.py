@@ -428,6 +428,49 @@ def test_a_frame_may_hold_the_probabilities():
     )
 
 
+def test_a_formula_finds_what_is_known_of_links_in_its_frame():
+    X, y, groups, linked = make_links(200, blocks=4)
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y, "village": groups})
+    frame["match"], frame["sure"] = np.where(y == linked, 0.9, 0.2), (y == linked) & (X[:, 0] > 1)
+    frame["distance"] = np.exp((y != linked) + rng.normal(size=200))
+    frame["source"] = np.where((y != linked) | (rng.random(200) < 0.4), "new", "old")
+    explaining = np.column_stack([np.log(frame["distance"]), frame["source"] == "old"])
+    cases = [
+        (Links(probability="match"), Links(probability=frame["match"])),
+        (Links(rate=0.3, safe="sure"), Links(rate=0.3, safe=frame["sure"])),
+        (Links(columns="log(distance) + C(source)"), Links(columns=explaining)),
+    ]
+    rest = {"match", "sure", "distance", "source"}
+    for named, given in cases:
+        used = {value for value in (named.probability, named.safe) if value is not None}
+        left = rest - (used if named.columns is None else {"distance", "source"})
+        formula = " - ".join(["y ~ .", *sorted(left)])
+        model = ShuffledLinearRegression.from_formula(formula, frame, "village", links=named)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
+        assert_allclose(model.coef_, fit(X, y, groups, given).coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("links", "words"),
+    [
+        (Links(columns="y ~ distance"), "without a label"),
+        (Links(columns="distanse"), "did you mean 'distance'"),
+        (Links(probability="mach"), "did you mean 'match'"),
+    ],
+)
+def test_names_that_the_frame_does_not_have_are_refused(links, words):
+    frame = {"a": [1.0, 2.0], "y": [1.0, 3.0], "match": [0.5, 0.5], "distance": [1.0, 2.0]}
+    with pytest.raises(InputError, match=words):
+        ShuffledLinearRegression.from_formula("y ~ a", frame, links=links)
+
+
+def test_only_a_formula_finds_columns_by_name():
+    X, y, _, _ = make_links(20)
+    with pytest.raises(InputError, match="give the values"):
+        fit(X, y, links=Links(probability="match"))
+
+
 def make_loose(seed, n=600):
     """Return one column and labels, a third of which depend half as much on it; no wrong link."""
     rng = np.random.default_rng(seed)

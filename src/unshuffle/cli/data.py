@@ -667,6 +667,8 @@ def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np
 
     name = table.find(name, "column")
     column: np.ndarray = table.columns[name][design.rows]
+    if is_binary and column.dtype == object:
+        column = _read_truth(column)
     if column.dtype == object:
         raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
     fits = np.isin(column, (0, 1)) if is_binary else (column >= 0) & (column <= 1)
@@ -678,6 +680,15 @@ def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np
             f"{int(design.rows[place]) + 1}: give numbers {allowed}"
         )
     return column
+
+
+def _read_truth(column: np.ndarray) -> np.ndarray:
+    """Return 1 for true and 0 for false, as pandas and R write them; other text stays."""
+    import numpy as np
+
+    words = [str(value).strip().lower() for value in column]
+    is_true = np.array([word == "true" for word in words], dtype=float)
+    return is_true if set(words) <= {"true", "false"} else column
 
 
 def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:

@@ -222,6 +222,44 @@ def read_formula(
     return columns, _as_numbers(features, what), _as_numbers(labels, what)[:, 0]
 
 
+def read_terms(text: str, data: Any) -> tuple[np.ndarray, list[str]]:
+    """Return the values of a formula without a label, and the columns that it uses.
+
+    Parameters
+    ----------
+    text : str
+        A formula such as ``"log(x1) + C(x2)"``.
+    data : frame or mapping of str to array-like
+        Where its columns are.
+
+    Returns
+    -------
+    values : ndarray of shape (n, k)
+        The columns, without the intercept.
+    variables : list of str
+        The names of those of `data` that they are made of.
+
+    Raises
+    ------
+    InputError
+        For formulas that are none, unknown columns and functions, and missing values.
+    """
+    what, frame = f"formula {quote(text)}", read_frame(data)
+    formulaic = import_extra("formulaic", "formula", "a formula")
+    with _explaining(what):
+        side = formulaic.Formula(text)
+    if hasattr(side, "lhs") or not hasattr(side, "__iter__"):
+        raise InputError(f"{what}: write columns without a label, such as 'x1 + C(x2)'")
+    _check_factors(side, list(frame.columns), what)
+    variables = _list_variables(side, frame.columns)
+    with _explaining(what):
+        matrix = _materialize(formulaic.ModelSpec(side), take_columns(frame, variables, what))
+    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    if not len(features.columns):
+        raise InputError(f"{what}: there is no column; name one")
+    return _as_numbers(features, what), variables
+
+
 def list_variables(text: str, names: Collection[str], aside: Collection[str] = ()) -> list[str]:
     """Return the columns that a formula uses, of those with these names.
 

@@ -15,7 +15,9 @@ from unshuffle.model.posterior import Target
 # Kinds of misfit that are warned of: those whose 95 % intervals cover below .90 of the given real
 # tables out of fold. The others are reported in the summary.
 WARNED_MISFITS: tuple[str, ...] = ()
-
+# The level of the test that bags are random parts of the rows; the second where only their means
+# are known, so that nothing inside the bags corrects a false alarm.
+_LEVEL, _LEVEL_OF_MEANS = 0.05, 0.02
 # The best few modes are looked at; the model fits as far as one of them explains the labels.
 _N_MODES = 3
 
@@ -89,9 +91,10 @@ def measure_spread(target: Target) -> float:
 
 
 def measure_difference(target: Target) -> float:
-    """Return 1 − p/0.05, at least 0: how clearly the bags are no random parts of the rows.
+    """Return 1 − p/level, at least 0: how clearly the bags are no random parts of the rows.
 
-    p is two-sided, of the F test of equal mean rows: designed bags may be too much alike.
+    p is two-sided, of the F test of equal mean rows: designed bags may be too much alike. Columns
+    that correlate count as (Σλ)²/Σλ² of them, λ the eigenvalues of their covariance (Box 1954).
     """
     is_bag = target.home_sizes > 1.0
     n, n_bags = float(target.home_sizes[is_bag].sum()), int(is_bag.sum())
@@ -99,6 +102,8 @@ def measure_difference(target: Target) -> float:
         return 0.0
     from scipy.special import fdtr, fdtrc
 
-    degrees, f = (target.p * (n_bags - 1), target.p * (n - n_bags)), measure_spread(target)
+    worth = float(np.trace(target.covariance)) ** 2 / float((target.covariance**2).sum())
+    degrees, f = (worth * (n_bags - 1), worth * (n - n_bags)), measure_spread(target)
     p = 2.0 * min(fdtr(*degrees, f), fdtrc(*degrees, f))
-    return max(0.0, 1.0 - float(p) / 0.05)
+    level = _LEVEL_OF_MEANS if target.n_known_means == n_bags else _LEVEL
+    return max(0.0, 1.0 - float(p) / level)

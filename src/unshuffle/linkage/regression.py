@@ -58,6 +58,8 @@ _AGREED = 0.5
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
 _FEW_WRONG = 0.05
+# Low noise must explain this share of the links that are expected to be right.
+_MOST_RIGHT = 0.5
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
 
@@ -358,11 +360,11 @@ def _solve_estimated(
         uncertainty=_draw(found, mass, _degrees(pairs)),
         pairings=_make_pairings(pairs, found, mass),
     )
-    # Where links say nothing, a narrow component is an overfit to the few labels that it explains.
-    if says_nothing:
-        return answer
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
+    # A narrow component that explains few labels, or any where links say nothing, is an overfit.
+    if says_nothing or float(likeliest.right.sum()) < _MOST_RIGHT * float(right.sum()):
+        return answer
     return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
 
 

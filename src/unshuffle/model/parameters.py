@@ -95,6 +95,11 @@ class Coordinates:
         return 0 if self.is_mean is None else int((self.is_mean & (self.means.m > 1.0)).sum())
 
     @property
+    def has_means_alone(self) -> bool:
+        """Whether every label known of bags of several is a mean."""
+        return self.n_known_means > 0 and self.n_shuffled == 0.0
+
+    @property
     def sizes(self) -> np.ndarray:
         """Labels of every bag, as they count."""
         return self.shapes.worth

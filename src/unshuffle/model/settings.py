@@ -117,8 +117,8 @@ class Settings:
             flat
             if self.prior == FLAT
             else f"Prior: the noise's share of the variance Beta({self.share_low:g}, "
-            f"{self.share_high:g}), every direction of the predictions as likely, weights bounded "
-            f"by N(0, ({scale}sd(y)/sd(x))²), intercept flat."
+            f"{self.share_high:g}), directions of the predictions equally likely, times "
+            f"N(0, ({scale}sd(y)/sd(x))²) for each coefficient, intercept flat."
         ]
         if log_sigma is not None:
             sentences.append(

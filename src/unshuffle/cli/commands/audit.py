@@ -27,6 +27,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
+from unshuffle.cli.wording import speak
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.formatting import count, show_number
 
@@ -168,7 +169,7 @@ def _write_files(
 
         write_audit(
             found, options["report"], label=options["label"], source=table.source, notes=notes,
-            provenance=origin,
+            provenance=origin, words=speak,
         )  # fmt: skip
         written.append(f"report written to {options['report']}")
     if options["exposed"]:

@@ -31,6 +31,7 @@ from unshuffle.results.pictures.drawing import (
     plain,
     prepare,
     row_height,
+    shorten_apart,
     space_pane_ticks,
     space_ticks,
     spread,
@@ -303,9 +304,10 @@ def _count_columns(shown: list[BagView]) -> int:
     return min(len(shown), 4 if longest <= 14 else 3)
 
 
-def _title_panel(view: BagView) -> str:
-    """Return the name above a panel; a number alone says nothing."""
-    return plain(f"bag {view.name}" if view.name.isdigit() else shorten(view.name, _LONG_NAME))
+def _title_panels(views: list[BagView]) -> list[str]:
+    """Return the names above panels; a number alone says nothing."""
+    names = shorten_apart([view.name for view in views], _LONG_NAME)
+    return [plain(f"bag {name}" if name.isdigit() else name) for name in names]
 
 
 def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax: Any = None) -> Any:
@@ -319,9 +321,10 @@ def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax:
     room = 0.04 * (high - low) or abs(low) or 1.0
     edges = np.linspace(low - room, high + room, 29)
     heights = []
+    titles = _title_panels(shown)
     for place, (pane, view) in enumerate(zip(panes, shown, strict=True)):
         heights.append(_draw_panel(pane, found, view, edges))
-        pane.set_title(_title_panel(view), fontsize=8, pad=3)
+        pane.set_title(titles[place], fontsize=8, pad=3)
         pane.set_xlim(edges[0], edges[-1])
         space_pane_ticks(pane)
         pane.set_yticks([])

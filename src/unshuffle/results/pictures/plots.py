@@ -29,6 +29,7 @@ from unshuffle.results.pictures.drawing import (
     plain as _plain,
     prepare as _prepare,
     row_height as _row_height,
+    shorten_apart as _shorten_apart,
     space_pane_ticks,
     space_ticks,
 )
@@ -375,7 +376,8 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
     n_letters = 13 if n_shown > _WIDE_PANES else 18
-    names = [_plain(shorten(_feature_names(found)[j], n_letters)) for j in chosen]
+    names = _shorten_apart([_feature_names(found)[j] for j in chosen], n_letters)
+    names = [_plain(name) for name in names]
     n_pairs = n_shown * (n_shown - 1) // 2
     # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
     draws = _equal_draws(posterior, min(400, 3000 // max(n_pairs, 1)))
