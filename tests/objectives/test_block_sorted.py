@@ -11,7 +11,7 @@ from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
-from unshuffle.methods import BLOCKS_ABOVE, HELD_UP_TO, find_block_settings
+from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_settings
 from unshuffle.objectives import block_sorted
 from unshuffle.objectives.block_moments import take_moments
 from unshuffle.objectives.block_sorted import draw_subsample, make_sorted_problem, make_standard
@@ -167,7 +167,7 @@ def test_blocks_orders_and_batches_give_the_same_bits(monkeypatch):
 def test_methods_end_where_they_end_in_memory(method):
     data = make_data(bags=4, n=20_000)
     options = FitOptions(method=method, n_starts=8)
-    limit = HELD_UP_TO if method in ("p1", "p2") else BLOCKS_ABOVE
+    limit = KEPT_UP_TO if method in ("p1", "p2") else BLOCKS_ABOVE
     settings = find_block_settings(options, limit + 1)
     assert settings is not None and find_block_settings(options, limit) is None
     blocks = fit_source(source_of(data.X, data.y, data.groups), options, settings, make_rng(0))

@@ -102,8 +102,8 @@ def measure_difference(target: Target) -> float:
         return 0.0
     from scipy.special import fdtr, fdtrc
 
-    worth = float(np.trace(target.covariance)) ** 2 / float((target.covariance**2).sum())
-    degrees, f = (worth * (n_bags - 1), worth * (n - n_bags)), measure_spread(target)
+    n_columns = float(np.trace(target.covariance)) ** 2 / float((target.covariance**2).sum())
+    degrees, f = (n_columns * (n_bags - 1), n_columns * (n - n_bags)), measure_spread(target)
     p = 2.0 * min(fdtr(*degrees, f), fdtrc(*degrees, f))
     level = _LEVEL_OF_MEANS if target.n_known_means == n_bags else _LEVEL
     return max(0.0, 1.0 - float(p) / level)

@@ -24,7 +24,7 @@ from unshuffle.data.blocks.row_sample import (
     keep_lowest,
     renumber,
     sample_at_once,
-    thin_rows,
+    select_rows,
 )
 from unshuffle.data.blocks.sources import Block, Source
 from unshuffle.errors import InputError
@@ -246,7 +246,7 @@ def _take_ends(source: Source, seed: int, wanted: int, limit: int, report: Repor
             rows, codes = block.X[part] + 0.0, block.codes[part]
             hashes = np.empty(len(rows), np.uint64)
             kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
-            total.waiting.append(thin_rows(total.sample, hashes, codes, rows, wanted, limit))
+            total.waiting.append(select_rows(total.sample, hashes, codes, rows, wanted, limit))
             total.let_in(wanted)
 
     def merge(total: _Ends, other: _Ends) -> _Ends:

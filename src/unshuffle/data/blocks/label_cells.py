@@ -30,7 +30,7 @@ ROOM = 75_000
 # Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
 # spread of the labels: what is kept of them is half as much.
 _MERGES, _MERGED = 2, 512.0
-# A cell is no wider than this part of the spread of the labels, also in thin tails.
+# A cell is no wider than this part of the spread of the labels, also in sparse tails.
 _WIDEST = 1.0 / 256.0
 # Extremes of one sign further apart than this are divided by their logarithm.
 _FAR = 4.0
@@ -169,7 +169,7 @@ def _count_some(
 ) -> Iterator[LabelCells]:
     """Yield the cells of some bags, those that are fine after one look first; others have none.
 
-    What a bag's cells are hangs on no other bag.
+    The cells of a bag depend on no other bag.
     """
     # One cell for a bag at first, divided at once.
     chosen = np.zeros(len(sizes), np.int64)
@@ -309,10 +309,10 @@ def _divide(
             own, bag_of_edge = _divide_cells(
                 totals.lows[part], totals.highs[part], n_parts[part], bag
             )
-            tops = np.full(stop - start, -np.inf)
-            np.maximum.at(tops, bag, totals.highs[part])
+            ends = np.full(stop - start, -np.inf)
+            np.maximum.at(ends, bag, totals.highs[part])
             is_last = np.append(np.diff(bag_of_edge) > 0, True)
-            following = np.where(is_last, tops[bag_of_edge], np.append(own[1:], 0.0))
+            following = np.where(is_last, ends[bag_of_edge], np.append(own[1:], 0.0))
             edges.append(own)
             widths.append(following - own)
             lengths[start:stop] = np.bincount(bag_of_edge, minlength=stop - start)

@@ -13,8 +13,8 @@ from unshuffle.data.blocks.histogram_source import ScanningSource
 from unshuffle.data.blocks.sources import Block, Source
 
 # Distinct rows that the search for answers works on. Where the means of bags help, more find no
-# better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
-# apart, and sampled as far as intervals trust them, on a larger sample.
+# better start, and the climb on all rows decides. The within-bag likelihood alone has dozens of
+# modes, which are told apart, and sampled at the power of intervals, on a larger sample.
 SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
 # Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
 # the parts of a row that masses are counted in.
@@ -73,7 +73,7 @@ def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample 
 def add_far(sample: RowSample, source: Source, centre: np.ndarray, factor: np.ndarray) -> RowSample:
     """Return the sample with all rows that are far from the middle, in counts of 1/16 of a row.
 
-    A sample lacks the ends of its law, so that labels there are far from any prediction: with
+    A sample lacks the ends of its distribution, so labels there are far from any prediction. With
     little noise a few in a million cost hundreds of nats each, and pass for more noise. (One bag of
     10⁶ rows, five lognormal columns, 1661 labels: halving the noise erred by 6 nats, now by .4.)
     """
@@ -123,7 +123,7 @@ def _find_far(
     return codes[order], rows[order]
 
 
-def thin_rows(
+def select_rows(
     sample: RowSample,
     hashes: np.ndarray,
     codes: np.ndarray,
