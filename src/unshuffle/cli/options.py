@@ -380,7 +380,9 @@ _LINKS = (
         help="Number of links checked by hand, and how many were wrong. Replaces a known share.",
     ),
     click.option(
-        "--safe", metavar="COL", help="Column of 1 and 0, or true and false: whether a link is certainly right."
+        "--safe",
+        metavar="COL",
+        help="Column of 1 and 0, or true and false: whether a link is certainly right.",
     ),
     click.option(
         "--link-columns",
