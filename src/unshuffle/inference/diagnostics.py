@@ -15,9 +15,6 @@ from unshuffle.model.posterior import Target
 # Kinds of misfit that are warned of: those whose 95 % intervals cover below .90 of the given real
 # tables out of fold. The others are reported in the summary.
 WARNED_MISFITS: tuple[str, ...] = ()
-# The level of the test that bags are random parts of the rows; the second where only their means
-# are known, so that nothing inside the bags corrects a false alarm.
-_LEVEL, _LEVEL_OF_MEANS = 0.05, 0.02
 # The best few modes are looked at; the model fits as far as one of them explains the labels.
 _N_MODES = 3
 
@@ -105,5 +102,6 @@ def measure_difference(target: Target) -> float:
     n_columns = float(np.trace(target.covariance)) ** 2 / float((target.covariance**2).sum())
     degrees, f = (n_columns * (n_bags - 1), n_columns * (n - n_bags)), measure_spread(target)
     p = 2.0 * min(fdtr(*degrees, f), fdtrc(*degrees, f))
-    level = _LEVEL_OF_MEANS if target.n_known_means == n_bags else _LEVEL
+    # Where only means are known, nothing inside the bags corrects a false alarm.
+    level = 0.02 if target.has_means_alone else 0.05
     return max(0.0, 1.0 - float(p) / level)

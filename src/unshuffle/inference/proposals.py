@@ -31,10 +31,9 @@ _N_LOCAL = 30
 _STEEPEST = 1e10
 # Degrees of freedom of the shell's total variance, and the least sd of its logarithm.
 _SHELL_DOF, _LEAST_SHELL = 5.0, 0.15
-# Where the noise is known: the least signal that is looked for, and the spread of its logarithm.
+# Where the noise is known: the least signal that is looked for, and the spread of its logarithm,
+# which is that of log sigma around the prior of the weights too.
 _LEAST_SIGNAL, _SIGNAL_SPREAD = 0.05, 0.7
-# With means alone: the share of the prior, and the spread of log sigma there.
-_SHARE_OF_PRIOR, _NOISE_SPREAD = 0.4, 0.5
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -149,7 +148,7 @@ class PriorShell(Shell):
         directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
         log_sigma, parts = np.full(n, self.log_sigma), []
         if t.log_sigma is None:
-            log_sigma += _NOISE_SPREAD * rng.standard_t(_SHELL_DOF, n)
+            log_sigma += _SIGNAL_SPREAD * rng.standard_t(_SHELL_DOF, n)
             parts = [log_sigma[:, None]]
         share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
         signal = np.exp(2.0 * log_sigma) * (1.0 - share) / share
@@ -164,10 +163,10 @@ class PriorShell(Shell):
         noise, logs = np.full(len(x), 2.0 * self.log_sigma), np.zeros(len(x))
         if t.log_sigma is None:
             noise = 2.0 * x[:, t.p]
-            place = (x[:, t.p] - self.log_sigma) / _NOISE_SPREAD
+            place = (x[:, t.p] - self.log_sigma) / _SIGNAL_SPREAD
             logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF)
             logs += lgamma(0.5 * (_SHELL_DOF + 1.0)) - lgamma(0.5 * _SHELL_DOF)
-            logs -= 0.5 * log(_SHELL_DOF * pi) + log(_NOISE_SPREAD)
+            logs -= 0.5 * log(_SHELL_DOF * pi) + log(_SIGNAL_SPREAD)
         total = np.logaddexp(np.log(signal), noise)
         # Beta of the noise's share; from the share to the signal: the share over the total.
         a, b = o.share_low, o.share_high
@@ -231,7 +230,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shell, wide = Shell(target), _WIDE_SHARE
     if target.has_means_alone:
-        shell, wide = PriorShell(target, target.split(modes[0][1])[1]), _SHARE_OF_PRIOR
+        shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
     means = np.array([theta for _, theta in modes])
     return Mixture(shares, means, factors, target.options.proposal_dof, shell, len(modes))
