@@ -26,10 +26,6 @@ RIDGE = 0.01
 # Multiplications of one pass over all exchanges, and of all starts: about half a second each.
 _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
-# A pass that gains less than this share of the determinant ends the search among many samples.
-_CLOSE = 1e-3
-# Exchanges one by one end what sharing out anew begins: its last passes gain too little.
-_CLOSE_SPLIT = 1e-2
 # Columns of squares and products are made as long as there are at most so many columns in all.
 _MOST_COLUMNS = 80
 # What `choose_spread` gives, by the error beside random bags on splits of the tuning seed (fits
@@ -37,8 +33,6 @@ _MOST_COLUMNS = 80
 # (one mean more or less is little, and spreads that differ tell of every weight), four runs .85,
 # .78, .92 and .85 (and 1.5 at 0 where offsets are thought of), eight runs .52 at 0 and .51 at 0.5.
 _SPREAD_OF_TWO, _SPREAD, _FEW_RUNS = 40.0, 2.0, 4
-# From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
-_MANY = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +323,8 @@ def _improve(
     """Exchange units between bags, in place, until nothing is gained; return log det."""
     n_runs, n = len(limits.sizes), len(units)
     is_even = bool((counts == counts[0]).all())
-    if is_even and n >= _MANY:
+    # From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
+    if is_even and n >= 200:
         _split_pairs(units, bag, n_runs, ridge)
     totals = _sum_by(units, bag, n_runs)
     filled = np.bincount(bag, weights=counts, minlength=n_runs)
@@ -344,7 +339,8 @@ def _improve(
         gain = kernels.exchange_units(
             units, sizes, bag, totals, filled, low, high, inverse, partners
         )
-        if gain < (_CLOSE if n_partners < n - 1 else 1e-9):
+        # Among many samples a pass that gains less than a thousandth of the determinant is the last.
+        if gain < (1e-3 if n_partners < n - 1 else 1e-9):
             break
     return float(np.linalg.slogdet(_scatter(_sum_by(units, bag, n_runs), filled, ridge))[1])
 
@@ -412,7 +408,8 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
             if reached > value:
                 value, totals = reached, new
                 members[a], members[b] = upper, both[order[first:]]
-        if value - before < _CLOSE_SPLIT:
+        # Exchanges one by one end what sharing out anew begins: its last passes gain too little.
+        if value - before < 1e-2:
             break
     for r, rows in enumerate(members):
         bag[rows] = r

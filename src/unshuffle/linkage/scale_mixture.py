@@ -30,8 +30,6 @@ LEAST_SIGMA = 1e-8
 # EM ends where step (in standard units) and gain (in nats) are below these, or after so many
 # steps: standard errors are a thousand times larger.
 _LEAST_STEP, _LEAST_GAIN, _MOST_STEPS = 1e-5, 1e-2, 200
-# A wrong link that passes for a right one loses information; this share of it is always left.
-_LEAST_INFORMATION = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +131,8 @@ def measure_influence(pairs: GivenPairs, found: Mixture) -> np.ndarray:
     whiten = axes[:, kept] / np.sqrt(values[kept])
     ratios, turns = np.linalg.eigh(whiten.T @ information @ whiten)
     basis = whiten @ turns
-    inverse = (basis / np.maximum(ratios, _LEAST_INFORMATION)) @ basis.T
+    # A wrong link that passes for a right one loses information; this share of it is always left.
+    inverse = (basis / np.maximum(ratios, 0.1)) @ basis.T
     return multiply(X * (right * rest)[:, None], inverse)
 
 

@@ -36,8 +36,6 @@ _LEAST_REACH = float(np.finfo(float).tiny)
 _HASHED_ROWS = 1 << 13
 # So many times as many rows as are wanted may wait: more than lie below the limit tried first.
 _MOST_WAITING = 1.5
-# Third moments of more columns cost more than the rest of the pass; the sample serves then.
-_THIRD_COLUMNS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +153,8 @@ def look_at(
     label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
     _check_reach(reach, float(np.abs(ends.labels - label_base).max()))
     unit = float(2 ** (62 - ceil(log2(source.n + 1))))
-    has_cubes = has_cubes and source.d <= _THIRD_COLUMNS
+    # Third moments of more columns cost more than the rest of the pass; the sample serves then.
+    has_cubes = has_cubes and source.d <= 12
     sums = _add_up(source, base, reach, label_base, ends.labels, unit, has_cubes, report)
     label_square = sums.label_squares[0] / unit / source.n
     label_reach = float(np.abs(ends.labels - label_base).max())
