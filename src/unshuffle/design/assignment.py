@@ -339,7 +339,7 @@ def _improve(
         gain = kernels.exchange_units(
             units, sizes, bag, totals, filled, low, high, inverse, partners
         )
-        # Among many samples a pass that gains less than a thousandth of the determinant is the last.
+        # Among many samples a pass that gains a thousandth of the determinant or less is the last.
         if gain < (1e-3 if n_partners < n - 1 else 1e-9):
             break
     return float(np.linalg.slogdet(_scatter(_sum_by(units, bag, n_runs), filled, ridge))[1])
