@@ -61,6 +61,8 @@ _BLOCKS, _GPU, _DASK = (
 _KERNELS, _EXTREMES = "tests/kernels/test_kernels.py::", "tests/methods/test_extremes.py::"
 _CERTIFIED, _SORTED = "tests/solvers/test_certified.py::", "tests/objectives/test_block_sorted.py::"
 _LABELS, _PLOTS = "tests/data/test_labels.py::", "tests/results/test_plots.py::"
+_PROPOSALS, _SAMPLER = "tests/inference/test_proposals.py::", "tests/inference/test_sampler.py::"
+_REPLICAS = "tests/inference/test_replica_exchange.py::"
 _LINKS = "tests/linkage/test_links.py::"
 _TEXT, _TABLES = "tests/io/test_text_files.py::", "tests/io/test_table_source.py::"
 
@@ -213,6 +215,85 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "tests/model/test_bag_offsets.py::test_offsets_that_are_not_there_have_no_digits": (
         "results/summary.py:_UNLIKELY",
     ),
+    "tests/kernels/test_coupling.py::test_kernel_equals_dense_sinkhorn_plus_its_correction": (
+        # But for the coefficients of the correction, _C1 to _C3.
+        "kernels/transport/*:[!_]*",
+        "kernels/transport/*:_[!C]*",
+    ),
+    "tests/model/test_kept_bags.py::test_values_are_the_same_for_any_blocks_threads_and_orders": (
+        "model/*:_MEMORY",
+        "model/*:_ROOM",
+        "model/*:_PIECE*",
+        "model/*:_MOST_ROOM",
+        "model/*:_MOST_PLACES",
+        "model/*:_MOST_CELLS",
+    ),
+    "tests/model/test_kept_bags.py::test_what_has_no_room_is_counted_in_cells_and_says_the_same": (
+        "model/*:HELD_*",
+        "model/*:LANE_ROWS",
+    ),
+    "tests/model/test_kept_bags.py::test_means_of_very_many_bags_are_added_up_once": (
+        "model/*:_LEAST_BAGS",
+    ),
+    "tests/results/test_prediction.py::test_more_bags_than_effects_are_kept_for_are_refused": (
+        "model/*:_MOST_OFFSETS",
+    ),
+    "tests/model/test_misfit.py::"
+    "test_nodes_keep_masses_and_means_and_are_few_however_far_values_are_apart": (
+        "model/*:FINE_PER_SIGMA",
+        "model/*:SMALL_ROWS",
+        "model/*:_WINDOW",
+    ),
+    _PROPOSALS + "test_a_batch_has_the_values_of_its_points": (
+        "model/*:_BATCH*",
+        "model/*:_ROUGH*",
+        "model/*:_OUTSIDE*",
+    ),
+    "tests/inference/test_block_posterior.py::"
+    "test_departures_below_what_histograms_tell_apart_are_no_misfit": ("model/*:MOST_LABELS",),
+    "tests/inference/test_block_posterior.py::test_a_mode_has_no_slope_left": (
+        "inference/*:_STEEPEST",
+        "inference/*:_LEVEL_STEP",
+        "inference/*:_INNER_STEPS",
+    ),
+    "tests/inference/test_likelihood.py::test_centre_has_the_least_mean_distance": (
+        "inference/importance.py:_NEAR",
+        "inference/importance.py:_MAX_MOVES",
+    ),
+    _REPLICAS + "test_prior_mass_equals_a_sum_over_a_grid": ("inference/chains.py:*",),
+    _REPLICAS + "test_shares_of_levels_follow_the_density_of_the_noise": (
+        "inference/replica_exchange.py:_N_GRID",
+    ),
+    _REPLICAS + "test_respacing_spreads_refusals_evenly": (
+        "inference/replica_exchange.py:_LEAST_REFUSAL",
+        "inference/replica_exchange.py:_LEAST_RATE",
+    ),
+    _SAMPLER + "test_threads_change_no_bit": (
+        "inference/replica_exchange.py:_SWAPS_AT_ONCE",
+        "inference/replica_exchange.py:_MOST_KEPT",
+    ),
+    _SAMPLER + "test_extremes_end_in_a_finite_answer_with_intervals": (
+        "inference/replica_exchange.py:_MOST_KNOWN",
+        "inference/replica_exchange.py:_HOTTEST",
+    ),
+    _SAMPLER + "test_too_many_rows_are_refused_with_the_way_out": ("inference/*:MAX_ROWS",),
+    "tests/inference/test_pairing_draws.py::test_gibbs_sampling_agrees_with_enumeration": (
+        "inference/*:_LEAST_NOISE",
+        "results/linked_matching.py:_LEAST_NOISE",
+    ),
+    "tests/inference/test_pairing_draws.py::test_gibbs_sampling_forgets_its_start_in_a_large_bag": (
+        "inference/pairing_draws.py:_N_SWEEPS",
+    ),
+    "tests/inference/test_noiseless.py::test_noiseless_data_are_recognised": (
+        "inference/noiseless.py:ROUNDING",
+        "inference/noiseless.py:_NEAR",
+        "inference/noiseless.py:_SAME",
+        "inference/noiseless.py:_WIDTH",
+    ),
+    "tests/inference/test_noiseless.py::"
+    "test_columns_that_are_symmetric_and_alike_have_all_their_images_listed": (
+        "inference/noiseless.py:_M*",
+    ),
     _EXTREMES + "test_noise_of_the_size_of_the_labels_is_taken_and_any_beyond_is_refused": (
         "objectives/checks.py:MOST_NOISE",
     ),
@@ -279,7 +360,12 @@ CODES: dict[str, tuple[str, ...]] = {
         "results/storage.py:FORMAT_VERSION",
         "results/summary.py:SCHEMA_VERSION",
     ),
+    "multiples of the golden ratio fill an interval evenly": (
+        "inference/*:_GOLDEN",
+        "model/*:_GOLDEN",
+    ),
     "a seed, so that equal data have equal draws": (
+        "inference/*:_SEED",
         "linkage/regression.py:_SEED",
         "results/*:SEED",
     ),
