@@ -17,8 +17,8 @@ from unshuffle.linkage.adjusted_equations import solve_lahiri_larsen
 from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import read_pairs
 from unshuffle.linkage.link_quality import fit_logistic
-from unshuffle.linkage.mismatch_rate import RATES, measure_rates
-from unshuffle.linkage.regression import combine, find_centre
+from unshuffle.linkage.mismatch_rate import RATES, measure_loose, measure_rates
+from unshuffle.linkage.regression import combine, find_centre, sharpen
 from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
 
 
@@ -491,6 +491,29 @@ def test_labels_that_depend_less_on_their_row_are_not_taken_for_wrong_links():
         model = fit(X, y, mislinked="estimate")
         low, high = model.conf_int()[0]
         assert low < ols < high
+
+
+def test_a_known_rate_tells_labels_that_depend_less_on_their_row():
+    """With the criterion of Schwarz: near 1 with such labels, near 0 where links are wrong."""
+    ratio = load_link_calibration().ratio
+    for seed in range(4):
+        X, y = make_loose(seed)
+        assert measure_loose(as_pairs(X, y), np.full(len(y), 0.02), ratio) > 0.9
+        X, y, _, _ = make_links(400, seed=seed)
+        assert measure_loose(as_pairs(X, y), np.full(400, 0.3), ratio) < 0.5
+
+
+def test_the_estimate_takes_the_rate_as_better_known_where_all_labels_are_alike():
+    """The posterior behind the intervals is wider: these hold where the model does not."""
+    calibrated = load_link_calibration()
+    X, y, _, _ = make_links(600, share=0.4)
+    rates = measure_rates(as_pairs(X, y), calibrated.ratio)
+    wide, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
+    means = [mass @ RATES for mass in (wide, sharp)]
+    sds = [np.sqrt(mass @ (RATES - m) ** 2) for mass, m in zip((wide, sharp), means, strict=True)]
+    assert sds[1] < 0.8 * sds[0] and abs(means[1] - 0.4) < abs(means[0] - 0.4)
+    uneven = replace(rates, loose=rates.values + 20.0)
+    assert_allclose(sharpen(uneven, calibrated), uneven.posterior(calibrated), atol=1e-4)
 
 
 def test_a_free_slope_never_loses_likelihood_where_links_are_wrong():
