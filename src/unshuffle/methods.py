@@ -46,7 +46,20 @@ __all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_b
 
 @dataclass(frozen=True)
 class Choice:
-    """Which method to use, and why."""
+    """The method that "auto" would take.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    reason : str
+        Why, in a sentence.
+
+    Examples
+    --------
+    >>> choose_method(500, 3, [100] * 5).method
+    'likelihood'
+    """
 
     method: str
     reason: str

@@ -50,10 +50,23 @@ NOT_SHOWN = (
 
 @dataclass(frozen=True)
 class ExposedRow:
-    """A row whose label an outsider matches rightly, and with what probability.
+    """A row whose label an outsider matches rightly.
 
-    `id` and `bag` are its names where the table has any; `probability` is None for methods that
-    give none.
+    Attributes
+    ----------
+    row : int
+        Number of the row.
+    label : float
+        Its label.
+    probability : float or None
+        Probability of the match; None for methods without probabilities.
+    id, bag : object
+        Names of the row and its bag, or None.
+
+    Examples
+    --------
+    >>> ExposedRow(3, 1.5, 0.9, id="a17").name
+    'a17'
     """
 
     row: int
