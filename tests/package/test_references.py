@@ -95,7 +95,7 @@ ALGORITHMS = {
     "linkage/given_pairs.py": "silverman1986",
     "linkage/link_quality.py": "slawski2023",
     "linkage/linked_pairings.py": "wu1998",
-    "linkage/mismatch_rate.py": "allen1974 schwarz1978 miller2019",
+    "linkage/mismatch_rate.py": "allen1974 miller2019 schwarz1978",
     "linkage/regression.py": "satterthwaite1946",
     "linkage/sampler.py": "wang2023",
     "linkage/scale_mixture.py": "dempster1977 andrews1974",
