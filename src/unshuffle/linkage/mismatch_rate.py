@@ -162,7 +162,7 @@ def measure_rates(pairs: GivenPairs, ratio: float) -> RateLikelihood:
         float(scores.log_reference.sum()) * size,
         n,
         min((max(r, 0.0) + 1.96 / sqrt(n)) ** 2, 1.0),
-        free if loose.max() - values.max() > 1.0 else same,
+        free if _schwarz_weight(size * (loose.max() - values.max()), n) > 0.5 else same,
     )
 
 
