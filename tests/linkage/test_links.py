@@ -220,6 +220,23 @@ def make_explained(seed, n=300):
     return X, y, columns, linked
 
 
+def test_match_probabilities_that_are_too_sure_are_calibrated_by_the_fit():
+    """Half of the links are wrong where 0.99 is claimed for the best of them."""
+    errors = []
+    for seed in range(6):
+        X, y, _, linked = make_links(300, share=0.5, seed=seed)
+        rng, is_wrong = np.random.default_rng(seed), y != linked
+        claimed = expit(3.5 - 1.2 * is_wrong + 0.5 * rng.normal(size=300))
+        given = Links(probability=claimed)
+        fits = [fit(X, y, links=given, **how) for how in ({}, {"mislinked": "estimate"})]
+        errors.append([np.linalg.norm(model.coef_ - SLOPES) for model in fits])
+        low, high = fits[1].conf_int().T
+        assert (low < SLOPES).all() and (high > SLOPES).all()
+        gaps = [abs(model.link_probability_.mean() - np.mean(~is_wrong)) for model in fits]
+        assert gaps[1] < 0.15 < gaps[0]
+    assert np.mean(errors, axis=0)[1] < np.mean(errors, axis=0)[0]
+
+
 @pytest.mark.parametrize("rate", [None, "known"])
 def test_columns_that_explain_link_quality_tell_wrong_links_better(rate):
     """The Brier score falls in each of four data sets; idle columns cost less than 2 %."""
