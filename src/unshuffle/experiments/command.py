@@ -73,7 +73,8 @@ def reproduce(
 ) -> None:
     """Compute the paper's figures and tables again.
 
-    They are put on one page. A run can be stopped at any moment; the same command goes on where it stopped.
+    They are put on one page. A run can be stopped at any moment; the same command goes on where it
+    stopped.
     """
     from unshuffle.experiments.runner import Scope
 
