@@ -119,6 +119,20 @@ def test_the_mixture_solves_least_squares_of_the_links_as_far_as_they_are_right(
     assert (np.abs(scores.sum(axis=0)) < 0.01 * sizes).all()
 
 
+def test_many_pairs_are_fitted_as_by_em_on_all(monkeypatch):
+    """Labels of heavy tails, a fifth of the links wrong: within a fifth of a standard error."""
+    X, y, _, _ = make_links(24_000, share=0.2, draw=heavy)
+    pairs, wrong = as_pairs(X, y), np.full(24_000, 0.2)
+    start = np.array([0.8, -1.6, 1.2])
+    found = fit_mixture(pairs, wrong, start)
+    influence = measure_influence(pairs, found)
+    monkeypatch.setattr("unshuffle.linkage.scale_mixture._MOST_PAIRS", 10**9)
+    slowly = fit_mixture(pairs, wrong, start)
+    sds = np.sqrt((influence**2).sum(axis=0))
+    assert (np.abs(found.w - slowly.w) < 0.2 * sds).all()
+    assert abs(found.log_likelihood - slowly.log_likelihood) < 3.0
+
+
 def test_influences_are_those_of_the_jackknife():
     X, y, _, _ = make_links(150)
     pairs, wrong = as_pairs(X, y), np.full(150, 0.3)
