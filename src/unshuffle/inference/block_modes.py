@@ -14,7 +14,7 @@ from math import sqrt
 import numpy as np
 
 from unshuffle.inference.modes import Mode, climb_all, first_metric
-from unshuffle.model.block_target import BlockTarget
+from unshuffle.model.posterior import Target
 
 # Differences are taken over this part of a posterior sd to either side: where draws will lie.
 _STEP = 0.7
@@ -67,7 +67,7 @@ class Lessons:
         )
 
 
-def take_lessons(target: BlockTarget, x: np.ndarray) -> Lessons:
+def take_lessons(target: Target, x: np.ndarray) -> Lessons:
     """Return what the shapes say at points: one pass."""
     return Lessons(x, *target.weigh_shapes(x))
 
@@ -109,7 +109,7 @@ class Peak:
 
 
 def settle(
-    target: BlockTarget, modes: list[Mode], n_steps: int = MAX_STEPS
+    target: Target, modes: list[Mode], n_steps: int = MAX_STEPS
 ) -> tuple[list[Peak], Lessons]:
     """Return the tops near some modes for every size of offsets, and what was seen on the way."""
     thetas = [theta for _, theta in modes]
@@ -117,9 +117,7 @@ def settle(
     return _settle_near(target, thetas, factors, n_steps)
 
 
-def follow(
-    target: BlockTarget, peaks: list[Peak], power: float, n_steps: int = MAX_STEPS
-) -> list[Peak]:
+def follow(target: Target, peaks: list[Peak], power: float, n_steps: int = MAX_STEPS) -> list[Peak]:
     """Return the tops that some tops of another power lead to.
 
     Their curvature tells the scale of steps, also along ridges, where much less is known than the
@@ -143,7 +141,7 @@ def reorder(peak: Peak, order: np.ndarray) -> Peak:
     return replace(peak, theta=peak.theta[places], factor=factor, hill=hill)
 
 
-def look_around(target: BlockTarget, peak: Peak, power: float) -> list[Mode]:
+def look_around(target: Target, peak: Peak, power: float) -> list[Mode]:
     """Climb from points that a top of another power leaves open: on its softest directions.
 
     A top of few labels is wide, and may be beside the one of more.
@@ -157,14 +155,14 @@ def look_around(target: BlockTarget, peak: Peak, power: float) -> list[Mode]:
     return climb_all(target, starts, _foresee(target, peak, power))
 
 
-def _foresee(target: BlockTarget, peak: Peak, power: float) -> np.ndarray:
+def _foresee(target: Target, peak: Peak, power: float) -> np.ndarray:
     """Return the spread about a top of another power at the target's."""
     hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
     return _invert_curvature(_alone(target, peak.offset), hill, peak.theta)
 
 
 def _settle_near(
-    target: BlockTarget,
+    target: Target,
     thetas: list[np.ndarray],
     factors: list[np.ndarray],
     n_steps: int,
@@ -202,17 +200,17 @@ def _settle_near(
     return _keep_best(done, [], MAX_STEPS), lessons
 
 
-def _alone(target: BlockTarget, offset: int) -> BlockTarget:
+def _alone(target: Target, offset: int) -> Target:
     """Return the target with one size of offsets."""
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _weigh_start(target: BlockTarget, peak: Peak) -> float:
+def _weigh_start(target: Target, peak: Peak) -> float:
     """Return the log posterior of the point that a top was climbed from."""
     return peak.hill.value + target.weigh_rest(peak.hill.theta)[0]
 
 
-def _step_less_far(target: BlockTarget, peaks: list[Peak]) -> tuple[list[Peak], list[Peak]]:
+def _step_less_far(target: Target, peaks: list[Peak]) -> tuple[list[Peak], list[Peak]]:
     """Climb again to tops that are none, less and less far: one pass for all lengths.
 
     Return the best of every top's steps, and as tops the points from which none leads upwards.
@@ -225,7 +223,8 @@ def _step_less_far(target: BlockTarget, peaks: list[Peak]) -> tuple[list[Peak], 
         ]
         for old in peaks
     ]
-    values = iter(target.weigh_values([new.theta for own in tries for new in own]))
+    thetas = np.array([new.theta for own in tries for new in own]).reshape(-1, target.dim)
+    values = iter(target.weigh_values(thetas).tolist())
     for old, own in zip(peaks, tries, strict=True):
         alone = _alone(target, old.offset)
         before = _weigh_start(alone, old)
@@ -238,7 +237,7 @@ def _step_less_far(target: BlockTarget, peaks: list[Peak]) -> tuple[list[Peak], 
     return shorter, ended
 
 
-def _go_back(target: BlockTarget, peak: Peak) -> Peak:
+def _go_back(target: Target, peak: Peak) -> Peak:
     """Return the last point that all rows confirmed in place of one that they have not seen."""
     theta = peak.hill.theta
     factor = take_root(_invert_curvature(target, peak.hill, theta))
@@ -252,7 +251,7 @@ def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
 
 
 def _measure(
-    target: BlockTarget, thetas: list[np.ndarray], factors: list[np.ndarray]
+    target: Target, thetas: list[np.ndarray], factors: list[np.ndarray]
 ) -> tuple[list[_Hill], Lessons]:
     """Return the quadratics of shapes about some points, and what they are of: one pass."""
     d, points = target.dim, []
@@ -270,7 +269,7 @@ def _measure(
     return hills, lessons
 
 
-def _climb(target: BlockTarget, hill: _Hill, offset: int, reach: float) -> Peak:
+def _climb(target: Target, hill: _Hill, offset: int, reach: float) -> Peak:
     """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
     stiff = np.full(target.dim, _STIFF)
     if target.log_sigma is None:
@@ -332,13 +331,13 @@ def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
     return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
 
 
-def _invert_curvature(target: BlockTarget, hill: _Hill, theta: np.ndarray) -> np.ndarray:
+def _invert_curvature(target: Target, hill: _Hill, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
     curvature = hill.curvature + bend_rest(target, theta)
     return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
 
 
-def bend_rest(target: BlockTarget, theta: np.ndarray) -> np.ndarray:
+def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the curvature of means and prior at a point, for one size of offsets.
 
     That of the means in the weights is theirs if gaps are straight in them, which they are but for

@@ -36,7 +36,8 @@ from unshuffle.inference.modes import (
     keep_distinct,
 )
 from unshuffle.model.block_building import pose_blocks, pose_sample
-from unshuffle.model.block_target import BlockTarget
+from unshuffle.model.block_shapes import BlockShapes
+from unshuffle.model.posterior import Target
 from unshuffle.model.settings import Settings
 from unshuffle.model.special_cases import Columns, Plain, answer_nothing
 from unshuffle.objectives.losses import Squared
@@ -84,7 +85,7 @@ _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 def pose_all(
     first: FirstPass, scaling: Scaling, noise: Noise | None, options: Settings, effort: Effort
-) -> tuple[BlockTarget, Columns] | None:
+) -> tuple[Target, BlockShapes, Columns] | None:
     """Return the posterior of all rows, which has all that is to be known of the labels.
 
     None where no column or label varies.
@@ -95,7 +96,7 @@ def pose_all(
 
 
 def solve_blocks(
-    posed: tuple[BlockTarget, Columns],
+    posed: tuple[Target, BlockShapes, Columns],
     first: FirstPass,
     rng: np.random.Generator,
     effort: Effort,
@@ -105,7 +106,7 @@ def solve_blocks(
 
     `known` is what is known of offsets between bags; the labels of the first pass are not needed.
     """
-    target, columns = posed
+    target, shapes, columns = posed
     target, options = declare_effects(target, known), target.options
     effort.report("looking for modes", 0.0)
     # Few bags leave the search to the shapes, of which too few rows show too little.
@@ -113,11 +114,11 @@ def solve_blocks(
     is_all = int(first.sample.counts.sum()) == first.n
     rows = first.sample
     if has_few and not is_all:
-        rows = add_far(rows, first.source, target.centre, target.factor)
-    sample = pose_sample(target, rows)
+        rows = add_far(rows, first.source, shapes.centre, shapes.factor)
+    sample = pose_sample(target, shapes, rows)
     weaker = _weaken(sample if has_few and not is_all else target)
     searched = weaker if has_few else sample
-    weights = [*_anneal(searched, rng), *_fit_least_squares(sample, first.sample, rng, effort)]
+    weights = [*_anneal(searched, rng), *_fit_least_squares(shapes, first.sample, rng, effort)]
     starts = _choose_starts(searched, np.array(weights))
     effort.report("looking for modes", 0.5)
     peaks, others = _ascend(target, weaker, starts, rng)
@@ -151,7 +152,7 @@ def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solu
     return answer_nothing(plain, has_intercept, noise)
 
 
-def _anneal(target: BlockTarget, rng: np.random.Generator) -> np.ndarray:
+def _anneal(target: Target, rng: np.random.Generator) -> np.ndarray:
     """Follow the likelihood from broad noise to narrow, from many starts at once."""
     o, p = target.options, target.p
     variance = o.weight_scale**2
@@ -166,12 +167,12 @@ def _anneal(target: BlockTarget, rng: np.random.Generator) -> np.ndarray:
     w = draw_starts(target, n_starts, rng)
     for share in ANNEALING:
         solver = np.linalg.inv(information / share + np.eye(p) / variance)
-        slopes = [found[1][:p] for found in target.likelihoods(w, 0.5 * log(share), True)]
-        w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, np.array(slopes) - w / variance)
+        slopes = target.likelihoods(w, 0.5 * log(share), True)[1]
+        w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, slopes - w / variance)
     return w
 
 
-def _choose_starts(target: BlockTarget, weights: np.ndarray) -> list[np.ndarray]:
+def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
     """Return the best distinct points, all at the last level of annealing.
 
     Noise is not looked for there: rows of a sample lack the ends of their law, which passes for
@@ -179,7 +180,7 @@ def _choose_starts(target: BlockTarget, weights: np.ndarray) -> list[np.ndarray]
     columns).
     """
     level, variance = 0.5 * log(ANNEALING[-1]), target.options.weight_scale**2
-    values = [found[0] for found in target.likelihoods(weights, level, False)]
+    values = target.likelihoods(weights, level, False)[0].tolist()
     ends = [
         (value - 0.5 * float(w @ w) / variance, w) for value, w in zip(values, weights, strict=True)
     ]
@@ -189,7 +190,7 @@ def _choose_starts(target: BlockTarget, weights: np.ndarray) -> list[np.ndarray]
     return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
 
 
-def _keep_basins(target: BlockTarget, found: list[Mode]) -> list[Mode]:
+def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
     """Return the best of every basin, best first, but for those that have fallen behind.
 
     Two points with no valley halfway between them are in one basin.
@@ -209,7 +210,7 @@ def _keep_basins(target: BlockTarget, found: list[Mode]) -> list[Mode]:
 
 
 def _exchange(
-    target: BlockTarget, weaker: BlockTarget, found: list[Mode], rng: np.random.Generator
+    target: Target, weaker: Target, found: list[Mode], rng: np.random.Generator
 ) -> list[Mode]:
     """Climb from the best of some modes with two weights exchanged, or one turned round.
 
@@ -230,7 +231,7 @@ def _exchange(
 
 
 def _reorder_tops(
-    target: BlockTarget, peaks: list[Peak], n_steps: int, rng: np.random.Generator
+    target: Target, peaks: list[Peak], n_steps: int, rng: np.random.Generator
 ) -> list[Peak]:
     """Follow the best top with its weights in other orders, as long as that leads higher.
 
@@ -255,26 +256,26 @@ def _draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.permutation(p) for _ in range(factorial(_ALL_ORDERS) - 1)]
 
 
-def _rank(target: BlockTarget, found: list[Mode]) -> tuple[list[Mode], float]:
+def _rank(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
     """Return modes in the order of the target, best first, and its value at the best."""
     values = _weigh(target, [theta for _, theta in found])
     order = sorted(range(len(found)), key=lambda k: -values[k])
     return [found[k] for k in order], values[order[0]]
 
 
-def _weaken(target: BlockTarget) -> BlockTarget:
+def _weaken(target: Target) -> Target:
     """Return the target as if labels were few."""
     return replace(target, power=min(target.power, _FIRST_LABELS / target.n))
 
 
-def _weigh(target: BlockTarget, thetas: list[np.ndarray]) -> list[float]:
+def _weigh(target: Target, thetas: list[np.ndarray]) -> list[float]:
     """Return the log posterior of points: one pass."""
     parts = target.parts(np.array(thetas))
     return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
 
 
 def _ascend(
-    target: BlockTarget, weaker: BlockTarget, starts: list[np.ndarray], rng: np.random.Generator
+    target: Target, weaker: Target, starts: list[np.ndarray], rng: np.random.Generator
 ) -> tuple[list[Peak], list[Mode]]:
     """Climb on all rows from some points, as if labels were few at first, on `weaker`.
 
@@ -307,14 +308,14 @@ def _ascend(
 
 
 def _fit_least_squares(
-    target: BlockTarget, sample: RowSample, rng: np.random.Generator, effort: Effort
+    shapes: BlockShapes, sample: RowSample, rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
     """Return the least-squares answers of some sampled rows and all labels."""
     chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
-    rows = ((sample.rows[chosen] - target.centre) * target.factor)[:, target.kept]
+    rows = ((sample.rows[chosen] - shapes.centre) * shapes.factor)[:, shapes.columns]
     codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
-    y, counts, ends = _merge_labels(target, bags)
+    y, counts, ends = _merge_labels(shapes, bags)
     starts = np.concatenate([np.searchsorted(codes, bags), [len(codes)]])
     masses = sample.counts[chosen].astype(float)
     bags_of_sample = Bags(
@@ -322,16 +323,16 @@ def _fit_least_squares(
         Labels(y, y, counts, ends, np.arange(len(y))),
         Draws(),
     )
-    problem = Problem(bags_of_sample, Squared(), None, no_penalty(target.p))
+    problem = Problem(bags_of_sample, Squared(), None, no_penalty(rows.shape[1]))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
     return [each.weights for each in found.candidates[:_N_FITTED]]
 
 
 def _merge_labels(
-    target: BlockTarget, bags: np.ndarray
+    shapes: BlockShapes, bags: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return labels of some bags in bins, how many each stands for, and where bags end."""
-    low, high, counts, offsets = target.label_bins
+    low, high, counts, offsets = shapes.label_bins
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
     owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])
     middles, counts = 0.5 * (low + high)[take], counts[take]

@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
 from unshuffle.inference.surrogate import Followed, learn, teach
-from unshuffle.model.block_target import BlockTarget
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
@@ -104,7 +103,7 @@ def sample_posterior(
     """
     o = target.options
     sample, floor = earlier, _find_floor(target, mixture)
-    if isinstance(target, BlockTarget) and earlier is None:
+    if target.shapes.has_passes and earlier is None:
         mixture = teach(target, mixture, rng)
     for n_rounds in range(1, o.max_rounds + 1):
         proposal, n_draws = _aim(target, mixture, sample, rng)
@@ -135,7 +134,7 @@ def _aim(
     In blocks from what is known of the shapes by now.
     """
     n_draws = target.options.n_draws
-    if not isinstance(target, BlockTarget):
+    if not target.shapes.has_passes:
         return mixture, n_draws
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
@@ -154,15 +153,13 @@ def _draw(
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
-    if isinstance(proposal, Followed) and isinstance(target, BlockTarget):
+    if isinstance(proposal, Followed) and target.shapes.has_passes:
         parts, is_judged = _judge_some(target, proposal, x)
         return x, parts, slopes, is_judged
     return x, target.parts(x, floor), slopes, np.ones(len(x), bool)
 
 
-def _judge_some(
-    target: BlockTarget, proposal: Followed, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _judge_some(target: Target, proposal: Followed, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the parts of draws of a surrogate, and which of them all rows judged.
 
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.

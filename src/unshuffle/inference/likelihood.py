@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from math import exp, log
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -42,7 +42,6 @@ from unshuffle.inference.modes import Mode, climb_all, count_starts, find_modes,
 from unshuffle.inference.noiseless import solve_exactly
 from unshuffle.inference.proposals import Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
-from unshuffle.model.block_target import BlockTarget
 from unshuffle.model.building import pose
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import CALIBRATED, FLAT, FULL, MOST_LABELS, Settings
@@ -53,8 +52,6 @@ from unshuffle.objectives.problem import Problem
 from unshuffle.options import BagOffsets, FitOptions
 from unshuffle.solvers import multistart
 from unshuffle.solvers.means import solve_linked
-
-AnyTarget = TypeVar("AnyTarget", bound=Target)
 
 __all__ = ["Likelihood", "answer", "declare_effects", "search", "solve"]
 
@@ -200,7 +197,7 @@ def _is_weighted_regression(problem: Problem, options: Settings) -> bool:
     )
 
 
-def declare_effects(target: AnyTarget, known: BagOffsets) -> AnyTarget:
+def declare_effects(target: Target, known: BagOffsets) -> Target:
     """Return the target with the prior of bag effects, as known or as calibrated."""
     if known.share == 0.0 or target.n_effective < 2:
         return target.with_effects(0.0, None, 0.0)
@@ -235,7 +232,7 @@ def answer(
     modes: list[Mode],
     rng: np.random.Generator,
     effort: Effort,
-    thinner: BlockTarget | None = None,
+    thinner: Target | None = None,
 ) -> Solution:
     """Choose the power, sample the posterior around the modes, and report what follows.
 
@@ -245,7 +242,7 @@ def answer(
     found = diagnose(target, modes)
     target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
-    if isinstance(target, BlockTarget) and thinner is not None and len(modes) > MANY_MODES:
+    if target.shapes.has_passes and thinner is not None and len(modes) > MANY_MODES:
         sample = sample_many(target, thinner, modes, rng)
     else:
         sample = draw_sample(target, modes, rng)
@@ -262,7 +259,7 @@ def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> 
 
 def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
-    if isinstance(target, BlockTarget):  # mixtures in blocks climb from the modes themselves
+    if target.shapes.has_passes:  # mixtures in blocks climb from the modes themselves
         return make_mixture(target, modes)
     climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]])
     kept = keep_distinct(target, climbed, target.options.n_components)

@@ -14,7 +14,6 @@ from unshuffle.inference.importance import Sample
 from unshuffle.inference.modes import Mode
 from unshuffle.inference.proposals import Mixture, make_mixture, normalise
 from unshuffle.inference.tempered_smc import rise
-from unshuffle.model.block_target import BlockTarget
 from unshuffle.model.posterior import Target
 
 # More modes than these are not sampled around one by one in intervals.
@@ -25,7 +24,7 @@ _WEAKER, _N_WEIGHED = 0.6, 600
 
 
 def sample_many(
-    target: BlockTarget, thinner: BlockTarget, modes: list[Mode], rng: np.random.Generator
+    target: Target, thinner: Target, modes: list[Mode], rng: np.random.Generator
 ) -> Sample:
     """Return a sample of a posterior of many modes, from some rows where that has very many.
 
@@ -33,7 +32,7 @@ def sample_many(
     that loses none of them, and all rows weigh the draws.
     """
     mixture = make_mixture(replace(thinner, power=target.power), modes)
-    if thinner.source is target.source:
+    if thinner.shapes is target.shapes:
         risen = rise(target, rng)
         x, parts, worth = risen.x, risen.parts, risen.effective_draws
         logs = np.full(len(x), risen.log_evidence)

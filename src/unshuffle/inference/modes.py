@@ -6,8 +6,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
+from unshuffle.data.products import multiply
 from unshuffle.model.posterior import Steps, Target
-from unshuffle.threads import map_all
 
 # Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
 # modes are ranked.
@@ -52,14 +52,15 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
 
 
-def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
-    """Follow the likelihood from broad noise to narrow; return value and end at the last level."""
+def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> list[Mode]:
+    """Follow the likelihood from broad noise to narrow; return values and ends."""
     variance = target.options.weight_scale**2
     for share, solver in zip(ANNEALING, solvers, strict=True):
-        gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
-        w = w + OVERSTEP * (solver @ (gradient - w / variance))
-    value = target.value(w, 0.5 * log(ANNEALING[-1]))
-    return value - 0.5 * float(w @ w) / variance, w
+        gradients = target.likelihoods(w, 0.5 * log(share), True)[1]
+        w = w + OVERSTEP * multiply(gradients - w / variance, solver)
+    values = target.likelihoods(w, 0.5 * log(ANNEALING[-1]), False)[0]
+    values = values - 0.5 * (w * w).sum(axis=1) / variance
+    return list(zip(values.tolist(), w, strict=True))
 
 
 def climb_all(
@@ -174,7 +175,7 @@ def find_modes(
     climbed: list[np.ndarray] = []
     for k in range(0, len(drawn), _ROUND):
         batch = drawn[k : k + _ROUND]
-        ends = map_all(lambda w: _anneal(target, w, solvers), batch, target.n_jobs)
+        ends = _anneal(target, np.array(batch), solvers)
         near = [*climbed, *(theta for _, theta in found)]
         new = [
             w

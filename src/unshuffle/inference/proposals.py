@@ -13,8 +13,7 @@ from unshuffle import kernels
 from unshuffle.data.products import multiply
 from unshuffle.inference.block_modes import MAX_STEPS, Lessons, Peak, settle
 from unshuffle.inference.modes import Mode
-from unshuffle.model.block_target import BlockTarget
-from unshuffle.model.posterior import Steps, Target
+from unshuffle.model.posterior import Target
 
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
@@ -174,10 +173,10 @@ class Mixture:
 
 def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
-    if isinstance(target, BlockTarget):
+    if target.shapes.has_passes:
         n_steps = MAX_STEPS if len(modes) <= _MANY_MODES else _STEPS_OF_MANY
         return _mix_peaks(target, *settle(target, modes, n_steps))
-    spreads = target.drive([_laplace(target, theta) for _, theta in modes])
+    spreads = _find_spreads(target, [theta for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
     means = np.array([theta for _, theta in modes])
@@ -185,7 +184,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     return Mixture(shares, means, factors, dof, Shell(target), len(modes))
 
 
-def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons) -> Mixture:
+def _mix_peaks(target: Target, peaks: list[Peak], lessons: Lessons) -> Mixture:
     """Place a component on every top."""
     factors = np.array([peak.factor for peak in peaks])
     shares = _evidence_shares([(peak.value, peak.theta) for peak in peaks], factors)
@@ -195,22 +194,26 @@ def _mix_peaks(target: BlockTarget, peaks: list[Peak], lessons: Lessons) -> Mixt
     return Mixture(shares, means, factors, dof, Shell(target), len(peaks), lessons)
 
 
-def _laplace(target: Target, theta: np.ndarray) -> Steps[np.ndarray]:
-    """Return the inverse curvature at a mode from differences of the gradient, within the prior."""
+def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
+    """Return inverse curvatures at modes from differences of the gradient, within the prior."""
     d, p = target.dim, target.p
-    sigma = exp(target.split(theta)[1])
-    curvature = np.zeros((d, d))
-    for k in range(d):
+    steps = []
+    for theta in thetas:
         # Steps of a twentieth of sigma see the shape of the mode and not the kinks of single swaps.
-        is_noise = target.log_sigma is None and k == p
-        step = 0.05 if is_noise else 0.05 * max(sigma, 0.02)
-        move = np.zeros(d)
-        move[k] = step
-        (_, ahead), (_, behind) = (yield theta + move), (yield theta - move)
-        curvature[k] = -(ahead - behind) / (2.0 * step)
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    values = np.clip(values, 1.0 / target.options.weight_scale**2, _STEEPEST)
-    return (vectors / values) @ vectors.T
+        step = np.full(d, 0.05 * max(exp(target.split(theta)[1]), 0.02))
+        if target.log_sigma is None:
+            step[p] = 0.05
+        steps.append(step)
+    moves = [side * np.diag(step) for step in steps for side in (1.0, -1.0)]
+    points = np.vstack([np.repeat(thetas, 2, axis=0)[k] + move for k, move in enumerate(moves)])
+    slopes = target.evaluate(points)[1].reshape(len(thetas), 2, d, d)
+    spreads = []
+    for (ahead, behind), step in zip(slopes, steps, strict=True):
+        curvature = -(ahead - behind) / (2.0 * step[:, None])
+        values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        values = np.clip(values, 1.0 / target.options.weight_scale**2, _STEEPEST)
+        spreads.append((vectors / values) @ vectors.T)
+    return spreads
 
 
 def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:

@@ -215,7 +215,7 @@ def measure_mixing(runs: list[Run]) -> Mixing:
 def match_tables(target: Target, runs: list[Run]) -> tuple[np.ndarray, ...]:
     """Return for each bag the probabilities (rows × labels, both in canonical order) of matches."""
     tables = []
-    for start, stop in zip(target.offsets[:-1], target.offsets[1:], strict=True):
+    for start, stop in zip(target.shapes.offsets[:-1], target.shapes.offsets[1:], strict=True):
         size = int(stop - start)
         table = np.zeros(size * size)
         for run in runs:

@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import Lessons, take_lessons
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
-from unshuffle.model.block_target import BlockTarget
-from unshuffle.model.posterior import Laws
+from unshuffle.model.points import Laws
+from unshuffle.model.posterior import Target
 
 # Share of the draws that come from the mixture: where the quadratic is wrong they still fall.
 _DEFENSIVE = 0.1
@@ -86,7 +86,7 @@ def _length(u: np.ndarray) -> np.ndarray:
 class Surrogate:
     """A posterior whose shapes are quadratics about its tops, by the mixture's component."""
 
-    target: BlockTarget
+    target: Target
     mixture: Mixture
     pieces: dict[int, _Piece]
 
@@ -103,7 +103,7 @@ class Surrogate:
         return np.asarray(values[owner, np.arange(len(x))])
 
 
-def _weigh_rest(target: BlockTarget, x: np.ndarray, law: Laws) -> np.ndarray:
+def _weigh_rest(target: Target, x: np.ndarray, law: Laws) -> np.ndarray:
     """Return the log posterior of points without the within-bag likelihood."""
     parts = target.parts_of_means(law)
     return np.asarray(target.mix(np.zeros(len(x)), parts[:, 1]) + parts[:, 2])
@@ -157,7 +157,7 @@ def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) ->
     return x
 
 
-def bend_coordinates(target: BlockTarget, law: Laws) -> tuple[np.ndarray, np.ndarray]:
+def bend_coordinates(target: Target, law: Laws) -> tuple[np.ndarray, np.ndarray]:
     """Return log total variance and skewness of the labels' law at points, and their slopes.
 
     Of m points (m, 1 or 2) and (m, 1 or 2, dim); without a curve there is no skewness.
@@ -178,7 +178,7 @@ def bend_coordinates(target: BlockTarget, law: Laws) -> tuple[np.ndarray, np.nda
     return np.stack(bent, axis=1), np.stack(slopes, axis=1)
 
 
-def teach(target: BlockTarget, mixture: Mixture, rng: np.random.Generator) -> Mixture:
+def teach(target: Target, mixture: Mixture, rng: np.random.Generator) -> Mixture:
     """Return the mixture with more lessons: draws of its own, then of what these taught.
 
     Until what was taught was right where it led to: too few lessons lead astray.
@@ -212,7 +212,7 @@ def _without_shell(mixture: Mixture) -> np.ndarray:
 
 
 def learn(
-    target: BlockTarget,
+    target: Target,
     mixture: Mixture,
     drawn: tuple[np.ndarray, np.ndarray],
     n_draws: int,
@@ -242,7 +242,7 @@ def learn(
 
 
 def _fit_pieces(
-    target: BlockTarget, mixture: Mixture, drawn: tuple[np.ndarray, np.ndarray]
+    target: Target, mixture: Mixture, drawn: tuple[np.ndarray, np.ndarray]
 ) -> dict[int, _Piece]:
     """Return the quadratics of those of the mixture's tops near which enough was seen."""
     assert mixture.lessons is not None

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from unshuffle.inference.ensemble import count_effective
 from unshuffle.inference.modes import exchange
 from unshuffle.inference.proposals import Shell, normalise
-from unshuffle.model.block_target import BlockTarget
+from unshuffle.model.posterior import Target
 
 # The population, and how many times as many are drawn at first. Labels are added until it is worth
 # this share of its number, sweeps of moves follow, and more once all labels count, which are kept.
@@ -42,7 +42,7 @@ class Risen:
     effective_draws: float
 
 
-def rise(target: BlockTarget, rng: np.random.Generator) -> Risen:
+def rise(target: Target, rng: np.random.Generator) -> Risen:
     """Return draws of the posterior at the target's power."""
     shell = Shell(target)
     x = shell.draw(_AT_FIRST * _N_DRAWN, rng)
@@ -67,13 +67,13 @@ def rise(target: BlockTarget, rng: np.random.Generator) -> Risen:
     return Risen(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, worth)
 
 
-def _weigh(target: BlockTarget, power: float, parts: np.ndarray) -> np.ndarray:
+def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
     """Return what the data say of draws at another power."""
     return np.asarray(replace(target, power=power).mix(parts[:, 0], parts[:, 1]))
 
 
 def _add_labels(
-    target: BlockTarget, power: float, parts: np.ndarray, logs: np.ndarray
+    target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Return the largest power that leaves the draws enough of their worth, and their weights.
 
@@ -99,7 +99,7 @@ def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _move(
-    target: BlockTarget, x: np.ndarray, parts: np.ndarray, rng: np.random.Generator
+    target: Target, x: np.ndarray, parts: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return draws after a sweep: each half moves along differences of the other."""
     x, parts = x.copy(), parts.copy()
@@ -114,7 +114,7 @@ def _move(
     return x, parts
 
 
-def _log_posterior(target: BlockTarget, parts: np.ndarray) -> np.ndarray:
+def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
     return np.asarray(target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2])
 
 

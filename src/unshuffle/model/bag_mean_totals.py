@@ -12,7 +12,7 @@ import numpy as np
 
 from unshuffle.data.products import multiply
 from unshuffle.model.bag_means import BagMeans, ClassSums, Effects
-from unshuffle.model.posterior import Laws
+from unshuffle.model.points import Laws
 
 # Numbers that are made at a time.
 _ROOM = 500_000

@@ -11,8 +11,8 @@ from math import exp, sqrt
 import numpy as np
 from scipy.special import ndtr
 
+from unshuffle import kernels
 from unshuffle.data.products import dot, multiply, solve_rows
-from unshuffle.model.kept_places import place_held, score_held
 from unshuffle.model.nodes import SMALL_ROWS
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import MOST_LABELS
@@ -35,7 +35,11 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
     low, high, counts, _ = target.label_items()
     sigma = exp(target.split(theta)[1])
     places = np.empty((2, len(low)))
-    place_held(target, theta, (low, high), places)
+    small = target.small_bags(theta)
+    if small is not None:
+        z, offsets, ends = small
+        for k, side in enumerate((low, high)):
+            kernels.place_labels(z, offsets, side, ends, sigma, places[k])
     for own, atoms, shares in target.bag_laws(theta):
         first, last = low[own] - _FAR * sigma, high[own] + _FAR * sigma
         for part, near in _cut(own, atoms, first, last):
@@ -129,7 +133,10 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     sigma = exp(target.split(theta)[1])
     unit = max(target.prediction_spread(theta), 1e-12)
     scores = np.empty((len(y), 4))
-    score_held(target, theta, y, unit, scores)
+    small = target.small_bags(theta)
+    if small is not None:
+        z, offsets, ends = small
+        kernels.score_labels(z, offsets, y, ends, sigma, unit, scores)
     for own, atoms, shares in target.bag_laws(theta):
         for part, near in _cut(own, atoms, *_find_reach(y[own], atoms, sigma)):
             scores[part] = _score(y[part], atoms[near], shares[near], sigma, unit)

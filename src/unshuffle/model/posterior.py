@@ -2,138 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, fields
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from math import exp
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from unshuffle.data.products import multiply, predict_rows
+from unshuffle.data.products import multiply
+from unshuffle.model.bag_mean_totals import MeanTotals, add_up
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.parameters import Coordinates
+from unshuffle.model.points import Evaluated, Laws
 from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
-from unshuffle.model.within_bag import PairedShapes
-from unshuffle.threads import map_all
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
-# Points that are evaluated in one go, and the most predictions that they may take (16 MB).
-_BATCH, _BATCH_ROWS = 50, 2_000_000
-# Nats that the last step of a scaling may gain in drawing, at full power, and ever: values then err
-# by a few thousandths of a nat as they count, and a draw takes a quarter less time (half at low
-# powers).
-_ROUGH, _ROUGHEST = 1e-4, 1e-2
-# The parts of a point that cannot be.
-_OUTSIDE = (-1e300, 0.0, 0.0)
+# Bytes of what is made of the bag means of some points at a time.
+_MEMORY = 12e6
 
 Result = TypeVar("Result")
-# A search by reverse communication: it yields a point and is sent its value and gradient.
-Steps = Generator[np.ndarray, tuple[float, np.ndarray], Result]
-
-
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """Many points: weights (m, p), and one number each of the rest."""
-
-    w: np.ndarray
-    log_sigmas: np.ndarray
-    curves: np.ndarray
-    signals: np.ndarray
-    log_prior: np.ndarray
-    is_inside: np.ndarray
-
-    def part(self, chosen: slice) -> Laws:
-        """Return some of the points."""
-        return Laws(*(getattr(self, each.name)[chosen] for each in fields(self)))
-
-    def join(self, shapes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the parts of the points from the log likelihoods of their shapes and means."""
-        parts = np.stack([shapes, means, self.log_prior], axis=1)
-        parts[~(self.is_inside & np.isfinite(shapes))] = _OUTSIDE
-        return parts
+# A search by reverse communication: it yields points and is sent their values and gradients.
+Steps = Generator[np.ndarray, tuple[Any, np.ndarray], Result]
 
 
 @dataclass(frozen=True, eq=False)
 class Target(Coordinates):
     """Log posterior of θ.
 
-    The law of the labels is a weighted sum of the deviations inside bags (`shapes`, at a `power`
-    below one where they are not trusted in full) and of the `means` of bags. Evaluations that do
-    not wait for one another go to `n_jobs` threads.
+    The log likelihood of the labels is that of deviations inside bags (`shapes`, to a `power`), and
+    that of the `means` of bags. Evaluations that do not wait for one another are made at once, by
+    `n_jobs` threads.
     """
 
-    def _bend(
-        self, w: np.ndarray, curve: float, level: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the slopes of the mean law in (w, c, level), (k, n), their bag means, and a point.
+    def evaluate(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log posterior of points (m, dim), and its gradients."""
+        law = self.read_points(thetas)
+        return self._unite(thetas, law, self._shape(law, True))
 
-        The law g = z + c (z² − mean z²) + level is the product of its slopes with the point
-        (w, −c, level), so that whoever evaluates a linear law evaluates the curved one and its
-        exact slopes. They are centred in each bag where the shapes are.
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log posterior and its gradient at one point."""
+        values, gradients = self.evaluate(theta[None])
+        return float(values[0]), gradients[0]
+
+    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches side by side: what they ask for at a time is evaluated at once."""
+        results: dict[int, Any] = {}
+        asked = {i: next(step) for i, step in enumerate(steps)}
+        while asked:
+            values, gradients = self.evaluate(np.vstack(list(asked.values())))
+            start = 0
+            for i, points in list(asked.items()):
+                stop = start + len(np.atleast_2d(points))
+                own: Any = slice(start, stop) if points.ndim == 2 else start
+                try:
+                    asked[i] = steps[i].send((values[own], gradients[own]))
+                except StopIteration as end:
+                    results[i] = end.value
+                    del asked[i]
+                start = stop
+        return [results[i] for i in range(len(steps))]
+
+    def likelihoods(
+        self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log likelihoods of straight laws at many weights, and their slopes in these.
+
+        Without slopes these are zeros.
         """
-        if not self.has_curve and self.shapes.is_centred:
-            return self.within, self.bag_rows, w
-        slopes, point = self.rows, w
+        thetas = np.array([self.join(w, log_sigma) for w in weights])
+        law = self.read_points(thetas, log_sigma)
+        found = self._shape(law, wants_slopes)
+        if not wants_slopes:
+            return self.mix(found.values, self._weigh_many_means(law)), np.zeros(weights.shape)
+        parts = [self._combine(law.part(slice(k, k + 1)), found, k) for k in range(len(law))]
+        return (
+            np.array([value for value, _, _ in parts]),
+            np.array([gradient[: self.p] for _, gradient, _ in parts]),
+        )
+
+    def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
+        """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
+
+        The likelihoods are those of shapes and of means at full power. Where the log posterior is
+        surely below the floor the point may count as impossible.
+        """
+        law = self.read_points(x)
+        means, inside = self._weigh_many_means(law), np.flatnonzero(law.is_inside)
+        some = law.part(inside)
+        floors = None
+        if np.isfinite(floor):
+            reached = some.log_prior + self._means_power * means[inside]
+            floors = (floor - reached) / self.power
+        shapes = np.full(len(x), -np.inf)
+        shapes[inside] = self._shape(some, False, floors).values
+        return law.join(shapes, means)
+
+    def parts_of_means(self, law: Laws) -> np.ndarray:
+        """Return the parts of many points without their shapes, which are zero."""
+        return law.join(np.zeros(len(law)), self._weigh_many_means(law))
+
+    def weigh_shapes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the shapes say in full at some points, and its gradients."""
+        found = self._shape(self.read_points(thetas), True)
+        return found.values, self._order(found.gradients, found.stretches)
+
+    def weigh_values(self, thetas: np.ndarray) -> np.ndarray:
+        """Return what the shapes say at some points, as they count."""
+        return self.power * self._shape(self.read_points(thetas), False).values
+
+    def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return what means of bags and prior say at a point, and its gradient."""
+        nothing = Evaluated(np.zeros(1), np.zeros((1, self.p + 2)), np.zeros(1))
+        values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
+        return float(values[0]), gradients[0]
+
+    def _shape(self, law: Laws, wants_slopes: bool, floors: np.ndarray | None = None) -> Evaluated:
+        """Return what the shapes say in full at points."""
+        self.evaluations.add(len(law))
+        return self.shapes.evaluate(law, self.power, wants_slopes, self.n_jobs, floors)
+
+    def _order(self, gradients: np.ndarray, stretches: np.ndarray) -> np.ndarray:
+        """Return slopes in (w, c, level) and in log sigma in the order of the coordinates."""
+        parts = [gradients[:, : self.p]]
+        if self.log_sigma is None:
+            parts.append(stretches[:, None])
         if self.has_curve:
-            pull = self.covariance @ w
-            z = predict_rows(self.rows.T, w)
-            bent = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * pull)[:, None]
-            slopes = np.vstack([bent, z * z - float(w @ pull)])
-            point = np.append(w, -curve)
+            parts.append(gradients[:, self.p : self.p + 1])
         if self.has_level:
-            slopes = np.vstack([slopes, np.ones(slopes.shape[1])])
-            point = np.append(point, level)
-        sums = np.add.reduceat(slopes * self.masses, self.offsets[:-1], axis=1)
-        means = sums / self.row_totals
-        if self.shapes.is_centred:
-            slopes = slopes - means[:, self.bag_of_row]
-        return np.ascontiguousarray(slopes), np.ascontiguousarray(means.T), point
+            parts.append(gradients[:, self.p + 1 :])
+        return np.hstack(parts)
 
-    def _gaps(
-        self, columns: np.ndarray, means: np.ndarray, point: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return the gaps of bag means, the variances of predictions in bags, and predictions.
+    def _unite(
+        self, thetas: np.ndarray, law: Laws, shapes: Evaluated
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log posterior of points and its gradients from what the shapes say in full."""
+        values, gradients, stretches = (np.array(each) for each in shapes)
+        for k in range(len(law)):
+            own = law.part(slice(k, k + 1))
+            value, gradient, stretch = self._combine(own, shapes, k)
+            prior, prior_gradient, prior_stretch = self.prior(law.w[k], float(law.log_sigmas[k]))
+            values[k], gradients[k], stretches[k] = value + prior, gradient, stretch + prior_stretch
+            gradients[k, : self.p] += prior_gradient
+        if self.has_curve:
+            values -= 0.5 * (law.curves / self.curve_scale) ** 2
+            gradients[:, self.p] -= law.curves / self.curve_scale**2
+        return values, self._order(gradients, stretches)
 
-        Where the variances do not matter they are zero, and the predictions None.
+    def _combine(self, law: Laws, shapes: Evaluated, k: int) -> tuple[float, np.ndarray, float]:
+        """Return the log likelihood of one point, and its slopes in (w, c, level) and log sigma.
+
+        From what the shapes say in full, which is their number k.
         """
-        gaps = self.bag_labels - predict_rows(means, point)
-        if not isinstance(self.shapes, PairedShapes) or not self.means.factors.any():
-            return gaps, np.zeros(self.n_bags), None
-        z = predict_rows(columns.T, point)
-        return gaps, self.shapes.prediction_variances(z), z
+        w, curve = law.w[0], float(law.curves[0])
+        found = self.means.evaluate(
+            self._gaps(law)[0], self.shapes.variances(law)[0], float(law.log_sigmas[0])
+        )
+        value, by_gap, by_variance, stretch = found
+        others = self.shapes.pull_variances(law, by_variance)
+        slopes = self.mean_slopes(w, curve)
+        others[: slopes.shape[1]] -= (slopes * by_gap[:, None]).sum(axis=0)
+        others[-1] -= by_gap.sum()
+        share = self._means_power
+        return (
+            self.power * float(shapes.values[k]) + share * value,
+            self.power * shapes.gradients[k] + share * others,
+            self.power * float(shapes.stretches[k]) + share * stretch,
+        )
+
+    def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
+        """Return the slopes of every bag's mean prediction in (w, c), (R, p) without a curve."""
+        if not self.has_curve:
+            return self.bag_rows
+        pull = self.covariance @ w
+        turned = np.einsum("rjk,k->rj", self.bag_squares, w)
+        slopes = self.bag_rows + 2.0 * curve * (turned - pull)
+        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ pull)])
+
+    def _gaps(self, law: Laws) -> np.ndarray:
+        """Return the residuals of the bag means at points, (m, R)."""
+        gaps = self.bag_labels - multiply(law.w, self.bag_rows.T) - law.levels[:, None]
+        if self.has_curve:
+            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, law.w, law.w)
+            gaps -= law.curves[:, None] * (squares - law.signals[:, None])
+        return np.asarray(gaps)
+
+    @cached_property
+    def _mean_totals(self) -> MeanTotals | None:
+        """The means of very many bags, added up once; None where bags are looked at one by one."""
+        if not self.shapes.is_centred or self.homes is not None:
+            return None
+        squares = self.bag_squares if self.has_curve else None
+        return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
+
+    def _weigh_many_means(self, law: Laws) -> np.ndarray:
+        """Return what the means of bags say at many points, some at a time."""
+        totals = self._mean_totals
+        if totals is not None:
+            return totals.weigh(self.means, law)
+        size = max(1, int(_MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
+        found = [np.empty(0)]
+        for start in range(0, len(law), size):
+            some = law.part(slice(start, start + size))
+            gaps, variances = self._gaps(some), self.shapes.variances(some)
+            found.append(self.means.evaluate_many(gaps, variances, some.log_sigmas))
+        return np.concatenate(found)
 
     @property
     def _means_power(self) -> float:
         """How much the means count beside the shapes, which hold them unless they are centred."""
         return 1.0 if self.shapes.is_centred else 1.0 - self.power
-
-    def likelihood(
-        self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
-    ) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
-        self.evaluations.add()
-        columns, means, point = self._bend(w, curve, level)
-        value, gradient, slope = self.shapes.evaluate(columns, point, log_sigma, True)
-        gaps, variances, z = self._gaps(columns, means, point)
-        other, by_gap, by_variance, other_slope = self.means.evaluate(gaps, variances, log_sigma)
-        others = -(means * by_gap[:, None]).sum(axis=0)
-        if z is not None and isinstance(self.shapes, PairedShapes):
-            others = others + self.shapes.pull_variances(columns, z, by_variance)
-        share = self._means_power
-        return (
-            self.power * value + share * other,
-            self.power * gradient + share * others,
-            self.power * slope + share * other_slope,
-        )
-
-    def value(self, w: np.ndarray, log_sigma: float) -> float:
-        """Return the log likelihood of a straight law at its power."""
-        self.evaluations.add()
-        columns, means, point = self._bend(w, 0.0, 0.0)
-        value = self.shapes.evaluate(columns, point, log_sigma, False)[0]
-        gaps, variances, _ = self._gaps(columns, means, point)
-        return self.mix(value, self.means.evaluate(gaps, variances, log_sigma)[0])
 
     def mix(self, shapes: Any, means: Any) -> Any:
         """Return the log likelihood at its power from its two parts, numbers or arrays."""
@@ -141,8 +220,8 @@ class Target(Coordinates):
 
     def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the residuals of the bag means at a point, and variances of predictions."""
-        w, _ = self.split(theta)
-        return self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))[:2]
+        law = self.read_points(theta[None])
+        return self._gaps(law)[0], self.shapes.variances(law)[0]
 
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the possible sds of random effects, and the probability of each, at a point."""
@@ -150,18 +229,20 @@ class Target(Coordinates):
 
     def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
         """Draw bag effects and intercept given draws of the other parameters (m, dim)."""
-        law = self.read_points(x)
-        levels = x[:, -1] if self.has_level else np.zeros(len(x))
-        gaps, variances = np.empty((2, len(x), self.n_bags))
-        size = max(1, _BATCH_ROWS // max(self.rows.shape[1], 1))
-        for k in range(0, len(x), size):
-            part = slice(k, k + size)
-            z = self._predict_many(law.part(part), levels[part])
-            averages = self._average(z)
-            gaps[part] = self.bag_labels - averages
-            variances[part] = self._variances(z, averages)
+        law, totals = self.read_points(x), self._mean_totals
+        if totals is not None:
+            return totals.draw_effects(self.means, law, rng)
+        gaps, variances = self._gaps(law), self.shapes.variances(law)
         drawn = self.means.draw_effects(gaps, variances, law.log_sigmas, rng)
-        return drawn._replace(levels=levels) if self.has_level else drawn
+        return drawn._replace(levels=law.levels) if self.has_level else drawn
+
+    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield labels and predictions of each bag: see `Shapes.bag_laws`."""
+        return self.shapes.bag_laws(self.read_points(theta[None]))
+
+    def small_bags(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return labels and predictions of small bags: see `Shapes.small_bags`."""
+        return self.shapes.small_bags(self.read_points(theta[None]))
 
     def _log_prior(self, square: Any, signal: Any, log_sigma: Any) -> Any:
         """Return the log prior of weights with a sum of squares and a signal, or of many.
@@ -196,96 +277,22 @@ class Target(Coordinates):
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         return value, gradient, slope
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the log posterior and its gradient in the free coordinates."""
-        w, log_sigma = self.split(theta)
-        found = self.likelihood(w, log_sigma, self.curve(theta), self.level(theta))
-        return self.add_prior(theta, found)
+    def read_points(self, x: np.ndarray, log_sigma: float | None = None) -> Laws:
+        """Split many points into their coordinates, and return them with their log priors.
 
-    def add_prior(
-        self, theta: np.ndarray, likelihood: tuple[float, np.ndarray, float]
-    ) -> tuple[float, np.ndarray]:
-        """Return the log posterior and its gradient from those of the likelihood."""
-        value, gradient, slope = likelihood
-        w, log_sigma = self.split(theta)
-        curve = self.curve(theta)
-        prior, prior_gradient, prior_slope = self.prior(w, log_sigma)
-        parts = [gradient[: self.p] + prior_gradient]
-        if self.log_sigma is None:
-            parts.append(np.array([slope + prior_slope]))
-        if self.has_curve:
-            prior -= 0.5 * (curve / self.curve_scale) ** 2
-            parts.append(np.array([gradient[self.p] - curve / self.curve_scale**2]))
-        if self.has_level:
-            parts.append(gradient[-1:])
-        return value + prior, np.concatenate(parts)
-
-    def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
-        """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
-
-        The likelihoods are those of shapes and of means at full power.
-        Where the log posterior is surely below the floor the point may count as impossible.
+        The noise may be given for all.
         """
-        size = max(1, min(_BATCH, _BATCH_ROWS // max(self.rows.shape[1], 1)))
-        batches = [x[k : k + size] for k in range(0, len(x), size)]
-        found = map_all(lambda batch: self._parts_of_batch(batch, floor), batches, self.n_jobs)
-        return np.concatenate(found)
-
-    def _parts_of_batch(self, x: np.ndarray, floor: float) -> np.ndarray:
-        self.evaluations.add(len(x))
-        law = self.read_points(x)
-        z = self._predict_many(law, x[:, -1] if self.has_level else np.zeros(len(x)))
-        averages = self._average(z)
-        gaps, variances = self.bag_labels - averages, self._variances(z, averages)
-        means = self.means.evaluate_many(gaps, variances, law.log_sigmas)
-        if self.shapes.is_centred:
-            z = z - averages[:, self.bag_of_row]
-        tolerance = min(_ROUGH / self.power, _ROUGHEST)
-        reached = law.log_prior + self._means_power * means
-        floors = np.where(law.is_inside, (floor - reached) / self.power, np.inf)
-        shapes = self.shapes.evaluate_many(z, law.log_sigmas, floors, tolerance)
-        return law.join(shapes, means)
-
-    def read_points(self, x: np.ndarray) -> Laws:
-        """Split many points into their coordinates, and return them with their log priors."""
-        w, nothing = x[:, : self.p], np.zeros(len(x))
-        curves = x[:, self.curve_place] if self.has_curve else nothing
-        log_sigmas, is_inside = nothing + (self.log_sigma or 0.0), nothing == 0.0
-        if self.log_sigma is None:
+        w, nothing = np.ascontiguousarray(x[:, : self.p]), np.zeros(len(x))
+        curves = np.ascontiguousarray(x[:, self.curve_place]) if self.has_curve else nothing
+        levels = np.ascontiguousarray(x[:, -1]) if self.has_level else nothing
+        if log_sigma is None:
+            log_sigma = self.log_sigma
+        log_sigmas, is_inside = nothing + (log_sigma or 0.0), nothing == 0.0
+        if log_sigma is None:
             log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
             is_inside = log_sigmas == x[:, self.p]
         signals = np.array([each @ self.covariance @ each for each in w])
         bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
         squares = (w * w).sum(axis=1)
         log_prior = self._log_prior(squares, signals, log_sigmas) + bend
-        return Laws(w, log_sigmas, curves, signals, log_prior, is_inside)
-
-    def _predict_many(self, law: Laws, levels: np.ndarray) -> np.ndarray:
-        """Return the mean laws of all rows, (m, n)."""
-        z = multiply(law.w, self.rows)
-        if self.has_curve:
-            z = z + law.curves[:, None] * (z * z - law.signals[:, None])
-        return z + levels[:, None] if self.has_level else z
-
-    def _average(self, z: np.ndarray) -> np.ndarray:
-        """Return the bag means of predictions (m, n)."""
-        sums = np.add.reduceat(z * self.masses, self.offsets[:-1], axis=1)
-        return np.asarray(sums / self.row_totals)
-
-    def _variances(self, z: np.ndarray, averages: np.ndarray) -> np.ndarray:
-        """Return the variances of predictions in bags, zero where they do not matter."""
-        if isinstance(self.shapes, PairedShapes) and self.means.factors.any():
-            return self.shapes.prediction_variances(z)
-        return np.zeros(averages.shape)
-
-    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
-        """Run searches that ask for values and gradients, and return what each returns."""
-        return map_all(self._drive_one, steps, self.n_jobs)
-
-    def _drive_one(self, steps: Steps[Result]) -> Result:
-        try:
-            asked = next(steps)
-            while True:
-                asked = steps.send(self(asked))
-        except StopIteration as end:
-            return cast(Result, end.value)
+        return Laws(w, log_sigmas, curves, levels, signals, log_prior, is_inside)

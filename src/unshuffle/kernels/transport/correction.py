@@ -17,7 +17,7 @@ _C3 = -0.194
 ADJOINT_TOLERANCE = 1e-4
 ADJOINT_STEPS = 50
 # Over links weaker than this only rounding flows.
-_LEAST_CONDUCTANCE = 1e-9
+LEAST_CONDUCTANCE = 1e-9
 
 
 @njit(**INNER)
@@ -113,7 +113,7 @@ def precondition(path, cols, residual, out):
         # A label that no prediction reaches has no mass left: it cannot be preconditioned.
         out[j] = height + (residual[j] / cols[j] if cols[j] > 1e-200 else 0.0)
         flow += residual[j]
-        if j < path.size and path[j] > _LEAST_CONDUCTANCE:
+        if j < path.size and path[j] > LEAST_CONDUCTANCE:
             height -= flow / path[j]
 
 

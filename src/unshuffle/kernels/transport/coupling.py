@@ -28,7 +28,7 @@ STEP_SHARE = 0.8
 # further off moves again.
 LONGEST_DROP, LONGEST = 8.0, 30.0
 # Sums that are divided by are no smaller; NaN stays what it is.
-_LEAST = 1e-300
+LEAST = 1e-300
 
 
 @njit(**INNER)
@@ -202,7 +202,7 @@ def _match_margins(band, start, ptr, u, v, mz, y, my, tolerance):
     for passes in range(MAX_PASSES + 1):
         row_sums(band, start, ptr, v, rows)
         for i in range(u.size):
-            u[i] = mz[i] / (_LEAST if rows[i] < _LEAST else rows[i])
+            u[i] = mz[i] / (LEAST if rows[i] < LEAST else rows[i])
         if is_met or passes == MAX_PASSES:
             break
         column_sums(band, start, ptr, u, gaps)
@@ -238,7 +238,7 @@ def scale(z, mz, y, my, tolerance):
         u[i] = mz[i]
     column_sums(band, start, ptr, u, v)
     for j in range(y.size):
-        v[j] = my[j] / (_LEAST if v[j] < _LEAST else v[j])
+        v[j] = my[j] / (LEAST if v[j] < LEAST else v[j])
     _match_margins(band, start, ptr, u, v, mz, y, my, tolerance)
     by_row, by_column = 0.0, 0.0
     for i in range(z.size):

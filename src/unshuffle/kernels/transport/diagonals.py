@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.transport.correction import correct_slope
 
 # Rows of a block: with fewer the ends of loops count again, with more a bad fit has too many lines.
 LANES = 64
@@ -43,7 +44,7 @@ def pad_columns(values, filling):
 
 
 @njit(**OPTIONS)
-def _find_ends(z, y, alpha, beta, first, last):
+def find_ends(z, y, alpha, beta, first, last):
     """Return the first and last column of every row; neither falls from row to row (Monge)."""
     starts, ends = np.empty(z.size, np.int64), np.empty(z.size, np.int64)
     low, high = 0, 0
@@ -67,7 +68,7 @@ def lay_band(z, y, alpha, beta, first, last):
     ``at[b]`` on, one further with every line.
     """
     n_blocks = -(-z.size // LANES)
-    starts, ends = _find_ends(z, y, alpha, beta, first, last)
+    starts, ends = find_ends(z, y, alpha, beta, first, last)
     ptr, at = np.zeros(n_blocks + 1, np.int64), np.empty(n_blocks, np.int64)
     for b in range(n_blocks):
         low, high = y.size, -z.size
@@ -244,3 +245,36 @@ def _weigh_links(band, ptr, at, u, v, y, n):
         gap = y[LANES + j + 1] - y[LANES + j]
         links[j] = links[j] / gap if gap > 0.0 else np.inf
     return links
+
+
+@njit(**OPTIONS)
+def pull_points(band, ptr, at, z, y, qz, qy, held_z, held_y, slopes):
+    """Fill the slopes in the points z and return that in log sigma: every entry of B pulls.
+
+    An entry's pull is B (1 + slope of the corrections in B - multipliers of its margins); masses
+    are one.
+    """
+    bend_z, bend_y = np.empty(z.size), np.empty(y.size)
+    for i in range(z.size):
+        bend_z[i] = correct_slope(qz[i])
+    for j in range(y.size):
+        bend_y[j] = correct_slope(qy[j])
+    rows, columns = pad_rows(z, 0.0), pad_columns(y, 0.0)
+    bends, others = pad_rows(bend_z, 0.0), pad_columns(bend_y, 0.0)
+    held, besides = pad_rows(held_z, 0.0), pad_columns(held_y, 0.0)
+    totals, stretches = np.zeros(rows.size), np.zeros(LANES)
+    for b in range(at.size):
+        own = slice(b * LANES, (b + 1) * LANES)
+        here, bend, hold, total = rows[own], bends[own], held[own], totals[own]
+        for t in range(ptr[b], ptr[b + 1]):
+            line, j = band[t], at[b] + t - ptr[b]
+            there, other, beside = (
+                columns[j : j + LANES], others[j : j + LANES], besides[j : j + LANES],
+            )  # fmt: skip
+            for k in range(LANES):
+                gap, entry = there[k] - here[k], line[k]
+                pull = entry * (1.0 + entry * (bend[k] + other[k]) - hold[k] - beside[k]) * gap
+                total[k] += pull
+                stretches[k] += pull * gap
+    slopes[:] = totals[: z.size]
+    return stretches.sum()
