@@ -17,7 +17,8 @@ from unshuffle.kernels.transport.correction import correct_slope
 LANES = 64
 # A block has a multiple of so many lines: sums along rows take them together.
 _TOGETHER = 4
-# Entries this many nats below the best path are none: see `coupling`.
+# exp(-18) = 1.5e-8: entries this far below the best path change log-likelihoods by less than 1e-6
+# per row. They are none.
 _CUT = 18.0
 # Links below this share of all mass may be rounding. Where more mass than the other share lies on
 # either side, that matters: there are two clusters.
@@ -177,9 +178,12 @@ def square_sums(band, ptr, at, over_z, over_y, rows, cols):
 
 @njit(**OPTIONS)
 def conductances(band, ptr, at, u, v, y, my):
-    """Return how easily mass moves between neighbouring columns: see `coupling.conductances`.
+    """Return how easily mass moves between neighbouring columns, ny - 1 numbers.
 
-    Over a gap it is what the columns beyond have in all, times their distances from the centres of
+    Once rows are right, the columns' margins respond to log v by S = diag(my) - B' diag(1/mz) B,
+    the Laplacian of a graph on a line. For potentials that are linear over a band it is the path
+    with these conductances, sum_i Cov_i(y, 1[y beyond the gap]) / gap, which are also right where
+    two clusters of labels hardly communicate. Over a gap it is what the columns beyond have in all, times their distances from the centres of
     their rows: two sums along rows, two along columns. Rows that lie beyond as a whole cancel but
     for rounding, so that a link weak enough to be hidden by it is looked at again, row by row.
     """

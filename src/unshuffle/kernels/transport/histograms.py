@@ -1,7 +1,7 @@
 """The log permanent of a large bag from histograms: of its predictions, and of its labels.
 
-The same entropic transport, correction and spreading as `likelihood` has, on cells with masses in
-place of rows.
+The same entropic transport, correction and spreading as in `bags`, on cells with masses in place of
+rows.
 """
 
 from math import lgamma
@@ -22,17 +22,13 @@ from unshuffle.kernels.transport.lattice import (
     variances,
 )
 from unshuffle.kernels.transport.splines import (
-    gather,
     gather_masses,
     spread_masses,
-    spread_rows,
     stretch_masses,
 )
 
 # Nats that the last step of a scaling may gain where no slopes are wanted.
 _ROUGH = 1e-4
-# Nodes of held rows, for each of them and at least: noise of 1 % of a bag's spread is still told.
-_MOST_NODES, _LEAST_NODES = 10.0, 2000.0
 # Sums over so many labels round: a step that gains less is none.
 _ROUNDED = 1e-12
 
@@ -57,37 +53,6 @@ def share_out(cells, masses):
         right = cells[k, 1] / PLACES
         masses[k] += cells[k, 0] - right
         masses[k + 1] += right
-
-
-@njit(**OPTIONS)
-def match_rows(rows, labels, per_sigma, wants_slopes, slopes):
-    """Return log(perm/n!) of rows in any order and ascending labels, each once.
-
-    Fills the slopes in rows, and returns that in log sigma due to the labels. Both sides are laid
-    on nodes at once, so that the value is smooth in the rows.
-    """
-    n = labels.size
-    # Where predictions reach so far that nodes would fill the memory they are coarser.
-    widest = max(labels[n - 1] - labels[0], rows.max() - rows.min())
-    per_sigma = min(per_sigma, max(_MOST_NODES * n, _LEAST_NODES) / max(widest, 1e-300))
-    spread = 1.0 / (3.0 * per_sigma * per_sigma)
-    z, mz, keep_z, low_z = spread_rows(rows, per_sigma)
-    y, my, keep_y, low_y = spread_rows(labels, per_sigma)
-    tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
-    value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
-    qz, qy = collisions(band, ptr, at, mz, my)
-    value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)
-    centre_z, centre_y, by_row, by_column = variances(band, ptr, at, z, mz, y)
-    value -= 0.5 * spread * (by_row + by_column - 2.0 * n)
-    if not wants_slopes:
-        return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
-    add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread, spread), pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    gather(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
-    unused = np.empty(n)
-    stretch = gather(labels, keep_y, low_y, potential_y + slope_y + held_y, per_sigma, unused)
-    return value, -stretch
 
 
 @njit(**OPTIONS)

@@ -1,6 +1,7 @@
-"""Entropic transport between masses on lattices, and its slopes, on a band by diagonals.
+"""Entropic transport between masses on a line, and its slopes, on a band by diagonals.
 
-What `coupling`, `correction` and `grid` do for rows, with loops of one length: a third of the time.
+Sinkhorn's scaling (Cuturi 2013) with a preconditioned step, and the adjoint of its margins by
+conjugate gradients.
 """
 
 from math import asinh, exp, log
@@ -45,7 +46,9 @@ _SMALL = 0.02
 def _aim(gaps, path, my, least, step):
     """Fill the move of log v that takes most of the columns' gaps away; return the slope along it.
 
-    See `coupling._aim`.
+    Where an eigenvalue of the path is e, that of S is about 1 - exp(-e): so 1 + 1/e inverts it
+    within a third (see `diagonals.conductances`). The one is Sinkhorn's step, the other a flow
+    along the path; a weak link answers exponentially, hence asinh.
     """
     flow, height, mean = 0.0, 0.0, 0.0
     for j in range(my.size):
@@ -81,7 +84,10 @@ def _move(before, step, share, after):
 
 @njit(**OPTIONS)
 def _match_margins(band, ptr, at, u, v, mz, y, my, tolerance):
-    """Change u and v (padded) until the margins of u K v are right: see `coupling`."""
+    """Change u and v (padded) until the margins of u K v are right: those of rows exactly.
+
+    With rows right, the value is a convex function of log v whose slopes are the columns' gaps.
+    """
     n, n_rows = my.size, mz.size
     least = ROUNDING * mz.sum()
     own = v[LANES : LANES + n]
@@ -114,9 +120,11 @@ def _match_margins(band, ptr, at, u, v, mz, y, my, tolerance):
 
 @njit(**OPTIONS)
 def scale(z, mz, y, my, tolerance):
-    """Return value, potentials and band of the coupling with margins mz and my.
+    """Return value, potentials and band of the coupling B = u K v with margins mz and my.
 
-    See `coupling.scale`.
+    The value is -sum mz log a - sum my log b, u = mz a and v = my b; the potentials are its slopes
+    in the masses. Rows are exact, columns within the tolerance (nats that the last step may gain).
+    Masses may be any positive numbers, points ascend, sigma is one.
     """
     n = my.size
     alpha, beta, first, last = monotone_potentials(z, mz, y, my)
@@ -137,7 +145,7 @@ def scale(z, mz, y, my, tolerance):
 
 @njit(**OPTIONS)
 def collisions(band, ptr, at, mz, my):
-    """Return the collision probabilities of rows and columns: see `correction.collisions`."""
+    """Return the collision probabilities of rows and columns: sum_j B_ij^2 / (my_j mz_i^2)."""
     per_mz, per_my = 1.0 / mz, 1.0 / my
     over_z, over_y = pad_rows(per_mz, 0.0), pad_columns(per_my, 0.0)
     rows, cols = np.empty(over_z.size), np.empty(over_y.size)
@@ -168,10 +176,7 @@ def variances(band, ptr, at, z, mz, y):
 
 @njit(**OPTIONS)
 def pull_corrections(band, ptr, at, qz, qy, mz, my):
-    """Return slopes of the corrections in log u and log v, then in the masses with B held fixed.
-
-    See `correction.pull_corrections`.
-    """
+    """Return slopes of the corrections in log u and log v, then in the masses with B held fixed."""
     slope_z, slope_y = np.empty(mz.size), np.empty(my.size)
     for i in range(mz.size):
         slope_z[i] = correct_slope(qz[i])
@@ -226,7 +231,13 @@ def _inner(left, right):
 
 @njit(**OPTIONS)
 def solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y):
-    """Return the multipliers of the margins: see `correction.solve_adjoint`."""
+    """Return the multipliers of the margins: slopes in the masses of a value with these pulls.
+
+    The pulls are slopes in log u and log v; the margins' own answer to these is
+    H = [diag(mz) B; B' diag(my)], so that H (rows, cols) = (pull_z, pull_y). By conjugate gradients
+    on the columns' Schur complement. The gap that scaling left in the columns pulls too, which
+    makes the slope of the dual right to second order.
+    """
     n, own = my.size, slice(LANES, LANES + my.size)
     ones, columns = pad_rows(np.ones(mz.size), 0.0), pad_columns(y, 0.0)
     sums, rows, per_mz = np.empty(columns.size), np.empty(ones.size), pad_rows(1.0 / mz, 0.0)
