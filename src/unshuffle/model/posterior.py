@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp
 from typing import Any, TypeVar
@@ -64,6 +64,13 @@ class Target(Coordinates):
                 start = stop
         return [results[i] for i in range(len(steps))]
 
+    def likelihood(
+        self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
+    ) -> tuple[float, np.ndarray, float]:
+        """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
+        law = self._lay_out(w[None], log_sigma, np.array([curve]), np.array([level]))
+        return self._combine(law, self._shape(law, True), 0)
+
     def likelihoods(
         self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -71,8 +78,8 @@ class Target(Coordinates):
 
         Without slopes these are zeros.
         """
-        thetas = np.array([self.join(w, log_sigma) for w in weights])
-        law = self.read_points(thetas, log_sigma)
+        nothing = np.zeros(len(weights))
+        law = self._lay_out(weights, log_sigma, nothing, nothing)
         found = self._shape(law, wants_slopes)
         if not wants_slopes:
             return self.mix(found.values, self._weigh_many_means(law)), np.zeros(weights.shape)
@@ -277,22 +284,24 @@ class Target(Coordinates):
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         return value, gradient, slope
 
-    def read_points(self, x: np.ndarray, log_sigma: float | None = None) -> Laws:
-        """Split many points into their coordinates, and return them with their log priors.
+    def read_points(self, x: np.ndarray) -> Laws:
+        """Split many points into their coordinates, and return them with their log priors."""
+        w, nothing = x[:, : self.p], np.zeros(len(x))
+        curves = x[:, self.curve_place] if self.has_curve else nothing
+        levels = x[:, -1] if self.has_level else nothing
+        if self.log_sigma is not None:
+            return self._lay_out(w, self.log_sigma, curves, levels)
+        log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
+        law = self._lay_out(w, log_sigmas, curves, levels)
+        return replace(law, is_inside=log_sigmas == x[:, self.p])
 
-        The noise may be given for all.
-        """
-        w, nothing = np.ascontiguousarray(x[:, : self.p]), np.zeros(len(x))
-        curves = np.ascontiguousarray(x[:, self.curve_place]) if self.has_curve else nothing
-        levels = np.ascontiguousarray(x[:, -1]) if self.has_level else nothing
-        if log_sigma is None:
-            log_sigma = self.log_sigma
-        log_sigmas, is_inside = nothing + (log_sigma or 0.0), nothing == 0.0
-        if log_sigma is None:
-            log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
-            is_inside = log_sigmas == x[:, self.p]
+    def _lay_out(self, w: np.ndarray, log_sigmas: Any, curves: Any, levels: Any) -> Laws:
+        """Return points with their log priors; the noise may be one for all."""
+        w, n = np.ascontiguousarray(w), len(w)
+        log_sigmas = log_sigmas + np.zeros(n)
         signals = np.array([each @ self.covariance @ each for each in w])
-        bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
-        squares = (w * w).sum(axis=1)
-        log_prior = self._log_prior(squares, signals, log_sigmas) + bend
-        return Laws(w, log_sigmas, curves, levels, signals, log_prior, is_inside)
+        log_prior = self._log_prior((w * w).sum(axis=1), signals, log_sigmas)
+        if self.has_curve:
+            log_prior = log_prior - 0.5 * (curves / self.curve_scale) ** 2
+        curves, levels = np.ascontiguousarray(curves), np.ascontiguousarray(levels)
+        return Laws(w, log_sigmas, curves, levels, signals, log_prior, np.ones(n, bool))

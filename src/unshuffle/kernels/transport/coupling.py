@@ -3,7 +3,6 @@
 Lengths are in units of sigma.
 """
 
-
 import numpy as np
 from numba import njit
 
