@@ -184,8 +184,9 @@ def conductances(band, ptr, at, u, v, y, my):
     the Laplacian of a graph on a line. For potentials that are linear over a band it is the path
     with these conductances, sum_i Cov_i(y, 1[y beyond the gap]) / gap, which are also right where
     two clusters of labels hardly communicate. Over a gap it is what the columns beyond have in all,
-    times their distances from the centres of their rows: two sums along rows, two along columns. Rows that lie beyond as a whole cancel but
-    for rounding, so that a link weak enough to be hidden by it is looked at again, row by row.
+    times their distances from the centres of their rows: two sums along rows, two along columns.
+    Rows that lie beyond as a whole cancel but for rounding, so that a link weak enough to be hidden
+    by it is looked at again, row by row.
     """
     n = my.size
     mass, centres = np.empty(u.size), np.empty(u.size)
