@@ -58,7 +58,7 @@ def test_swaps_equal_those_judged_by_the_whole_density(sizes, is_forward):
 def test_level_densities_are_those_of_the_target(p):
     """Densities at two levels differ as likelihood and prior do, by their definitions."""
     target, model, axes, rng = make_kernel_case([5, 7], p, 3)
-    X, y = target.rows.T, target.label_items()[0]
+    X, y = target.shapes.rows.T, target.label_items()[0]
     holder = np.concatenate([rng.permutation(5), 5 + rng.permutation(7)])
     w = rng.normal(size=p)
     sums = kernels.residual_and_signal(model, y @ model.rows[holder], w @ axes)

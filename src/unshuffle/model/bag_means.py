@@ -121,11 +121,6 @@ class _Sizes(NamedTuple):
     pulls: np.ndarray | None
 
 
-def _add_rows(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the product of (T, R) with (R, k)."""
-    return np.asarray((weights[:, :, None] * rows).sum(axis=1))
-
-
 @dataclass(frozen=True, eq=False)
 class BagMeans:
     """The distribution of the gaps of R bags.
@@ -206,12 +201,6 @@ class BagMeans:
     def _effect_rows(self) -> np.ndarray:
         """Mean rows of the bags that have effects, zero for the others."""
         return self.rows * self._has_effect[:, None]
-
-    @cached_property
-    def _products(self) -> np.ndarray:
-        """Products of the mean rows of each bag, (R, p²)."""
-        rows = self._effect_rows
-        return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
 
     def evaluate(
         self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
@@ -325,15 +314,16 @@ class BagMeans:
         if unit is None:
             s2, weights = self._precisions(variances, log_sigma)
             return self._add_up(gaps, weights), s2
-        s2, n_sizes = np.exp(2.0 * np.asarray(log_sigma)), len(self._sizes)
-        flat, lead = gaps.reshape(-1, gaps.shape[-1]), gaps.shape[:-1]
-        sums = multiply(flat, unit.weights.T).reshape(*lead, n_sizes)
-        squares = multiply(flat * flat, unit.weights.T).reshape(*lead, n_sizes)
-        rows_gaps = None
-        if unit.rows is not None:
-            heavy = flat[:, None, :] * unit.weights
-            rows_gaps = multiply(heavy, self._effect_rows).reshape(*lead, n_sizes, -1)
+        s2, heavy = np.exp(2.0 * np.asarray(log_sigma)), gaps[..., None, :] * unit.weights
+        sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
+        rows_gaps = None if unit.rows is None else self._add_rows(heavy)
         return unit.add_up(s2, sums, squares, rows_gaps, len(self.m)), s2
+
+    def _add_rows(self, weights: np.ndarray) -> np.ndarray:
+        """Return the product of weights (…, T, R) with the mean rows that have effects (R, p)."""
+        if weights.ndim == 2:  # one point: a sum over an axis has no loop in Python
+            return np.asarray((weights[:, :, None] * self._effect_rows).sum(axis=1))
+        return multiply(weights, self._effect_rows)
 
     def _add_up(self, gaps: np.ndarray, weights: np.ndarray) -> _Sums:
         """Add up over bags."""
@@ -343,12 +333,11 @@ class BagMeans:
         if len(self._contexts) == 1:
             return _Sums(logs, ones, sums, squares)
         p = self.rows.shape[1]
-        # One point: a sum over an axis has no loop in Python.
-        add = _add_rows if gaps.ndim == 1 else multiply
-        rows = add(weights, self._effect_rows)
-        products = add(weights, self._products).reshape(*ones.shape, p, p)
+        rows, products = self._add_rows(weights), np.zeros((*ones.shape, p, p))
+        for j in range(p):
+            products[..., j] = self._add_rows(weights * self._effect_rows[:, j])
         axes, values = self._turn(products, rows, ones)
-        return _Sums(logs, ones, sums, squares, rows, add(heavy, self._effect_rows), axes, values)
+        return _Sums(logs, ones, sums, squares, rows, self._add_rows(heavy), axes, values)
 
     def _turn(
         self, products: np.ndarray, rows: np.ndarray, ones: np.ndarray
@@ -439,7 +428,7 @@ class BagMeans:
             parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
             deltas = ((parts * found.pulls[:, None])[:, :, None] * found.axes[:, None]).sum(axis=-1)
             rest = gaps - multiply(deltas, rows.T)
-            middle = multiply(w, rows) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
+            middle = self._add_rows(w) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
             turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
             inner = inner - w[:, None] ** 2 * np.einsum("tck,tkr->tcr", parts, turned**2)
         if self.has_intercept:

@@ -43,7 +43,9 @@ from unshuffle.kernels.transport.splines import gather, spread_rows
 # differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and a climb would stop at a
 # step. Labels and sigma alone decide, so that the share of each is the same for all weights ...
 _ALL_POINTS, _ALL_GRID = 1.0, 0.8
-# ... but for predictions so far out that their nodes would fill the memory.
+# ... but for bags of few rows, where a grid saves little and both cost double, ...
+_FEW_ROWS = 20
+# ... and for predictions so far out that their nodes would fill the memory.
 _WIDEST = 10.0
 # Problems of more atoms fill vectors by themselves.
 MOST_ATOMS = 96
@@ -78,7 +80,7 @@ def _predict(columns, offsets, w, curve, sigma, z, bent):
 def _grid_share(labels, least, largest, sigma, per_sigma):
     """Return the share of the grid in a bag's value, and the share's slope in log sigma."""
     m = labels.size
-    if m <= EXACT_ROWS or (largest - least) * per_sigma > _WIDEST * m:
+    if m <= _FEW_ROWS or (largest - least) * per_sigma > _WIDEST * m:
         return 0.0, 0.0
     nodes = (labels[m - 1] - labels[0]) / sigma * per_sigma / m
     if nodes >= _ALL_POINTS:
