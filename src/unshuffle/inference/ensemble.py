@@ -18,7 +18,7 @@ from unshuffle.model.posterior import Target
 # Walkers move in two halves, each along differences of the other, so that a half is evaluated at
 # once. Two thirds of the sweeps are kept. Walking ends early once the walkers are worth so many
 # independent draws, which is asked every few sweeps.
-_N_WALKERS, _LEAST_SWEEPS, _MOST_SWEEPS, _ASK_EVERY, _ENOUGH = 64, 18, 45, 9, 110.0
+_N_WALKERS, _LEAST_SWEEPS, _MOST_SWEEPS, _ASK_EVERY, _ENOUGH = 64, 18, 90, 9, 110.0
 # The step of differential evolution that is best for Gaussians, and the jitter that makes it
 # irreducible, as a share of the walkers' spread.
 _STEP, _JITTER = 2.38, 1e-3

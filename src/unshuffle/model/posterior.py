@@ -299,7 +299,7 @@ class Target(Coordinates):
         """Return points with their log priors; the noise may be one for all."""
         w, n = np.ascontiguousarray(w), len(w)
         log_sigmas = log_sigmas + np.zeros(n)
-        signals = np.array([each @ self.covariance @ each for each in w])
+        signals = (multiply(w, self.covariance) * w).sum(axis=1)
         log_prior = self._log_prior((w * w).sum(axis=1), signals, log_sigmas)
         if self.has_curve:
             log_prior = log_prior - 0.5 * (curves / self.curve_scale) ** 2

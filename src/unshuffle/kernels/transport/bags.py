@@ -255,6 +255,10 @@ def take_group(
         lo, hi = offsets[r], offsets[r + 1]
         share, value, stretch = shares[q, 0], found[lane], stretches[lane]
         value -= lgamma(hi - lo + 1.0)
+        # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
+        if not np.isfinite(value + stretch):
+            values[k, r, 0] = -np.inf
+            continue
         if wants_slopes and is_grid:
             out, unused = np.empty(hi - lo), np.empty(hi - lo)
             stretch = 0.0
@@ -331,6 +335,9 @@ def match_large(
         value, stretch = match_alone(
             bent[k, lo:hi], y, problems[q, 2] > LARGE, per_sigma, wants_slopes, tolerance, found
         )
+        if not np.isfinite(value + stretch):  # as in `take_group`
+            values[k, r, 0] = -np.inf
+            continue
         values[k, r, 0] += shares[q, 0] * value
         values[k, r, 1] += shares[q, 0] * stretch + shares[q, 1] * value
         if wants_slopes:
