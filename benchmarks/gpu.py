@@ -97,14 +97,15 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
     import cupy
 
     first = look_at(draw_rows(device, n), 0)
-    target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     rng, scaling = np.random.default_rng(SEED), standardise_pass(first, True)
+    target, shapes, _ = pose_blocks(first, scaling, None, Likelihood())
     w = WEIGHTS * scaling.scale / scaling.label_scale
     level = np.log(NOISE / scaling.label_scale)
     near = 0.02 * rng.standard_normal((N_POINTS, D + 2))
-    points = [(w + step[:D], level + step[D], 0.1 * step[-1]) for step in near]
-    grid = target._lay_out(points)
-    units = device.send(target.centre), device.send(target.factor)
+    # Weights, log sigma and curve of every point.
+    points = np.column_stack([w + near[:, :D], level + near[:, D], 0.1 * near[:, -1]])
+    grid = shapes._lay_out(target.read_points(points))
+    units = device.send(shapes.centre), device.send(shapes.factor)
     for wants_slopes in (False, True):
         times, totals = [], []
         for _ in range(6):

@@ -290,11 +290,11 @@ def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(
 
 def test_departures_below_what_histograms_tell_apart_are_no_misfit(alike):
     target, theta = alike
-    low, high, counts, offsets = target.label_bins
+    low, high, counts, offsets = target.shapes.label_bins
     found = []
     for times in (1.0, 1e4, 1e8):  # the same departure in more labels than count, and in more yet
         label_bins = (low, high, times * MOST_LABELS / counts.sum() * counts, offsets)
-        more = replace(target, label_bins=label_bins)
+        more = replace(target, shapes=replace(target.shapes, label_bins=label_bins))
         found.append((measure_misfit(more, theta), measure_uneven(more, theta)))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert found[0] == pytest.approx(found[2], rel=1e-9)
