@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 from real_tables import CORPORA, N_FOLDS, judge, load_tables, package_fold, relative_error
-from scipy.special import gammaincc, stdtr, stdtrit
+from scipy.special import expit, gammaincc, stdtr, stdtrit
 from sklearn.linear_model import HuberRegressor
 
 from unshuffle import ShuffledLinearRegression
@@ -52,13 +52,18 @@ SHARES = (0.0, 0.1, 0.3, 0.5)
 REAL = ("clean", "noisy")
 # Where the numbers are looked for.
 RATE_GRID = {
-    "pairs": (60.0, 100.0, 160.0),
+    "pairs": (100.0, 130.0, 160.0),
+    "pairs_alike": (400.0,),
     "none_wrong": (0.4, 0.5),
-    "decay": (2.0, 3.0),
+    "decay": (2.0, 2.5, 3.0),
     "agreement_estimated": (0.005,),
-    "ratio": (0.35, 0.5),
+    "ratio": (0.5,),
 }
-KNOWN_GRID = {"agreement": (0.05, 0.1, 0.15, 0.2, 0.3, 0.5), "bias": (0.5, 0.75, 1.0)}
+KNOWN_GRID = {
+    "agreement": (0.005, 0.02, 0.05, 0.1, 0.2),
+    "agreement_loose": (0.1, 0.2, 0.3),
+    "bias": (0.5, 0.75, 1.0),
+}
 LEVEL, LEAST_COVERAGE = 0.975, 0.95
 # Huber's error of [intercept, slope] in the survey, as Wang, Ben-David and Slawski (2023) print it,
 # and how much larger this error is than that of the slope.
@@ -164,7 +169,7 @@ def measure_case(case: tuple) -> dict:
 
 def list_trials():
     """Yield simulations and trials of the survey, like the tables."""
-    for kind, make, n in (("simulated", simulate, 6), ("survey", mix_survey, 3)):
+    for kind, make, n in (("simulated", simulate, 6), ("survey", mix_survey, 12)):
         for share, trial in itertools.product((0.2, 0.3, 0.4), range(n)):
             X, y, truth, linked = make(share, trial)
             groups = np.zeros(len(y), dtype=int)
@@ -232,9 +237,14 @@ def interval(centres, variances, mass, dof) -> np.ndarray:
     return np.stack(ends, axis=1)
 
 
-def judge_known(record: dict, agreement: float, bias: float) -> tuple[float, float, float]:
+def judge_known(
+    record: dict, agreement: float, agreement_loose: float, bias: float
+) -> tuple[float, float, float]:
     """Return error, coverage and score where the rate is known."""
     place = int(np.argmin(np.abs(RATES - record["share"])))
+    (rates,) = record["rates"].values()
+    gain = rates.loose[place] - rates.values[place]
+    agreement += (agreement_loose - agreement) * expit(gain - 0.5 * np.log(rates.n))
     centres, variances = restate(record, agreement, bias, [place], by_direction=False)
     dof = max(record["n"] - len(record["truth"]) - 1, 1)
     ends = interval(centres, variances, np.ones(1), dof)
@@ -244,14 +254,13 @@ def judge_known(record: dict, agreement: float, bias: float) -> tuple[float, flo
 def judge_estimated(record: dict, numbers: LinkCalibration) -> tuple[float, float, float]:
     """Return error, coverage and score where the rate is estimated."""
     rates: RateLikelihood = record["rates"][numbers.ratio]
-    mass = rates.posterior(numbers)
-    kept = np.flatnonzero(mass > 1e-3)
-    mass = mass[kept] / mass[kept].sum()
-    centres, variances = restate(
-        record, numbers.agreement_estimated, numbers.bias, kept, by_direction=True
-    )
+    mass, sharp = rates.posterior(numbers), regression.sharpen(rates, numbers)
+    kept = np.flatnonzero(np.maximum(mass, sharp) > 1e-3)
+    mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
+    agreement = numbers.agree(rates.loose_weight, is_known=False)
+    centres, variances = restate(record, agreement, numbers.bias, kept, by_direction=True)
     dof = max(record["n"] - len(record["truth"]) - 1, 1)
-    w = regression.find_centre(centres, mass, len(record["truth"]))
+    w = regression.find_centre(centres, sharp, len(record["truth"]))
     ends = interval(centres, variances, mass, dof)
     return relative_error(w, record["truth"]), *judge(ends, record["truth"])
 
@@ -279,8 +288,8 @@ def mean_error(records, places: list[int], name: str) -> float:
 def assess(records, found: np.ndarray, is_known: bool) -> float:
     """Return the loss of some records: relative errors, scores, missing coverage.
 
-    The simulation must come near the mixture at the true rate, within 5 % where the rate is
-    estimated. The survey must come within 5 % of Lahiri and Larsen where the rate is known, and
+    The simulation must come near the mixture at the true rate, within 10 %, or 5 % where the rate
+    is estimated. The survey must come within 5 % of Lahiri and Larsen where the rate is known, and
     below Huber where it is estimated.
     """
     total = 0.0
@@ -295,7 +304,7 @@ def assess(records, found: np.ndarray, is_known: bool) -> float:
             scale = 0.5 * other if share == 0.0 else min(ols, other)
             total += error / scale + 0.5 * score + 50.0 * missing
         elif corpus == "simulated":
-            slack = 1.5 if is_known else 1.05
+            slack = 1.1 if is_known else 1.05
             total += 4.0 * max(error / mean_error(records, own, "mixture") - slack, 0.0)
         elif corpus == "survey" and is_known:
             total += 4.0 * max(error / mean_error(records, own, "ll") - 1.05, 0.0)

@@ -301,8 +301,8 @@ def show_sources(n: int) -> Table:
 SOURCES = """
 import os, tempfile
 import pyarrow as pa, pyarrow.csv, pyarrow.parquet
-from unshuffle.io.parquet_source import KeptBlocks, open_parquet
-from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io.sources.parquet_source import KeptBlocks, open_parquet
+from unshuffle.io.sources.table_source import Asked, lay_down
 n, result = int(sys.argv[1]), {}
 features = tuple(f"x{j}" for j in range(D))
 

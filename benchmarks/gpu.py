@@ -29,7 +29,7 @@ from unshuffle.data.scaling import standardise_pass
 from unshuffle.gpu.devices import Device, find_device
 from unshuffle.gpu.filling import start_filling
 from unshuffle.gpu.rows import DeviceRows
-from unshuffle.gpu.source import HeldSource
+from unshuffle.gpu.source import ResidentSource
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.methods import find_block_settings
 from unshuffle.model.block_building import pose_blocks
@@ -74,7 +74,7 @@ class CopiedSource(Source):
         return replace(self, rows=self.rows.renumbered(codes))
 
 
-def draw_rows(device: Device, n: int, seed: int = SEED) -> HeldSource:
+def draw_rows(device: Device, n: int, seed: int = SEED) -> ResidentSource:
     """Draw rows and labels on the card; the order of labels in a bag is nothing to any method."""
     import cupy
 
@@ -89,7 +89,7 @@ def draw_rows(device: Device, n: int, seed: int = SEED) -> HeldSource:
             columns[j, first:last] = rng.exponential(size=last - first)
             own += WEIGHTS[j] * columns[j, first:last]
     rows = DeviceRows(columns, labels, ends, np.arange(N_BAGS))
-    return HeldSource(CopiedSource(device, rows, n), device, rows=rows)
+    return ResidentSource(CopiedSource(device, rows, n), device, rows=rows)
 
 
 def time_filling(device: Device, n: int) -> Iterator[str]:
@@ -112,7 +112,7 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
             filling = start_filling(device, grid, D, wants_slopes)
             begin, end = cupy.cuda.Event(), cupy.cuda.Event()
             begin.record()
-            filling.add(first.source.held, *units)
+            filling.add(first.source.resident, *units)
             end.record()
             end.synchronize()
             times.append(cupy.cuda.get_elapsed_time(begin, end))
@@ -129,7 +129,7 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
 def fit_both(device: Device, n: int, n_jobs: int) -> Iterator[str]:
     """Yield how the same fit goes on the card and on the processor."""
     source = draw_rows(device, n)
-    rows = source.held
+    rows = source.resident
     X = np.ascontiguousarray(device.fetch(rows.columns).T)
     y, groups = device.fetch(rows.labels), np.repeat(np.arange(N_BAGS), np.diff(rows.ends))
     del source, rows
@@ -163,7 +163,7 @@ def describe(found: np.ndarray, sd: np.ndarray) -> str:
     return f"error {error:.2g} of the weights' length, at most {off.max():.2g} posterior sds"
 
 
-class Clock(HeldSource):
+class Clock(ResidentSource):
     """Rows on a card that keep the time which filling takes."""
 
     seconds, n_calls, n_points = 0.0, 0, 0
@@ -183,9 +183,9 @@ def fit_most(device: Device, n: int, n_jobs: int, seed: int) -> Iterator[str]:
     settings = find_block_settings(options, n)
     begin = time.perf_counter()
     source = draw_rows(device, n, seed)
-    device.fetch(source.held.labels[-1:])  # which waits for all that was drawn
+    device.fetch(source.resident.labels[-1:])  # which waits for all that was drawn
     drawn = time.perf_counter() - begin
-    source = Clock(source.inner, device, rows=source.held)
+    source = Clock(source.inner, device, rows=source.resident)
     Clock.seconds, Clock.n_calls, Clock.n_points = 0.0, 0, 0
     stages: dict[str, float] = {}
     begin = time.perf_counter()

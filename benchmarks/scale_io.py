@@ -131,7 +131,7 @@ print("{}")
 """
 FROM_PARQUET = """
 import pyarrow.parquet
-from unshuffle.io.parquet_source import open_parquet
+from unshuffle.io.sources.parquet_source import open_parquet
 before = warm_up()
 table = open_parquet([sys.argv[3]])
 time_fit(table.as_source("y", [f"x{j}" for j in range(D)], "bag", int(sys.argv[2])), before)

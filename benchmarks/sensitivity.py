@@ -3,10 +3,14 @@
     python benchmarks/sensitivity.py                          # all settings classes of the package
     python benchmarks/sensitivity.py --only solvers objectives --minutes 15
     python benchmarks/sensitivity.py --methods ls p2 --tables 5
+    python benchmarks/sensitivity.py --constants inference model --methods likelihood --tables 5
+    python benchmarks/sensitivity.py --count                  # how many numbers there are
 
 A settings class is a dataclass whose name ends in "Settings". Each numeric field (each entry of a
 tuple) is halved and doubled, in the class and in every instance that a module made. Whole numbers
-stay whole and at least 1; infinities stay.
+stay whole and at least 1; infinities stay. ``--constants`` does the same with numeric constants of
+modules that count (``packaging/count_constants.py``), in every module that imported them. Those
+of compiled functions cannot be changed there and are left out.
 
 Tables are the 20 smallest real tables of ``UNSHUFFLE_DATA`` in four bags. Fields that no method
 reads there are tried on two simulated tables of 60 000 rows. A field is tried with the methods that
@@ -31,8 +35,8 @@ import pkgutil
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +45,9 @@ from real_tables import load_tables, relative_error, split
 
 import unshuffle
 from unshuffle import Projection, ShuffledLinearRegression, make_shuffled
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "packaging"))
+import count_constants as counting
 
 OUT = Path(__file__).parent / "results" / "sensitivity.md"
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -91,8 +98,38 @@ def find_settings() -> list[type]:
     return [found[name] for name in sorted(found)]
 
 
+def find_constants(packages: list[str]) -> list[tuple[str, str, Any]]:
+    """Return module, name and value of the constants of packages that count."""
+    found = []
+    for number in counting.count([counting.SOURCE]):
+        is_asked = any(number.path.startswith(each) for each in packages)
+        if not is_asked or number.kind != "constant" or counting.is_exempt(number):
+            continue
+        if number.path.startswith("kernels/"):
+            continue
+        name = "unshuffle." + number.path.removesuffix(".py").replace("/", ".")
+        found.append((name, number.name, getattr(importlib.import_module(name), number.name)))
+    return found
+
+
+@contextmanager
+def replaced(name: str, value: Any, new: Any) -> Iterator[None]:
+    """Give a constant another value in every module of the package that has it."""
+    modules = [module for key, module in sys.modules.items() if key.startswith("unshuffle.")]
+    owners = [module for module in modules if vars(module).get(name) is value]
+    for module in owners:
+        setattr(module, name, new)
+    try:
+        yield
+    finally:
+        for module in owners:
+            setattr(module, name, value)
+
+
 def scale(value: Any, factor: float) -> Any:
     """Return a number, or every number of a tuple, times a factor; None where it stays the same."""
+    if isinstance(value, np.ndarray):
+        return value * factor
     if isinstance(value, tuple):
         parts = tuple(each if (new := scale(each, factor)) is None else new for each in value)
         return None if parts == value else parts
@@ -210,11 +247,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="*", default=[""], help="packages, or parts of class names")
+    parser.add_argument("--constants", nargs="*", default=[], help="packages, as inference")
+    parser.add_argument("--count", action="store_true", help="print how many numbers there are")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=np.inf, help="processor minutes in all")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
+    if args.count:
+        return int(counting.main([]))
+    if args.constants and args.only == [""]:
+        args.only = ["no class"]
     classes = [
         cls
         for cls in find_settings()
@@ -235,6 +278,7 @@ def main() -> int:
     known = {
         f"`{cls.__name__}.{e.name}`" for cls in find_settings() for e in dataclasses.fields(cls)
     }
+    known |= {f"`{m.removeprefix('unshuffle.')}.{n}`" for m, n, _ in find_constants([""])}
     rows = {key: row for key, row in read_rows(args.out).items() if key in known}
     for cls in classes:
         for each in dataclasses.fields(cls):
@@ -248,7 +292,21 @@ def main() -> int:
                 continue
             used = [place for place, seen in reads.items() if (cls, each.name) in seen]
             used = [p for p in used if p[0] == "small"] or used
-            rows[key] = make_row(key, cls, each.name, default, used, tables, base)
+            rows[key] = make_row(
+                key, default, used, tables, base, lambda f, c=cls, n=each.name: changed(c, n, f)
+            )
+            print(rows[key], end="", flush=True)
+    for module, name, value in find_constants(args.constants):
+        key = f"`{module.removeprefix('unshuffle.')}.{name}`"
+        if time.process_time() > 60 * args.minutes:
+            print(f"{key}: no time left", file=sys.stderr)
+            continue
+        changes = {f: (name, value, scale(value, f)) for f in (0.5, 2.0)}
+        if any(new is not None for _, _, new in changes.values()):
+            used = [place for place in reads if place[0] == "small"]
+            rows[key] = make_row(
+                key, value, used, tables, base, lambda f, changes=changes: replaced(*changes[f])
+            )
             print(rows[key], end="", flush=True)
     args.out.write_text(
         __doc__.split("\n")[0] + "\n\n" + HEAD + "".join(rows[key] for key in sorted(rows)),
@@ -259,20 +317,19 @@ def main() -> int:
 
 def make_row(
     key: str,
-    cls: type,
-    name: str,
     default: Any,
     used: list[tuple[str, str]],
     tables: dict[str, list[Data]],
     base: dict[tuple[str, str], list[Answer]],
+    change: Callable[[float], AbstractContextManager[None]],
 ) -> str:
-    """Return the row of a field."""
+    """Return the row of a number; `change` makes it so many times as large for a while."""
     if not used:
         return f"| {key} | {default} | nothing reads it here |" + " |" * 10 + "\n"
     before = [answer for place in used for answer in base[place]]
     found = {}
     for factor in (0.5, 2.0):
-        with changed(cls, name, factor):
+        with change(factor):
             after = [fit(m, each) for size, m in used for each in tables[size]]
         found[factor] = compare(before, after)
     columns = [found[f][c] for c in ("moved", "median", "largest", "error", "time") for f in found]

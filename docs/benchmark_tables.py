@@ -28,6 +28,7 @@ FEATURES = {
 }
 # Commits of version 0.1.0 whose rows may still be in the results.
 RELEASED = {"efc02b1"}
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 METHOD_NAMES = {"auto": "default", "negative-control": "regression on shuffled labels"}
 SCALE_CASES = {
     "normal": "the model holds, normal columns, 20 random bags",
@@ -448,10 +449,23 @@ def tabulate_speed() -> str:
     return end(table, _find_commit(text))
 
 
-def show_cluster() -> str:
-    """Costs of a row by stage, and the simulation of clusters, as the benchmark prints them."""
-    text = read_text("cluster.txt").strip()
-    return f"```text\n{text}\n```" if text else "No results are here."
+def tabulate_cluster() -> str:
+    """Costs of a row by stage, and the simulation of clusters."""
+    text = read_text("cluster.txt")
+    parts = []
+    # A title of one or more lines, a frame, the head, and the rows.
+    for title, box in re.findall(r"((?:^ +\S.*\n)+)^┏.*\n((?:^[┃┡│].*\n)+)", text, re.MULTILINE):
+        rows = [re.split("[┃│]", line)[1:-1] for line in box.splitlines() if line[0] in "┃│"]
+        head, *body = [[cell.strip() or "–" for cell in row] for row in rows]
+        parts += [f"{_polish_title(title)}:", tabulate(head, body)]
+    return "\n\n".join([*parts, _find_commit(text)]) if parts else "No results are here."
+
+
+def _polish_title(text: str) -> str:
+    """Return the title of a printed table as the beginning of a sentence."""
+    line = " ".join(text.split())
+    line = re.sub(r"\b1e\+?0?(\d+)", lambda found: f"10{found[1].translate(RAISED)}", line)
+    return re.sub(r"\b1000000\b", "10⁶", line)
 
 
 def _find_commit(text: str) -> str:
@@ -479,5 +493,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "bench_design": tabulate_design,
     "bench_certified": tabulate_certified,
     "bench_speed": tabulate_speed,
-    "bench_cluster": show_cluster,
+    "bench_cluster": tabulate_cluster,
 }

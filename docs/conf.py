@@ -97,6 +97,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "reference_url": {"unshuffle": None},
     "doc_module": ("unshuffle",),

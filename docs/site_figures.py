@@ -151,6 +151,21 @@ def quote_sizes() -> dict[str, str]:
     return {**counts, "million_seconds": f"{medians[0]:.0f} to {medians[-1]:.0f}"}
 
 
+def quote_cluster() -> dict[str, str]:
+    """Return measured costs of a pass, as the simulation of clusters takes them."""
+    text = (RESULTS / "cluster.txt").read_text(encoding="utf-8")
+    costs = {name: float(number) for name, number in re.findall(r"(\w+)=([\d.e+-]+)", text)}
+    return {
+        "cluster_row": f"{1e6 * costs['row']:.1f}",
+        "cluster_host": f"{costs['host']:.1f}",
+        "cluster_matching": f"{costs['matching']:.1f}",
+        "cluster_passes": f"{costs['n_passes']:.0f}",
+        "cluster_waits": f"{costs['n_waits']:.0f}",
+        "cluster_bytes": f"{costs['total_bytes'] / 1e6:.1f}",
+        "cluster_merge": f"{1e3 * costs['merge']:.1f}",
+    }
+
+
 def quote_violations() -> dict[str, str]:
     """Return how many intervals hold where the model is wrong in the worst way, in percent."""
     worst = [
@@ -168,6 +183,7 @@ def quote_all() -> dict[str, str]:
         quote_speed,
         quote_design,
         quote_certified,
+        quote_cluster,
         quote_violations,
         quote_audit,
     )

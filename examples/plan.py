@@ -26,8 +26,8 @@ def main(method="auto"):
     print(plan)
     print("sizes of the 8 runs:", plan.assignments[8].sizes.tolist())
     # The pools of an earlier experiment: a plate at a time.
-    judged = assess_bags(X, np.arange(N) // 24, method=method, rng=0, **how)
-    print(judged.verdict[0])
+    found = assess_bags(X, np.arange(N) // 24, method=method, rng=0, **how)
+    print(found.verdict[0])
     return plan
 
 

@@ -3,8 +3,8 @@
 Run: python packaging/retired_words.py [--words | --clean] FILE_OR_FOLDER…
 
 Each hit is printed as ``path:line: "word" -> replacement``. The exit code is 1 when there is any.
-``--words`` prints the table instead. ``--clean`` reads ``CLEAN``, the files and folders that have
-none: `make lint` does. Examples::
+``--words`` prints the table instead. ``--clean`` reads ``CLEAN``, the folders that have none, but
+for ``NOT_YET``: `make lint` does. Examples::
 
     python packaging/retired_words.py README.md CONTRIBUTING.md docs
     python packaging/retired_words.py src/unshuffle/solvers tests/solvers
@@ -200,6 +200,7 @@ WORDS = (
         "coefficient (the columns'), importance weight (of draws)",
         (
             r"importance weights?",
+            r"Akaike weights?",
             r"(row|sampling|survey|frequency|case|column of|analytic|Huber|draw) weights?",
             r"weights? (column|of (the )?(draws?|rows?|lines?|bags?|table|mixture|means?))",
             r"weights? \$",
@@ -216,8 +217,8 @@ ALLOWED_PATHS = (
     ("tests/package/test_retired_words.py", "*", "its test"),
     ("benchmarks/results/*", "*", "records of earlier versions"),
     ("src/unshuffle/objectives/losses.py", "pull", "the public parameter of OrderInvariant"),
-    ("src/unshuffle/cli/simulate.py", "law", "the old name of --distribution"),
-    ("docs/reference/commands.md", "law", "the old name of --distribution"),
+    ("src/unshuffle/cli/commands/simulate.py", "law", "the old name of --distribution"),
+    ("tests/cli/test_cli_simulate.py", "law", "the old name of --distribution"),
     ("src/unshuffle/core/solution.py", "thin", "the public name Status.THIN_POSTERIOR"),
     ("src/unshuffle/core/uncertainty.py", "thin", "the public attribute Posterior.is_thin"),
     ("tests/objectives/test_gradients.py", "pull", "the public parameter of OrderInvariant"),
@@ -227,8 +228,12 @@ ALLOWED_PATHS = (
         "an edge of a picture, a column 'top 5'",
     ),
     ("packaging/count_constants.py", "judge", "the name of a test"),
+    ("packaging/count_constants.py", "held", "names of constants"),
     ("benchmarks/*.py", "peak", "peak memory"),
     ("src/unshuffle/design/__init__.py", "judge", "old names that still work"),
+    ("tests/design/test_design.py", "judge", "old names that still work"),
+    ("tests/methods/test_threads.py", "pull", "the public parameter of OrderInvariant"),
+    ("tests/results/test_stats.py", "race", "a name in model files of version 0.1.0"),
     ("docs/reproduction.md", "weight", "the paper's w"),
     ("docs/paper.md", "weight", "the paper's w"),
     ("docs/reproduction.md", "top", "the paper's top five motifs"),
@@ -238,39 +243,36 @@ ALLOWED_PATHS = (
     ("LICENSE", "*", "not ours to word"),
 )
 
-# Files and folders without retired words, which `make lint` keeps so (``--clean``).
+# Folders without retired words, which `make lint` keeps so (``--clean``).
 CLEAN = (
-    "packaging",
-    "src/unshuffle/core/solution.py",
-    "src/unshuffle/core/stats.py",
-    "src/unshuffle/core/strategy.py",
-    "src/unshuffle/core/uncertainty.py",
-    "src/unshuffle/cli",
-    "src/unshuffle/experiments",
-    "src/unshuffle/io",
-    "src/unshuffle/objectives",
-    "src/unshuffle/solvers",
-    "src/unshuffle/__init__.py",
-    "src/unshuffle/__main__.py",
-    "src/unshuffle/comparison.py",
-    "src/unshuffle/datasets.py",
-    "src/unshuffle/errors.py",
-    "src/unshuffle/formatting.py",
-    "src/unshuffle/loading.py",
-    "src/unshuffle/options.py",
-    "src/unshuffle/progress.py",
-    "src/unshuffle/registry.py",
-    "src/unshuffle/scoring.py",
-    "src/unshuffle/simulate.py",
-    "src/unshuffle/threads.py",
-    "src/unshuffle/validation.py",
-    "tests/cli",
-    "tests/io",
-    "tests/experiments",
-    "tests/objectives",
-    "tests/package",
-    "tests/solvers",
+    "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "docs",
+    "examples",
+    "packaging",
+    "src",
+    "tests",
+)
+
+# Patterns of files in these folders that still have some.
+NOT_YET = (
+    "src/unshuffle/block_methods.py",
+    "src/unshuffle/inference/[bilmnps]*",
+    "src/unshuffle/inference/tempered_smc.py",
+    "src/unshuffle/kernels/__init__.py",
+    "src/unshuffle/kernels/transport/[cghlps]*",
+    "src/unshuffle/kernels/transport/diagonals.py",
+    "src/unshuffle/model/*",
+    "tests/data/test_blocks.py",
+    "tests/data/test_known_means.py",
+    "tests/gpu/test_gpu.py",
+    "tests/helpers/targets.py",
+    "tests/inference/*",
+    "tests/io/test_dask.py",
+    "tests/kernels/*",
+    "tests/model/test_kept_bags.py",
+    "tests/model/test_posterior_model.py",
 )
 
 
@@ -349,15 +351,18 @@ def blank_code(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    if "--clean" in arguments:
+    is_clean = "--clean" in arguments
+    if is_clean:
         arguments = [str(ROOT / each) for each in CLEAN]
     if "--words" in arguments or not arguments:
         for word in WORDS:
             print(f"{word.name:<22} {word.replacement}")
         return 0
+    skipped = NOT_YET if is_clean else ()
     hits = [
         hit
         for path in find_files(arguments)
+        if not any(fnmatch(_relative(path), pattern) for pattern in skipped)
         for hit in find_hits(path.read_text("utf-8"), _relative(path))
     ]
     for hit in hits:

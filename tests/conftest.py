@@ -80,7 +80,7 @@ QUICK = (
     "test_coupling.py::test_kernel_equals_dense_sinkhorn_plus_its_correction",
     "test_datasets.py",
     "test_audit.py::test_wrong_input_is_said_in_one_line",
-    "test_design.py::test_exchanges_equal_those_judged_by_the_whole_determinant",
+    "test_design.py::test_exchanges_equal_those_assessed_by_the_whole_determinant",
     "test_design_matrix.py",
     "test_docs.py::test_the_page_of_commands_is_up_to_date",
     "test_equivariance.py::test_weights_follow_powers_of_two_bit_for_bit[ls]",
@@ -108,7 +108,7 @@ QUICK = (
     "test_report.py::test_the_verdict_comes_before_everything_else",
     "test_reproduce_command.py::test_names_come_once_in_the_order_of_the_paper",
     "test_schema.py::test_the_schema",
-    "test_replica_exchange.py::test_swaps_equal_those_judged_by_the_whole_density",
+    "test_replica_exchange.py::test_swaps_equal_those_computed_from_the_whole_density",
     "test_text_files.py",
     "test_threads.py::test_mapping_keeps_the_order_of_items",
     "test_verdict.py::test_verdict_and_table_never_contradict_each_other",
@@ -157,13 +157,13 @@ def pytest_sessionstart(session):
 
 def compile_kernels(name):
     """Fit little data in a way that needs the kernels of a method, or of a kind of data."""
-    from registry_examples import fit_quietly, make_law_data
+    from registry_examples import fit_quietly, make_property_data
     from unshuffle import Bag, fit, make_shuffled, methods
     from unshuffle.inference.likelihood import Likelihood
 
     light = Likelihood(n_starts=4, n_refined=2, n_components=2, n_draws=30, max_rounds=1)
     if name == "separate samples":
-        data = make_law_data("likelihood")
+        data = make_property_data("likelihood")
         fit([Bag(data.X, data.y)], method=light, same_individuals=False, rng=0)
     elif name.endswith("in blocks"):
         sizes = [20] * 40 if name.startswith("many") else [1, 2, 7, 30, 100]
@@ -172,5 +172,5 @@ def compile_kernels(name):
             patch.setattr(methods, "BLOCKS_ABOVE", 100)
             fit_quietly(light, data.X, data.y, data.groups)
     else:
-        data = make_law_data(name)
+        data = make_property_data(name)
         fit_quietly(name, data.X, data.y, data.groups)

@@ -156,18 +156,20 @@ def _solve_moments(
     penalty = scale_penalty(options, scaling, settings.degree)
     if isinstance(settings, Search | Projection):
         standard = make_standard(first, scaling)
-        posed = make_sorted_problem(found, standard, loss, penalty, options.fit_intercept)
-        return _solve_sorted(posed, first, scaling, settings, rng, effort)
+        problem = make_sorted_problem(found, standard, loss, penalty, options.fit_intercept)
+        return _solve_sorted(problem, first, scaling, settings, rng, effort)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
     if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2) and not penalty.is_active:
-        # Two roots meet both moments: least squares picks, as where the rows are held. All of them
-        # count, since it is the labels' own rows that tell roots of one law apart.
+        # Two roots meet both moments: least squares chooses, as where rows are kept in memory. All
+        # rows count: only the labels' own rows tell roots of one distribution apart.
         standard = make_standard(first, scaling)
-        judge = make_sorted_problem(found, standard, Squared(), penalty, options.fit_intercept)
+        sorted_problem = make_sorted_problem(
+            found, standard, Squared(), penalty, options.fit_intercept
+        )
         weights = find_roots(solution.candidates[0].weights, bags.statistics)
         values = sums.smooth(weights)[0]
-        order = np.argsort(judge.smooth(weights)[0], kind="stable")
+        order = np.argsort(sorted_problem.smooth(weights)[0], kind="stable")
         roots = tuple(Candidate(weights[k], float(values[k])) for k in order)
         solution = replace(solution, candidates=roots)
     return solution
@@ -187,7 +189,7 @@ def _solve_sorted(
     if isinstance(settings, Projection):
         return settings.solve(problem, rng, alone)
 
-    def thin(n_rows: int) -> Problem:
+    def subsample(n_rows: int) -> Problem:
         return make_sample_problem(problem, draw_subsample(first, scaling, n_rows))
 
-    return solve_on_samples(problem, thin, rng, effort, alone)
+    return solve_on_samples(problem, subsample, rng, effort, alone)

@@ -32,13 +32,35 @@ _NAIVE = ("ols", "huber")
 class Comparison:
     """The fit of one method.
 
-    ``intervals`` has a row (low, high) for each weight, the intercept last, as `Fit.conf_int` has;
-    None where the method has no intervals, NaN where an interval has no ends. ``error`` is
-    |w - w₀| / |w₀| with weights in standard units w_j sd(x_j), where w₀ is least squares on the
-    linked labels, and ``r2`` the share of the linked labels' variance explained; both need the
-    linked labels. ``note`` says why a method has no answer. ``gap`` is the root mean square gap of
-    sorted labels and sorted predictions. Least squares minimises it, so it does not measure the
-    error of the weights.
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    seconds : float
+        Time of the fit.
+    weights, intercept : ndarray, float or None
+        Estimated coefficients; None if the method has no answer.
+    intervals : ndarray or None
+        A row (low, high) for each coefficient, the intercept last; None for methods without
+        intervals. NaN stands for an end that does not exist.
+    gap : float or None
+        Root mean square gap of sorted labels and sorted predictions. Least squares minimises it,
+        so it does not measure the error of the coefficients.
+    error : float or None
+        |w - w₀| / |w₀| in standard units w_j sd(x_j), where w₀ is least squares on the linked
+        labels. It needs these.
+    r2 : float or None
+        Share of the variance of the linked labels that is explained.
+    note : str
+        Why the method has no answer.
+
+    Examples
+    --------
+    >>> from unshuffle import make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.1, bags=6, rng=0)
+    >>> [found] = compare_methods(data.X, data.y, data.groups, methods=["ls"])
+    >>> found.method, found.weights.shape, found.error is None
+    ('ls', (1,), True)
     """
 
     method: str
@@ -123,7 +145,7 @@ def compare_methods(
         told = links if name in _LINKED else None
         if has_links and name == "ols":
             known = {**options, "mislinked": 0.0}
-        found = _compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
+        found = compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
         yield replace(found, method=name) if name == "ols" else found
 
 
@@ -182,7 +204,7 @@ def _suitable(n: int) -> list[str]:
     ]
 
 
-def _compare_one(
+def compare_one(
     name: str,
     X: np.ndarray,
     y: Any,

@@ -213,7 +213,7 @@ def dataset_path(name: str) -> Path:
     dataset = _find(name)
     path, _ = _locate(dataset)
     if path is None:
-        return _download(dataset)
+        return download(dataset)
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as exc:
@@ -288,7 +288,7 @@ def _pooch() -> Any:
     return import_extra("pooch", "data", "downloading data sets")
 
 
-def _download(dataset: DataSet) -> Path:
+def download(dataset: DataSet) -> Path:
     name, url = quote(dataset.name), dataset.url
     if url is None:
         raise MissingDataError(

@@ -2,7 +2,8 @@
 
 import difflib
 import importlib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # Long enough for any honest column name, short enough that two of them fit one terminal line.
@@ -90,6 +91,15 @@ class SavedSeedWarning(UserWarning):
 
 class MissingDataError(InputError):
     """A data set is known by name but its file is neither here nor to be had."""
+
+
+def find_renamed(owner: str, name: str, renamed: Mapping[str, str]) -> str:
+    """Return the new name of an attribute of `owner`, with a warning if `name` is its old one."""
+    if name not in renamed:
+        raise AttributeError(f"{owner} has no attribute {name!r}")
+    text = f"{name} is now called {renamed[name]}; the old name will be dropped in version 0.3.0"
+    warnings.warn(text, FutureWarning, stacklevel=3)
+    return renamed[name]
 
 
 def shorten(text: object, limit: int = SHOWN_LENGTH) -> str:

@@ -19,7 +19,7 @@ from unshuffle.formulas.frames import find_library, is_frame, read_frame
 from unshuffle.gpu.devices import read_number
 from unshuffle.io.dask.pieces import cut_into_pieces, is_dask
 from unshuffle.io.dask.rows import map_rows
-from unshuffle.io.room import check_room
+from unshuffle.io.sources.room import check_room
 from unshuffle.methods import find_block_settings
 from unshuffle.objectives.checks import check_range
 from unshuffle.options import FitOptions, make_rng

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 # A probability below this rests on so few draws that its digits mean nothing.
 LEAST_PROBABILITY = 0.001
+# Names or other short things in a sentence, and rows of a printed table; objects hold all.
+SHOWN_NAMES, SHOWN_ROWS = 8, 20
 
 
 def show_number(value: float | None) -> str:
@@ -39,6 +42,17 @@ def count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def split_numbers(name: str) -> list[tuple[int, str]]:
+    """Return what sorts names as people do, with numbers in them by size.
+
+    >>> sorted(["pool10", "pool2", "10", "9"], key=split_numbers)
+    ['9', '10', 'pool2', 'pool10']
+    """
+    parts = re.split(r"0*([0-9]+)", name)
+    # Longer numbers are larger; every second part is one.
+    return [(len(part) if k % 2 else 0, part) for k, part in enumerate(parts)]
+
+
 def show_time(seconds: float) -> str:
     """Write a time in the unit that fits.
 
@@ -50,7 +64,7 @@ def show_time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def list_names(names: list[str], limit: int) -> str:
+def list_names(names: list[str], limit: int = SHOWN_NAMES) -> str:
     """Write names one after the other, the first of them where there are many.
 
     >>> list_names(["a", "b", "c"], 5), list_names(["a", "b", "c", "d"], 2)

@@ -46,7 +46,20 @@ __all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_b
 
 @dataclass(frozen=True)
 class Choice:
-    """Which method to use, and why."""
+    """The method that "auto" would take.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    reason : str
+        Why, in a sentence.
+
+    Examples
+    --------
+    >>> choose_method(500, 3, [100] * 5).method
+    'likelihood'
+    """
 
     method: str
     reason: str
@@ -57,9 +70,9 @@ class Choice:
 BLOCKS_ABOVE = 40_000
 
 
-# P1 and P2 hold and sort their rows up to here, which takes 1 GB of five columns at most: their
-# searches ask for single points, and a pass is worth its while for many.
-HELD_UP_TO = 5_000_000
+# P1 and P2 keep and sort their rows up to here, which takes 1 GB of five columns at most: their
+# searches ask for single points, and a pass pays for many.
+KEPT_UP_TO = 5_000_000
 
 
 def choose_method(
@@ -344,7 +357,7 @@ def find_block_settings(options: FitOptions, n: int) -> Strategy | None:
         return None
     if isinstance(strategy, Search):
         return strategy if isinstance(strategy.criterion, Squared | Absolute) else None
-    if isinstance(strategy, Projection) and n > HELD_UP_TO:
+    if isinstance(strategy, Projection) and n > KEPT_UP_TO:
         # Zeros of weights need the rows again.
         return strategy if strategy.dp <= 2 and not options.l1 else None
     return None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Frame: TypeAlias = Any
     Seed: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | None"
 
+# The probability of intervals where none is asked for, and of every rule about intervals.
+LEVEL = 0.95
 # In place of the share of wrong links, where it is to be found.
 ESTIMATE = "estimate"
 # Methods for links of which a known share is wrong.

@@ -11,9 +11,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Method:
-    """A method's name, one line on it, and where it is made (None: it chooses another).
+    """An entry of `METHODS`.
 
-    `place` is a module and a class in it, which is called with `arguments` when it is needed.
+    Attributes
+    ----------
+    name : str
+        What ``method=`` takes.
+    summary : str
+        One line on the method.
+    place : str or None
+        Module and class of what does the work; None for names that choose another method.
+    arguments : mapping
+        Arguments of that class.
+
+    Examples
+    --------
+    >>> METHODS["ls"].place
+    'objectives.losses:Squared'
     """
 
     name: str

@@ -19,7 +19,31 @@ _DRAWS = {
 
 @dataclass(frozen=True, eq=False)
 class ShuffledData:
-    """Shuffled data with the truth beside them: `linked_y[i]` belongs to row i, `y[i]` need not."""
+    """Shuffled data with their truth.
+
+    Attributes
+    ----------
+    X : ndarray
+        Features, a row for each label.
+    y : ndarray
+        Labels, shuffled inside bags: `y[i]` need not belong to row i.
+    groups : ndarray
+        Number of the bag of each row.
+    weights, intercept : ndarray, float
+        True coefficients.
+    noise : float
+        True noise sd.
+    linked_y : ndarray
+        Labels in the order of the rows.
+
+    Examples
+    --------
+    >>> data = make_shuffled(6, 2, bags=2, rng=0)
+    >>> data.X.shape, data.groups.tolist()
+    ((6, 2), [0, 0, 0, 1, 1, 1])
+    >>> sorted(data.y) == sorted(data.linked_y)
+    True
+    """
 
     X: np.ndarray
     y: np.ndarray

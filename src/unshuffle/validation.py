@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from unshuffle.errors import InputError, quote
-from unshuffle.io.groups import check_groups
+from unshuffle.io.columns.groups import check_groups
 from unshuffle.objectives.checks import check_values
 
 __all__ = ["check_data", "check_groups"]

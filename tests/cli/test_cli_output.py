@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -231,7 +232,7 @@ def test_strict_leaves_with_three_when_in_doubt(folder, capsys, monkeypatch):
         solution = dataclasses.replace(found.solution, status=Status.UNFINISHED)
         return dataclasses.replace(found, solution=solution)
 
-    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_badly)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.fit_data", fit_badly)
     assert run(args) == 0
     assert run([*args, "--strict"]) == 3
 
@@ -248,7 +249,7 @@ def test_a_misfit_alone_leaves_with_three_only_where_that_is_asked(
             found, solution=dataclasses.replace(found.solution, misfits=misfits)
         )
 
-    monkeypatch.setattr("unshuffle.cli.fit.fit_data", fit_so)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.fit_data", fit_so)
     assert run([*args, "--strict"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["model_fits"] is (not misfits) and result["misfits"] == list(misfits)
@@ -437,7 +438,7 @@ def test_match_on_a_terminal_is_a_table_with_tiny_probabilities_in_words(
             **{name: getattr(found, name) for name in ("identified", "model_fits")},
         )
 
-    monkeypatch.setattr("unshuffle.cli.match.fit_data", fit_tiny)
+    monkeypatch.setattr("unshuffle.cli.commands.match.fit_data", fit_tiny)
     args = ["match", "data.csv", "--label", "y", "--bag", "bag", "--noise", "0.05", "-q"]
     assert run(args) == 0
     # In a file they stay numbers.
@@ -503,10 +504,8 @@ def test_a_constant_column_is_called_by_its_name_and_has_no_interval(folder, cap
     assert result["intercept"]["low"] < result["intercept"]["high"]
     (note,) = [line for line in result["remarks"] if "constant" in line]
     assert note.startswith("column 'batch' is constant")
-    assert (
-        '<th scope="row">batch</th><td>0</td><td>–</td><td>–</td><td>–</td>'
-        in Path("r.html").read_text()
-    )
+    page = re.sub(r"<(t[hd]) [^>]*>", r"<\1>", Path("r.html").read_text())
+    assert "<th>batch</th><td>0</td><td>–</td><td>–</td><td>–</td>" in page
     assert run([*fit, "-q"]) == 0
     assert any(
         line.split() == ["batch", "0", "–", "–", "–", "no"]

@@ -88,6 +88,19 @@ def test_dates_are_refused_with_the_way_out_and_counted_as_days(here, capsys):
     assert found["data"]["dates"] == {"visit": "2020-01-01"}
 
 
+def test_a_model_knows_the_codes_of_its_features(here, capsys):
+    write("data.csv", age=[999, *AGE[1:]], district=BAG, pay=[-9, *PAY[1:]])
+    how = ["--label", "pay", "--bag", "district", "--na", "age=999,pay=-9", "--missing", "drop"]
+    assert run(["fit", "data.csv", *how, "--method", "means", "--save", "m.json", "-q"]) == 0
+    write("new.csv", age=[999, *AGE[1:3]], district=BAG[:3])
+    capsys.readouterr()
+    # A code is no age, and a label that is not there has none.
+    code = run(["predict", "m.json", "new.csv"])
+    assert_one_line(code, capsys.readouterr(), ["row 1", "'age'", "--missing drop"])
+    assert run(["predict", "m.json", "new.csv", "--missing", "drop", "-q"]) == 0
+    assert [line[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["2", "3"]
+
+
 def test_a_model_of_dates_predicts_from_dates(here, capsys):
     write("dates.csv", visit=DATES, district=BAG, pay=PAY)
     write("days.csv", visit=DAY, district=BAG, pay=PAY)
@@ -295,6 +308,8 @@ def test_weights_may_be_shares_and_every_label_file_a_bag(scale, here, capsys):
     assert estimates(found) == estimates(known)
     assert found["pairing"] == "draws"
     assert any("shares" in note for note in found["data"]["notes"])
+    # Counts add up to rows; shares do not.
+    assert known["n"] == counts.sum() and found["n"] == (shares > 0).sum()
 
 
 def test_shares_that_do_not_fit_are_refused(here, capsys):

@@ -10,7 +10,7 @@ import pytest
 from command_line import assert_one_line
 from unshuffle.cli.app import run
 from unshuffle.io import read_table
-from unshuffle.io.label_column import add_label
+from unshuffle.io.columns.label_column import add_label
 
 POOLS = ["simulate", "-n", "4000", "-d", "2", "--bags", "5", "--noise", "0.2", "--json"]
 
@@ -64,6 +64,15 @@ def test_samples_of_a_table_get_labels_inside_their_bags(tmp_path, monkeypatch, 
         own = [row for row in rows if row["run"] == bag]
         assert sorted(row["y"] for row in own) == sorted(row["linked"] for row in own)
     assert any(row["y"] != row["linked"] for row in rows)
+
+
+def test_the_old_name_of_distribution_works_and_says_the_new_one(capsys):
+    assert run(["simulate", "-n", "6", "--distribution", "normal"]) == 0
+    new = capsys.readouterr()
+    assert run(["simulate", "-n", "6", "--law", "normal"]) == 0
+    old = capsys.readouterr()
+    assert old.out == new.out
+    assert "--law is now called --distribution" in old.err and "--law" not in new.err
 
 
 WRONG = {

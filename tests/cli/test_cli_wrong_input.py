@@ -33,8 +33,8 @@ WRONG_FILES = {
     "escape codes": ("\x1b[31ma,b\n1,2\n", ["data.csv", "\\x1b[31ma"]),
     "endless name": (f"{'a' * 10_000},b\n1,2\n", ["data.csv", "aaa…"]),
     "many columns": (
-        ",".join(["label", *(f"x{j}" for j in range(9_999))]) + "\n" + "1," * 9_999 + "2\n",
-        ["10000 weights"],
+        ",".join(["label", *(f"x{j}" for j in range(1_999))]) + "\n" + "1," * 1_999 + "2\n",
+        ["2000 weights"],
     ),
 }
 WRONG_ENDINGS = {
@@ -53,6 +53,19 @@ def test_a_broken_file_is_one_line(content, words, as_object, folder, capsys):
     bag = ["--bag", "bag"] if b"bag" in Path("data.csv").read_bytes() else []
     args = ["fit", "data.csv", "--label", "label", "--method", "ls", "--quiet"]
     assert_one_line(run([*args, *bag, *as_object]), capsys.readouterr(), words)
+
+
+@pytest.mark.parametrize("command", ["fit", "audit", "match", "compare"])
+def test_a_forgotten_label_is_asked_for_with_the_columns_there_are(command, folder, capsys):
+    words = ["--label", "'x1', 'x2', 'bag', 'y'", "unshuffle describe"]
+    assert_one_line(run([command, "data.csv"]), capsys.readouterr(), words)
+
+
+def test_files_without_a_column_in_common_are_told_apart_by_name(folder, capsys):
+    Path("other.csv").write_text("a-b,y\n1,2\n3,4\n")
+    words = ["data.csv", "other.csv", "differ in the column"]
+    code = run(["fit", "data.csv", "other.csv", "--label", "y"])
+    assert_one_line(code, capsys.readouterr(), words)
 
 
 @pytest.mark.parametrize(("name", "content", "words"), WRONG_ENDINGS.values(), ids=WRONG_ENDINGS)
@@ -130,6 +143,6 @@ def test_a_mistake_of_ours_is_one_line_and_no_input_error(folder, capsys, monkey
     def fail(*args, **how):
         raise TypeError("oh")
 
-    monkeypatch.setattr("unshuffle.cli.fit.load_dataset", fail)
+    monkeypatch.setattr("unshuffle.cli.commands.fit.load_dataset", fail)
     assert run(FIT) == 1
     assert capsys.readouterr().err.count("\n") == 1

@@ -43,9 +43,9 @@ def test_the_guide_makes_the_register_of_its_script():
 
 
 # The audit takes 20 s of one core, and the guide runs the same commands.
-@pytest.mark.parametrize(
-    "name", ["fcs_pools", "plan_fit", pytest.param("register_audit", marks=pytest.mark.slow)]
-)
+# The pages of the guides run the same commands in `make test`.
+@pytest.mark.slow
+@all_scripts
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_script_runs_from_files_to_results(name, tmp_path):
     pytest.importorskip("flowio")

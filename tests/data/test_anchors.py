@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold, cross_validate
 from command_line import assert_one_line
 from oracles import best_matching_fit, central_differences
 from registry_examples import fit_quietly
-from targets import PLAIN, pose_bags
+from targets import PLAIN, build_from_bags
 from unshuffle import Bag, Histogram, ShuffledLinearRegression, fit, load
 from unshuffle.cli.app import run
 from unshuffle.data.anchors import find_links
@@ -121,7 +121,7 @@ def _bag_of(X, y, groups, anchors, group):
 def test_the_likelihood_sums_over_the_matchings_that_keep_the_anchors():
     """Differences between points: what does not depend on the weights is left out."""
     X, y, _ = make_linked(n=6, d=2, n_bags=1, seed=5)
-    target, *_, scaling = pose_bags(
+    target, *_, scaling = build_from_bags(
         make_bags(X, y, None, [True, False, False, True, False, False]), PLAIN, False
     )
     rows, labels = X / scaling.scale, y / scaling.label_scale
@@ -144,9 +144,15 @@ def test_the_likelihood_sums_over_the_matchings_that_keep_the_anchors():
 
 @pytest.mark.parametrize("has_intercept", [False, True])
 def test_offsets_are_shared_by_a_bag_and_its_anchors(has_intercept):
-    homes, m = np.array([0, 0, 1, 1, 1]), np.array([1.0, 4.0, 1.0, 1.0, 6.0])
+    original_bags, m = np.array([0, 0, 1, 1, 1]), np.array([1.0, 4.0, 1.0, 1.0, 6.0])
     means = AnchoredMeans(
-        m, np.zeros(5), np.zeros(5), has_intercept, np.zeros((5, 1)), 0.4, homes=homes
+        m,
+        np.zeros(5),
+        np.zeros(5),
+        has_intercept,
+        np.zeros((5, 1)),
+        0.4,
+        original_bags=original_bags,
     )
     rng = np.random.default_rng(0)
 
@@ -154,7 +160,7 @@ def test_offsets_are_shared_by_a_bag_and_its_anchors(has_intercept):
         s2, logs = np.exp(2 * log_sigma), []
         for size in OFFSETS:
             prior = 0.6 if size == 0 else 0.4 / (len(OFFSETS) - 1)
-            shared = size**2 * s2 * (homes[:, None] == homes)
+            shared = size**2 * s2 * (original_bags[:, None] == original_bags)
             # A level integrated out is one of a variance without bound.
             level = 1e5 * has_intercept * np.ones((5, 5))
             density = multivariate_normal(np.zeros(5), np.diag(s2 / m) + shared + level)
@@ -209,8 +215,8 @@ def test_anchors_are_matched_to_their_labels_for_sure():
 def test_anchors_are_no_bags_of_their_own():
     X, y, groups = make_linked(n=60)
     anchors = np.arange(60) < 9
-    target = pose_bags(make_bags(X, y, groups, anchors))[0]
-    assert target.n_homes == 3 and target.n_bags == 12 and target.n_shuffled == 51
+    target = build_from_bags(make_bags(X, y, groups, anchors))[0]
+    assert target.n_original_bags == 3 and target.n_bags == 12 and target.n_shuffled == 51
     model = ShuffledLinearRegression("ls").fit(X, y, groups, anchors=anchors)
     assert "60 rows · 2 features · 3 bags · 9 pairs known" in str(model.summary())
     assert model.summary().to_dict()["anchors"] == 9 and model.result_.remarks == ()

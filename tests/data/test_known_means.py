@@ -13,6 +13,7 @@ from unshuffle import METHODS, Bag, InputError, Likelihood, fit
 from unshuffle.cli.app import run
 from unshuffle.data.bags import join_bags
 from unshuffle.data.scaling import standardise
+from unshuffle.inference.diagnostics import measure_difference
 from unshuffle.model.building import pose
 from unshuffle.model.settings import Settings
 
@@ -61,9 +62,9 @@ def test_means_tell_what_full_bags_tell_of_them():
     parts = draw_bags(3)
     bags = join_bags([Bag(X, mean=y.mean()) for X, y in parts])
     standard, _ = standardise(bags, True, True)
-    posed = pose(standard, True, None, Settings(curve_scale=0.0))
-    assert posed is not None
-    target, rng = posed[0], np.random.default_rng(0)
+    built = pose(standard, True, None, Settings(curve_scale=0.0))
+    assert built is not None
+    target, rng = built[0], np.random.default_rng(0)
     m, n_bags = bags.known_means.counts, len(parts)
     contrasts = np.linalg.qr(np.column_stack([np.ones(n_bags), np.eye(n_bags)[:, 1:]]))[0][:, 1:].T
     seen, expected = [], []
@@ -74,6 +75,48 @@ def test_means_tell_what_full_bags_tell_of_them():
         expected.append(multivariate_normal.logpdf(contrasts @ gaps, cov=cov))
         seen.append(target.likelihood(w, log_sigma)[0])
     np.testing.assert_allclose(np.diff(seen), np.diff(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("differ", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("n_single", [0, 4])
+def test_standard_units_are_those_of_single_labels(differ, n_single):
+    """The sd of labels follows from means, whether or not the bags were formed at random."""
+    rng, w, ratios = np.random.default_rng(7), np.array([1.0, -0.5]), []
+    for _ in range(10):
+        rows = [differ * rng.normal(size=2) + rng.normal(size=(40, 2)) for _ in range(30)]
+        labels = [X @ w + 0.7 * rng.standard_normal(len(X)) for X in rows]
+        bags = [
+            Bag(X, y) if r < n_single else Bag(X, mean=y.mean())
+            for r, (X, y) in enumerate(zip(rows, labels, strict=True))
+        ]
+        scale = standardise(join_bags(bags), True, True)[1].label_scale
+        ratios.append(scale / np.concatenate(labels).std())
+    # 30 means of bags at random know a spread to an eighth.
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.1)
+
+
+def test_random_bags_are_taken_for_others_as_often_as_the_test_says():
+    """Columns that hang together are fewer than they look (Box 1954)."""
+    rng, n_alarms = np.random.default_rng(5), 0
+    for _ in range(400):
+        X = rng.normal(size=(300, 1)) + 0.5 * rng.normal(size=(300, 5))
+        rows = np.split(X, 20)
+        bags = join_bags([Bag(each, mean=float(each.sum())) for each in rows])
+        posed = pose(standardise(bags, True, True)[0], True, None, Settings())
+        n_alarms += measure_difference(posed[0]) > 0.0
+    # 2 % of 400, within four standard errors; counted as five columns they would be a fifth.
+    assert n_alarms <= 8 + 4 * 2.8
+
+
+def test_a_coefficient_that_is_half_of_a_spread_is_not_negligible():
+    rng, bags = np.random.default_rng(0), []
+    for _ in range(30):
+        X = 2.0 * rng.normal(size=2) + rng.normal(size=(40, 2))
+        y = X @ [0.4, 0.8] + 0.5 * rng.standard_normal(40)
+        bags.append(Bag(X, mean=y.mean()))
+    found = fit(bags, rng=0)
+    limits = found.facts.negligible[:2]
+    assert (limits < 0.2).all()  # a tenth of sd(y)/sd(x) = 2/2.2, where the means alone vary alike
 
 
 def test_order_of_rows_and_bags_changes_no_bit():
@@ -210,3 +253,24 @@ def test_wrong_label_files_are_refused(files, capsys, more, words):
 def test_commands_that_need_single_labels_refuse(files, capsys, command):
     assert run([command, "--rows", "rows.csv", "--labels", "mean.csv", "--bag", "pool"]) == 2
     assert "only the mean is known" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_pictures_take_a_mean_for_what_it_is():
+    """A known mean is no single label: its noise is that of a mean, and no histogram shows it."""
+    pytest.importorskip("matplotlib")
+    from unshuffle.results.pictures.bag_views import view_bags
+    from unshuffle.results.pictures.report_pictures import list_drawings
+
+    parts = draw_bags(2, n_bags=8)
+    full, means = ([Bag(X, y) for X, y in parts], [Bag(X, mean=y.mean()) for X, y in parts])
+    titles = []
+    for bags in (full, full[:3] + means[3:], means):
+        joined, found = join_bags(bags), fit(bags, method="means")
+        views = view_bags(found, joined)
+        assert [view.n_labels for view in views] == [len(y) for _, y in parts]
+        for view, (X, y) in zip(views, parts, strict=True):
+            assert view.mean_y == pytest.approx(y.mean())
+            assert view.mean_z == pytest.approx((X @ found.coef).mean() + found.intercept)
+        titles.append({each.title for each in list_drawings(found, views, 0.95, "y")})
+    labels = {"Labels and predictions", "Goodness of fit"}
+    assert labels <= titles[0] and titles[1] == titles[0] and titles[2] == titles[0] - labels

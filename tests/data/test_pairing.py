@@ -1,4 +1,4 @@
-"""Laws of pairings and of the statistics under them: what a mean is worth, and which is meant."""
+"""Properties of pairings: statistics under them, what a mean counts for, which is meant."""
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_row_factors_give_the_variance_of_the_gap_of_means(pairing, n, m):
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (9, 3), (2, 10)])
-def test_weights_are_what_a_mean_label_is_worth(n, m):
+def test_weights_are_what_a_mean_label_counts_for(n, m):
     # One over the variance, in labels: σ² and var(z) being one for separate samples, it is half
     # that; labels that are missing count for nothing.
     assert Draws().weights(n * ONE, m * ONE)[0] == pytest.approx(1 / (1 / n + 1 / m), rel=1e-15)

@@ -92,7 +92,7 @@ def test_missing_data_leave_out_their_rows_and_nothing_else(tmp_path, monkeypatc
     def refuse(dataset):
         raise MissingDataError(f"'{dataset.name}' could not be fetched")
 
-    monkeypatch.setattr(datasets, "_download", refuse)
+    monkeypatch.setattr(datasets, "download", refuse)
     out = tmp_path / "out"
     assert run(["reproduce", "table1", "figure1", "--out", str(out)]) == 2
     errors = capsys.readouterr().err

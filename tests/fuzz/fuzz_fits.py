@@ -170,7 +170,7 @@ def check(case, tally):
         # Doubt, misfit and remarks on the data are what a fit may warn of.
         warnings.simplefilter("ignore", UserWarning)
         patch.setattr(methods, "BLOCKS_ABOVE", above)
-        patch.setattr(methods, "HELD_UP_TO", above)
+        patch.setattr(methods, "KEPT_UP_TO", above)
         patch.setenv("UNSHUFFLE_TRACEBACK", "1")
         try:
             found = FITS[case["kind"]](case)

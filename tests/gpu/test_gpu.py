@@ -21,8 +21,8 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise_pass
 from unshuffle.errors import InputError
 from unshuffle.gpu.rows import DeviceRows, cut_rows
-from unshuffle.gpu.source import HeldSource, StreamedSource, place_source
-from unshuffle.io.parquet_source import open_parquet
+from unshuffle.gpu.source import ResidentSource, StreamedSource, place_source
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.filling import PLACES, TAIL
 from unshuffle.model.block_building import pose_blocks
 
@@ -49,13 +49,13 @@ def same_pass(left, right):
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def pose(first):
+def build(first):
     return pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
 
 
 @pytest.fixture(scope="module")
 def here():
-    return pose(look_at(as_source(), 1))
+    return build(look_at(as_source(), 1))
 
 
 def draw_points(p, n=12, seed=0):
@@ -74,7 +74,7 @@ def fill(shapes, grid, wants_slopes):
 @needs_compiler
 def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
     expected = look_at(as_source(), 1)
-    monkeypatch.setattr(label_cells, "_ROOM", 10)
+    monkeypatch.setattr(label_cells, "ROOM", 10)
     assert same_pass(expected, look_at(place_source(as_source(), SimulatedDevice()), 1))
 
 
@@ -86,8 +86,8 @@ def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
 @pytest.mark.parametrize("wants_slopes", [True, False])
 def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes, shared_bytes):
     device = SimulatedDevice(shared_bytes=shared_bytes)
-    there = pose(look_at(place_source(as_source(), device), 1))
-    assert isinstance(there.shapes.source, HeldSource)
+    there = build(look_at(place_source(as_source(), device), 1))
+    assert isinstance(there.shapes.source, ResidentSource)
     grid = here.shapes._lay_out(read_law(here, draw_points(here.p)))
     for each in (grid, grid.only(np.array([True, False, True, False]))):
         found = [fill(target.shapes, each, wants_slopes) for target in (here, there)]
@@ -100,7 +100,7 @@ def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes,
 def test_any_number_of_columns_gives_the_same_bits(d):
     # Beyond 32 columns rows are read again for every point.
     data = make_shuffled(3000, d, bags=2, rng=d)
-    target = pose(look_at(as_source(data), 1))
+    target = build(look_at(as_source(data), 1))
     shapes = target.shapes
     on_card = replace(shapes, source=place_source(shapes.source, SimulatedDevice()))
     grid = shapes._lay_out(read_law(target, draw_points(d, 5)))
@@ -111,9 +111,9 @@ def test_any_number_of_columns_gives_the_same_bits(d):
 @needs_compiler
 def test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits(here):
     device = SimulatedDevice(free=NO_MEMORY)
-    there = pose(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
+    there = build(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
     source = there.shapes.source
-    assert isinstance(source, StreamedSource) and not isinstance(source, HeldSource)
+    assert isinstance(source, StreamedSource) and not isinstance(source, ResidentSource)
     grid = here.shapes._lay_out(read_law(here, draw_points(here.p)))
     for wants_slopes in (True, False):
         found = [fill(target.shapes, grid, wants_slopes) for target in (here, there)]
@@ -218,7 +218,7 @@ def test_odd_data_have_the_same_first_pass(kind):
 
 @needs_compiler
 def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch):
-    monkeypatch.setattr("unshuffle.data.blocks.row_sample._MOST_LISTED", SAMPLE_ROWS)
+    monkeypatch.setattr("unshuffle.data.blocks.row_sample.MOST_LISTED", SAMPLE_ROWS)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
     assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))
@@ -241,7 +241,7 @@ def test_files_go_to_the_card_with_the_bits_of_arrays(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("free", [1 << 40, NO_MEMORY])
+@pytest.mark.parametrize("free", [pytest.param(1 << 40, marks=pytest.mark.slow), NO_MEMORY])
 def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
     device = SimulatedDevice(free)
     for place in ("methods", "gpu.source"):

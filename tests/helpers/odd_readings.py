@@ -10,7 +10,7 @@ import numpy as np
 from odd_files import OddFile
 from unshuffle.errors import InputError
 from unshuffle.io import make_design, read_table
-from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io.sources.table_source import Asked, lay_down
 from unshuffle.io.text import parsing, pieces
 from unshuffle.io.text.pieces import UnusualError
 

@@ -520,12 +520,12 @@ def match_sorted_cells(cells, weights, level, middles, inverse, labels, is_squar
     return value, slopes
 
 
-def place_in_law(ends, z, sigma):
+def place_in_distribution(ends, z, sigma):
     """Return the mean over predictions of the normal distribution's share below every end."""
     return np.array([np.mean(ndtr((end - z) / sigma)) for end in ends])
 
 
-def score_in_law(y, z, sigma, unit):
+def score_in_distribution(y, z, sigma, unit):
     """Return every label's scores in the mixture: shift, slope, noise, and noise that grows."""
     scores = []
     for label in y:

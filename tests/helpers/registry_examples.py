@@ -64,7 +64,7 @@ def make_method_data(method, noise=0.05, rng=0):
     return make_shuffled(60, 2, noise=noise, bags=[7, 8, 9, 10, 12, 14], intercept=0.5, rng=rng)
 
 
-def make_law_data(method, noise=0.05, rng=0):
+def make_property_data(method, noise=0.05, rng=0):
     """Simulate data for properties of any size: fewer rows where that saves much.
 
     The bags are such that the likelihood takes both of its ways, exact permanents (up to 10 rows)

@@ -21,20 +21,20 @@ from unshuffle.model.kept_bags import KeptBags
 from unshuffle.model.nodes import NODES_PER_SIGMA
 from unshuffle.model.points import Laws
 
-# The law of the sampler and of enumeration: straight, with the sampler's bound on the weights.
+# The model of the sampler and of enumeration: straight, with the sampler's bound on the weights.
 PLAIN = Likelihood(curve_scale=0.0, weight_scale=1.0)
 
 
-def pose_bags(bags, options=PLAIN, has_intercept=True, noise=None):
+def build_from_bags(bags, options=PLAIN, has_intercept=True, noise=None):
     """Return target, columns, bags and scaling of bags in the user's units."""
     bags, scaling = standardise(bags, has_intercept, has_intercept)
     known = None if noise is None else noise.divided_by(scaling.label_scale)
     return *pose(bags, has_intercept, known, options), scaling
 
 
-def pose_data(data, options=PLAIN, has_intercept=True, noise=None):
+def build_from_data(data, options=PLAIN, has_intercept=True, noise=None):
     """Return target, columns, bags and scaling of simulated data."""
-    return pose_bags(make_bags(data.X, data.y, data.groups), options, has_intercept, noise)
+    return build_from_bags(make_bags(data.X, data.y, data.groups), options, has_intercept, noise)
 
 
 def make_law(weights, log_sigmas, curves=0.0):
@@ -77,20 +77,20 @@ def log_constant(target):
 def sample_plainly(data, has_intercept=True, noise=None, rng=0):
     """Return draws in standard units, their shares and the log evidence, at full power.
 
-    The posterior of a straight law without offsets: what the sampler and enumeration have. The
+    The posterior is straight and without offsets, as that of the sampler and of enumeration. The
     evidence is that of densities without constants.
     """
     rng = np.random.default_rng(rng)
     # Seven rows can have hundreds of modes: more draws than a fit takes.
     options = replace(PLAIN, n_draws=1500, min_rounds=3)
-    target, columns, bags, _ = pose_data(data, options, has_intercept, noise)
+    target, columns, bags, _ = build_from_data(data, options, has_intercept, noise)
     fitted = _fit_least_squares(bags, columns, rng, Effort())
     sample = draw_sample(target, find_modes(target, fitted, rng), rng)
     shares = normalise(sample.log_weights)[0]
     return sample.slopes, shares, sample.log_evidence - log_constant(target)
 
 
-def pose_rows(X, y, groups, power, offset_share):
+def build_from_rows(X, y, groups, power, offset_share):
     """Return the target of rows in blocks at a power."""
     first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
     scaling = standardise_pass(first, True)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from registry_examples import fit_quietly
-from unshuffle import load
+from unshuffle import ShuffledLinearRegression, load, make_shuffled
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
@@ -144,7 +144,7 @@ def test_neither_files_nor_pickles_hold_the_data(fitted, tmp_path):
 
 
 def test_data_of_many_rows_are_not_kept(monkeypatch):
-    monkeypatch.setattr("unshuffle.results.fit._KEPT_ROWS", 19)
+    monkeypatch.setattr("unshuffle.results.fit.KEPT_ROWS", 19)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 1)), rng.normal(size=20)
     model = fit_quietly("sampler", X, y, np.arange(20) // 5, noise=0.5)
@@ -198,3 +198,11 @@ def test_without_arviz_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(InputError, match=r"unshuffle\[arviz\]"):
         make_posterior().to_arviz(10)
+
+
+def test_effects_of_bags_are_ordered_by_name():
+    data = make_shuffled(120, 2, noise=0.2, bags=12, rng=0)
+    groups = [f"pool {group}" for group in data.groups]
+    model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, groups)
+    names = [name for name in model.posterior_.sample(5, rng=0) if name.startswith("bag[")]
+    assert names == [f"bag[pool {k}]" for k in range(12)]

@@ -1,4 +1,4 @@
-"""Laws of the likelihood: permanents, slopes, binning, and the posterior against enumeration."""
+"""Properties of the likelihood: permanents, slopes, bins, and the posterior by enumeration."""
 
 import warnings
 from itertools import pairwise, permutations, product
@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import enumerate_posterior, least_mean_distance, log_permanent
-from targets import PLAIN, log_constant, pose_data
+from targets import PLAIN, build_from_data, log_constant
 from unshuffle import (
     Likelihood,
     ModelMisfitWarning,
@@ -24,7 +24,7 @@ from unshuffle.inference.proposals import flatten, normalise
 
 def make_case(n, p, n_bags, seed, noise=0.3):
     """Return the target of simulated data."""
-    return pose_data(make_shuffled(n, p, noise=noise, bags=n_bags, rng=seed))[0]
+    return build_from_data(make_shuffled(n, p, noise=noise, bags=n_bags, rng=seed))[0]
 
 
 def log_likelihood_by_permanents(target, w, log_sigma):
@@ -65,7 +65,7 @@ def test_prior_slopes_match_differences():
 def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
     """Mean and sd of the weight, against numerical integration of the exact posterior (n = 6)."""
     data = make_shuffled(6, 1, noise=0.3, bags=1, rng=seed)
-    target, _, _, scaling = pose_data(data)
+    target, _, _, scaling = build_from_data(data)
     mean, sd = enumerate_posterior(target, log_likelihood_by_permanents)
     # One bag has neither curve nor offsets, and so few rows count in full.
     model = ShuffledLinearRegression(PLAIN, random_state=0).fit(data.X, data.y)
@@ -75,8 +75,8 @@ def test_posterior_agrees_with_enumeration_of_every_permutation(seed):
     draws = posterior.draws[:, 0] / unit
     found = posterior.shares @ draws
     spread = np.sqrt(posterior.shares @ (draws - found) ** 2)
-    # Several hundred effective draws: a mean is within 0.2 sd with false-alarm rate below 1e-4, a
-    # sd within 15 %; a minor mode of a few per cent that no start reaches adds to that.
+    # An effective sample size of several hundred: a mean is within 0.2 sd with false-alarm rate
+    # below 1e-4, a sd within 15 %. A minor mode of a few per cent that no start reaches adds to it.
     assert abs(found - mean) < 0.25 * sd
     assert 0.7 < spread / sd < 1.3
 
@@ -106,7 +106,7 @@ def test_the_estimate_is_the_spatial_median_of_the_draws_of_the_intervals():
 
 
 def test_a_posterior_that_cannot_be_explored_is_said():
-    """Thirty columns in one bag at 10 dB: walkers hardly leave their starts."""
+    """Thirty columns in one bag at 10 dB: an ensemble hardly leaves its starting points."""
     data = make_shuffled(60, 30, snr_db=10, rng=1000)
     options = Likelihood(n_starts=12, n_refined=4, n_draws=100)
     model = ShuffledLinearRegression(options, random_state=0)
@@ -159,8 +159,8 @@ def test_centre_stays_with_the_majority():
 def test_bag_means_outlive_a_misfit():
     """Skewed noise in large bags that differ: a misfit, and yet the bag means decide.
 
-    The noise is exponential with twice the signal's spread. Were bag means weakened as much as
-    shapes, they would count 1 to 14 here and the error be three times theirs (measured on these
+    The noise is exponential with twice the signal's spread. At the power of the within-bag
+    likelihood they would count 1 to 14 here and the error be three times theirs (measured on these
     seeds: 0.23 against 0.08, and 0.10 as it is).
     """
     errors = []
@@ -258,7 +258,7 @@ def test_linked_rows_get_the_intervals_of_ordinary_regression():
         model.fit(data.X, data.y, data.groups)
     design = np.column_stack([data.X, np.ones(200)])
     sd = 0.5 * np.sqrt(np.diag(np.linalg.inv(design.T @ design)))[:2]
-    # A thousand effective draws: quantiles at 2.5 % are within 10 % of their distance.
+    # An effective sample size of a thousand: quantiles at 2.5 % are within 10 % of their distance.
     assert_allclose(np.ptp(model.conf_int(), axis=1), 2 * 1.96 * sd, rtol=0.1)
 
 
@@ -294,10 +294,9 @@ def test_intervals_cover_at_their_level():
     """n = 60, d = 2, one bag of exponential features, 15 dB: at least 90 % of 200 fits.
 
     At a true coverage of 95 % and 400 coefficients (pairs correlated) the standard error is 1.5
-    points, so that 90 % is missed by chance less than once in a thousand runs. Shapes of one bag
-    are believed as far as those of real tables deserve, so that on data which obey the model more
-    than 99 % are covered; yet intervals must tell more than someone knows who knows the size of
-    the weights alone, and says ±|w|.
+    points, so that 90 % is missed by chance less than once in a thousand runs. The power of one
+    bag is that of real tables, so more than 99 % are covered on data that obey the model. Intervals
+    must still be narrower than ±|w|.
     """
     hits, widths = [], []
     for seed in range(200):

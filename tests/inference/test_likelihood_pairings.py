@@ -7,7 +7,7 @@ import pytest
 
 from unshuffle import Bag, Histogram, InputError, Likelihood, StudentNoise, fit
 
-# Little effort: these laws are about bits and meaning, not about accuracy.
+# Little effort: these properties are about bits and meaning, not about accuracy.
 QUICK = Likelihood(
     n_starts=9, n_refined=2, n_components=2, n_draws=60, max_rounds=1, least_draws=5.0
 )

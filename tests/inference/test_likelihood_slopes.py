@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairs import cover_pairs
-from targets import evaluate_bags, keep_rows, make_law, pose_data
+from targets import build_from_data, evaluate_bags, keep_rows, make_law
 from unshuffle import Likelihood, make_shuffled
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.model import kept_bags
@@ -25,7 +25,7 @@ WEIGHTS = {
 def make_case(n, n_bags, noise=0.3):
     """Return the standardised target of simulated data at a power other than one."""
     data = make_shuffled(n, 3, noise=noise, bags=n_bags, rng=5)
-    return replace(pose_data(data, Likelihood())[0], power=0.7)
+    return replace(build_from_data(data, Likelihood())[0], power=0.7)
 
 
 def measure_slopes(target, w, log_sigma, share):

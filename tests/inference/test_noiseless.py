@@ -1,4 +1,4 @@
-"""Laws of noiseless data: what meets the labels to rounding is found, listed, and no chance."""
+"""Properties of noiseless data: what meets the labels to rounding is found and no chance."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Laws of importance sampling: the proposals' densities, batches of draws, and reused rounds."""
+"""Properties of importance sampling: densities of proposals, batches of draws, reused rounds."""
 
 from dataclasses import replace
 
@@ -7,17 +7,24 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from targets import PLAIN, pose_data
+from targets import PLAIN, build_from_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.inference.importance import reweigh, sample_posterior
 from unshuffle.inference.modes import climb_all, draw_starts
-from unshuffle.inference.proposals import Mixture, Shell, follow, make_mixture, normalise
+from unshuffle.inference.proposals import (
+    Mixture,
+    PriorShell,
+    Shell,
+    follow,
+    make_mixture,
+    normalise,
+)
 
 OPEN = Likelihood()
 
 
 def make_target(n=60, d=3, bags=3, options=OPEN):
-    return pose_data(make_shuffled(n, d, noise=0.4, bags=bags, rng=1), options)[0]
+    return build_from_data(make_shuffled(n, d, noise=0.4, bags=bags, rng=1), options)[0]
 
 
 def make_small_mixture(target, rng):
@@ -38,25 +45,26 @@ def test_student_densities_are_scipys(d):
     logs = np.empty((3, 7))
     kernels.student_logs(x, means, factors, 5.0, logs)
     for k in range(3):
-        law = stats.multivariate_t(means[k], factors[k] @ factors[k].T, df=5.0)
-        assert_allclose(logs[k], law.logpdf(x), rtol=1e-10)
+        reference = stats.multivariate_t(means[k], factors[k] @ factors[k].T, df=5.0)
+        assert_allclose(logs[k], reference.logpdf(x), rtol=1e-10)
 
 
 @pytest.mark.parametrize("log_sigma", [None, -1.0])
 @pytest.mark.parametrize("has_curve", [True, False])
-def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve):
+@pytest.mark.parametrize("is_prior", [False, True])
+def test_the_density_of_the_shell_is_that_of_its_draws(log_sigma, has_curve, is_prior):
     """The mean of q/shell over draws of the shell is one for every density q inside of it."""
     target = make_target(options=OPEN if has_curve else PLAIN)
     target = replace(target, log_sigma=log_sigma)
-    shell = Shell(target)
+    shell = PriorShell(target, log_sigma or -0.5) if is_prior else Shell(target)
     x = shell.draw(200_000, np.random.default_rng(0))
     assert x.shape == (200_000, target.dim)
     centre = np.zeros(target.dim)
     centre[: target.p] = 0.5, 0.2, -0.1
     if log_sigma is None:
         centre[target.p] = -0.5
-    law = stats.multivariate_normal(centre, 0.15**2 * np.eye(target.dim))
-    ratio = np.exp(law.logpdf(x) - shell.log_density(x))
+    reference = stats.multivariate_normal(centre, 0.15**2 * np.eye(target.dim))
+    ratio = np.exp(reference.logpdf(x) - shell.log_density(x))
     error = ratio.std() / np.sqrt(len(ratio))
     # Four standard errors: by chance once in 16 000; the errors are below a fifth.
     assert error < 0.2
@@ -81,8 +89,8 @@ def test_a_mixture_sums_the_densities_of_its_parts():
     expected = mixture.shares[-1] * np.exp(mixture.shell.log_density(x))
     for k in range(2):
         scale = mixture.factors[k] @ mixture.factors[k].T
-        law = stats.multivariate_t(mixture.means[k], scale, df=5.0)
-        expected += mixture.shares[k] * np.exp(law.logpdf(x))
+        reference = stats.multivariate_t(mixture.means[k], scale, df=5.0)
+        expected += mixture.shares[k] * np.exp(reference.logpdf(x))
     assert_allclose(mixture.log_density(x), np.log(expected), rtol=1e-9)
 
 
@@ -158,10 +166,10 @@ def test_rounds_at_another_power_count_again():
     fresh = sample_posterior(target, make_mixture(target, [mode]), 2000.0, rng)
     means = []
     for each in (again, fresh):
-        shares, worth = normalise(each.log_weights)
+        shares, n_effective = normalise(each.log_weights)
         mean = shares @ each.slopes
         spread = np.sqrt(shares @ (each.slopes - mean) ** 2)
-        means.append((mean, spread, worth))
+        means.append((mean, spread, n_effective))
     assert means[0][2] > 100
     # Five standard errors of either: by chance less than once in a million.
     error = 5.0 * means[1][1] * np.sqrt(1 / means[0][2] + 1 / means[1][2])

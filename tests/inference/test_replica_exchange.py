@@ -1,4 +1,4 @@
-"""Laws of replica exchange: kernels against their twins, ladders, and what chains are worth."""
+"""Properties of replica exchange: kernels, temperatures, effective sample sizes."""
 
 from math import exp, log, pi
 
@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import share_prior, swap_pass
-from targets import pose_data
+from targets import build_from_data
 from unshuffle import make_shuffled
 from unshuffle.inference import replica_exchange
 from unshuffle.inference.chains import bridge_levels, effective_draws, log_prior_mass, split_rhat
@@ -17,13 +17,13 @@ from unshuffle.kernels import tempering as kernels
 def make_kernel_case(sizes, p, seed):
     """Return the target of simulated data, its model and axes, and a generator."""
     data = make_shuffled(sum(sizes), p, noise=0.4, bags=sizes, rng=seed)
-    target = pose_data(data)[0]
+    target = build_from_data(data)[0]
     return target, *replica_exchange.make_model(target), np.random.default_rng(seed)
 
 
 @pytest.mark.parametrize("is_forward", [True, False])
 @pytest.mark.parametrize("sizes", [[9], [1, 4, 6]])
-def test_swaps_equal_those_judged_by_the_whole_density(sizes, is_forward):
+def test_swaps_equal_those_computed_from_the_whole_density(sizes, is_forward):
     _, model, _, rng = make_kernel_case(sizes, 2, 5)
     n = sum(sizes)
     holder = np.concatenate(
@@ -47,11 +47,11 @@ def test_swaps_equal_those_judged_by_the_whole_density(sizes, is_forward):
         expected = swap_pass(
             model.rows, model.labels, model.offsets, holder, gains, spans, steps, uniforms
         )
-        pull = model.labels @ model.rows[holder]
-        kernels.swap_labels(model, holder, pull, gains, noise, is_forward, uniforms)
+        field = model.labels @ model.rows[holder]
+        kernels.swap_labels(model, holder, field, gains, noise, is_forward, uniforms)
         assert holder.tolist() == expected
         # Updated step by step, to rounding.
-        assert_allclose(pull, model.labels @ model.rows[holder], atol=1e-12)
+        assert_allclose(field, model.labels @ model.rows[holder], atol=1e-12)
 
 
 @pytest.mark.parametrize("p", [1, 2, 4])
@@ -145,7 +145,7 @@ def test_bridge_finds_the_ratio_of_two_gaussians():
 
 
 def test_effective_draws_of_a_known_autocorrelation():
-    """An autoregression with coefficient c is worth (1 − c)/(1 + c) of its draws."""
+    """An autoregression with coefficient c counts for (1 − c)/(1 + c) independent draws."""
     rng = np.random.default_rng(0)
     c, chains = 0.8, np.zeros((4, 5000))
     steps = rng.normal(size=chains.shape)
@@ -156,7 +156,7 @@ def test_effective_draws_of_a_known_autocorrelation():
     assert split_rhat(chains, 1.0) < 1.01
 
 
-def test_chains_that_disagree_are_worth_little():
+def test_chains_that_disagree_have_a_low_effective_sample_size():
     rng = np.random.default_rng(0)
     chains = rng.normal(size=(4, 500)) + 3 * np.arange(4)[:, None]
     assert split_rhat(chains, 1.0) > 3

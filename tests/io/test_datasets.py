@@ -265,7 +265,7 @@ def test_a_data_folder_that_is_none_is_named(monkeypatch, no_folders):
 
 
 def test_listing_downloads_nothing(monkeypatch, no_folders):
-    monkeypatch.setattr(datasets, "_download", None)
+    monkeypatch.setattr(datasets, "download", None)
     listing = list_datasets()
     assert [each.name for each in listing] == list(DATASETS)
     assert {each.where for each in listing} == {"not here"}

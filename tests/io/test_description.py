@@ -9,8 +9,8 @@ import pytest
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
+from unshuffle.io.columns.remarks import find_alike
 from unshuffle.io.description import describe_table, find_codes, read_common
-from unshuffle.io.remarks import find_alike
 
 N = 120
 ROW = np.arange(N)
@@ -158,6 +158,13 @@ def test_the_suggested_command_takes_the_table_as_it_is(tmp_path, monkeypatch, c
     options = dict(zip(command[3::2], command[4::2], strict=True))
     assert options == {
         "--label": "income", "--bag": "district", "--id": "person", "--dates": "visit",
-        "--na": "age=999", "--exclude": "flat",
+        "--na": "age=999", "--exclude": "flat", "--missing": "drop",
     }  # fmt: skip
-    assert run([*command[1:], "--missing", "drop", "--method", "ls", "-q"]) == 0
+    assert run([*command[1:], "--method", "ls", "-q"]) == 0
+
+
+def test_a_column_that_runs_through_the_rows_is_suggested_as_bag(tmp_path):
+    columns = {"x": np.random.default_rng(0).normal(size=60), "y": np.arange(60) ** 2 % 37}
+    for crate, bag in ((np.arange(60) // 10, "crate"), (np.arange(60) % 6, None)):
+        write_columns(tmp_path / "data.csv", **columns, crate=crate)
+        assert describe_table(read_table(tmp_path / "data.csv")).bag == bag

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unshuffle.errors import InputError
-from unshuffle.io.expressions import FUNCTIONS, is_expression, parse_expression
+from unshuffle.io.columns.expressions import FUNCTIONS, is_expression, parse_expression
 
 NAMES = ("x", "FITC-A", "FITC", "A", "PE-Texas Red-A", "Größe", "2nd", "log10", "a/b (c)")
 ROWS = 40

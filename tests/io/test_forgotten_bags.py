@@ -9,7 +9,7 @@ from command_line import write_data
 from registry_examples import fit_quietly
 from unshuffle import make_shuffled
 from unshuffle.cli.app import run
-from unshuffle.io.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 from unshuffle.io.table import make_table
 
 

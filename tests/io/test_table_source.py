@@ -11,9 +11,10 @@ from unshuffle import make_shuffled
 from unshuffle.cli import streaming
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
-from unshuffle.io import make_design, read_table, read_tables, scratch_source
-from unshuffle.io.scratch_source import Scratch, ScratchWriter
-from unshuffle.io.table_source import Asked, lay_down
+from unshuffle.io import make_design, read_table, read_tables
+from unshuffle.io.sources import scratch_source
+from unshuffle.io.sources.scratch_source import Scratch, ScratchWriter
+from unshuffle.io.sources.table_source import Asked, lay_down
 from unshuffle.io.text import pieces as text_pieces
 from unshuffle.io.text.pieces import UnusualError, open_text, read_pieces
 
@@ -251,7 +252,7 @@ def test_a_full_disk_is_named_with_a_way_out(monkeypatch):
         def write(self, _):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(scratch, "_file", Full())
+    monkeypatch.setattr(scratch, "file", Full())
     with pytest.raises(InputError, match=r"no room for a scratch copy .*TMPDIR"):
         scratch.append(np.zeros(3))
 
@@ -310,7 +311,7 @@ def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, ca
     asked = ["fit", str(path), "--label", "y", "--method", "ls", "--quiet"]
     assert run(asked) == 0  # as one table, with a category
     capsys.readouterr()
-    monkeypatch.setattr("unshuffle.io.room.find_room", lambda: 100)
+    monkeypatch.setattr("unshuffle.io.sources.room.find_room", lambda: 100)
     words = ["data.csv", "a column of categories", "--features", "Parquet"]
     assert_one_line(run(asked), capsys.readouterr(), words)
 
@@ -322,7 +323,7 @@ def test_a_file_that_may_not_be_opened_is_named_as_ever(write, capsys, monkeypat
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("unshuffle.io.table_source.open", refuse, raising=False)
+    monkeypatch.setattr("unshuffle.io.sources.table_source.open", refuse, raising=False)
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     asked = ["fit", str(path), "--label", "y", "--quiet"]
     assert_one_line(run(asked), capsys.readouterr(), ["data.csv", "may not be read"])

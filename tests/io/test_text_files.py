@@ -161,7 +161,7 @@ def test_numbers_of_any_digits_read_to_the_same_bits(write, monkeypatch):
 
 
 def test_text_after_many_numbers_makes_a_text_column(write, reader, monkeypatch):
-    monkeypatch.setattr(parsing, "_CHUNK", 3)
+    monkeypatch.setattr(parsing, "CHUNK", 3)
     table = read_table(write("a,b\n" + "1,2\n" * 7 + "x,3\n"))
     assert table.columns["a"].tolist() == ["1"] * 7 + ["x"]
     assert table.columns["b"].tolist() == [2] * 7 + [3]

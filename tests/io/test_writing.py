@@ -63,7 +63,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
     if not has_nameless:
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     if step == "write":
-        monkeypatch.setattr("unshuffle.io.writing._write_through", fail)
+        monkeypatch.setattr("unshuffle.io.writing.write_through", fail)
     else:
         monkeypatch.setattr(os, step, fail)
     if step == "link":  # a system without such links writes as before

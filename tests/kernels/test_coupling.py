@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from bands import correct, lay_nodes, match_bag, match_bags, scale_alone, scale_beside
 from oracles import central_differences, couple_densely, log_permanent
-from targets import PLAIN, evaluate_bags, make_law, pose_data
+from targets import PLAIN, build_from_data, evaluate_bags, make_law
 from unshuffle import make_shuffled
 
 SCALERS = {"alone": scale_alone, "side by side": lambda *args: scale_beside([args])[0]}
@@ -265,7 +265,7 @@ def test_permanents_and_their_slopes_equal_sums_over_permutations(n, sigma):
 def make_target_of(n, n_bags):
     """Return the standardised target of simulated data in small bags."""
     data = make_shuffled(n, 2, noise=0.3, bags=n_bags, rng=3)
-    return pose_data(data, PLAIN)[0]
+    return build_from_data(data, PLAIN)[0]
 
 
 @pytest.mark.parametrize("sizes", [[4, 4, 4], [1, 2, 3, 6], [8, 5]])

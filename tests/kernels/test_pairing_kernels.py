@@ -1,4 +1,4 @@
-"""Laws of the likelihood kernels of every pairing: sums by enumeration, slopes by differences."""
+"""Properties of the kernels of every pairing: sums by enumeration, slopes by differences."""
 
 from math import lgamma
 
@@ -27,7 +27,7 @@ def difference(function, place, step):
     return (function(moved(step)) - function(moved(-step))) / (2 * step)
 
 
-def check_pull(value, log_kernel, pull, places, step, tolerance):
+def check_gradient(value, log_kernel, gradient, places, step, tolerance):
     """Compare slopes in a few entries of a log kernel with differences."""
 
     def at(change):
@@ -35,25 +35,25 @@ def check_pull(value, log_kernel, pull, places, step, tolerance):
 
     at.shape = log_kernel.shape
     for place in places:
-        assert_allclose(pull[place], difference(at, place, step), atol=tolerance, rtol=1e-4)
+        assert_allclose(gradient[place], difference(at, place, step), atol=tolerance, rtol=1e-4)
 
 
 @all_levels
 def test_mixture_is_the_likelihood_of_independent_draws(sigma):
     log_kernel = draw_kernel(7, 5, max(sigma, 0.3))
     rows, labels = np.arange(1.0, 8.0), np.array([1.0, 2.0, 1.0, 4.0, 3.0])
-    pull = np.empty((7, 5))
-    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, pull)
+    gradient = np.empty((7, 5))
+    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, gradient)
     assert_allclose(value, oracles.log_mixture(log_kernel, rows, labels), rtol=1e-12)
 
     def of_kernel(kernel):
         return pairings.mixture_terms(kernel, rows, labels, False, np.empty((7, 5)))[0]
 
     # A step of 1e-5: truncation 1e-10 of the masses, rounding 1e-10 of the value.
-    check_pull(of_kernel, log_kernel, pull, list(np.ndindex(7, 5)), 1e-5, 1e-7)
+    check_gradient(of_kernel, log_kernel, gradient, list(np.ndindex(7, 5)), 1e-5, 1e-7)
 
     def of_masses(masses):
-        # The total is held: Σ log of unscaled sums less that of the total.
+        # The total is kept: Σ log of unscaled sums less that of the total.
         found = pairings.mixture_terms(log_kernel, masses, labels, False, np.empty((7, 5)))[0]
         return found + labels.sum() * np.log(masses.sum() / rows.sum())
 
@@ -64,13 +64,13 @@ def test_mixture_is_the_likelihood_of_independent_draws(sigma):
 def test_a_split_mass_changes_no_mixture(sigma):
     log_kernel = draw_kernel(7, 5, sigma)
     rows, labels = np.arange(2.0, 9.0), np.array([2.0, 2.0, 4.0, 4.0, 6.0])
-    pull, wide = np.empty((7, 5)), np.empty((14, 10))
-    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, pull)
+    gradient, wide = np.empty((7, 5)), np.empty((14, 10))
+    value, by_mass = pairings.mixture_terms(log_kernel, rows, labels, True, gradient)
     twice = np.repeat(np.repeat(log_kernel, 2, axis=0), 2, axis=1)
     halves = np.repeat(rows / 2, 2), np.repeat(labels / 2, 2)
     found, by_half = pairings.mixture_terms(twice, *halves, True, wide)
     assert_allclose(found, value, rtol=1e-12)
-    assert_allclose(wide.reshape(7, 2, 5, 2).sum(axis=(1, 3)), pull, rtol=1e-12, atol=1e-300)
+    assert_allclose(wide.reshape(7, 2, 5, 2).sum(axis=(1, 3)), gradient, rtol=1e-12, atol=1e-300)
     assert_allclose(by_half, np.repeat(by_mass, 2), rtol=1e-12)
 
 
@@ -79,22 +79,22 @@ def test_enumeration_equals_the_mean_over_every_injection(sigma):
     for n_rows in range(1, 8):
         for n_labels in range(1, n_rows + 1):
             log_kernel = draw_kernel(n_rows, n_labels, sigma, seed=n_labels)
-            pull = np.empty(log_kernel.shape)
-            value = pairings.enumerate_terms(log_kernel, float(n_rows), pull)
+            gradient = np.empty(log_kernel.shape)
+            value = pairings.enumerate_terms(log_kernel, float(n_rows), gradient)
             assert_allclose(value, oracles.log_mean_over_injections(log_kernel), rtol=1e-11)
             # Every label has one row.
-            assert_allclose(pull.sum(axis=0), 1.0, rtol=1e-11)
+            assert_allclose(gradient.sum(axis=0), 1.0, rtol=1e-11)
 
 
 @all_levels
 @pytest.mark.parametrize(("n_rows", "n_labels"), [(5, 5), (7, 3), (6, 5)])
 def test_slopes_of_the_enumeration_equal_differences(n_rows, n_labels, sigma):
     log_kernel = draw_kernel(n_rows, n_labels, sigma)
-    pull = np.empty(log_kernel.shape)
-    pairings.enumerate_terms(log_kernel, float(n_rows), pull)
+    gradient = np.empty(log_kernel.shape)
+    pairings.enumerate_terms(log_kernel, float(n_rows), gradient)
     places = list(np.ndindex(n_rows, n_labels))
     # A step of 1e-5: truncation 1e-10, rounding 1e-10 of values up to 100.
-    check_pull(oracles.log_mean_over_injections, log_kernel, pull, places, 1e-5, 1e-8)
+    check_gradient(oracles.log_mean_over_injections, log_kernel, gradient, places, 1e-5, 1e-8)
 
 
 @all_levels
@@ -128,16 +128,16 @@ def test_slopes_of_the_coupling_equal_differences(n, share, sigma):
         log_kernel, label_masses = add_joker(log_kernel)
     # Unit masses at low noise would be a corner: the value bends there within any step.
     row_masses = n * np.random.default_rng(n).dirichlet(np.full(n, 5.0))
-    _, pull, by_mass = couple(log_kernel, row_masses, label_masses)
-    heaviest = np.argsort(pull, axis=None)[[-1, -2, -n, -2 * n]]
-    places = [np.unravel_index(k, pull.shape) for k in heaviest]
+    _, gradient, by_mass = couple(log_kernel, row_masses, label_masses)
+    heaviest = np.argsort(gradient, axis=None)[[-1, -2, -n, -2 * n]]
+    places = [np.unravel_index(k, gradient.shape) for k in heaviest]
 
     def of_kernel(kernel):
         return couple(kernel, row_masses, label_masses)[0]
 
     # Measured: 2e-7 in the kernel, 5e-6 in the masses. Margins met to 1e-8 or, Newton's last step
     # being quadratic, far better, leave that over a step of 1e-4.
-    check_pull(of_kernel, log_kernel, pull, places, 1e-4, 1e-6)
+    check_gradient(of_kernel, log_kernel, gradient, places, 1e-4, 1e-6)
     for i, k in ((0, n - 1), (n // 2, n // 3)):
 
         def of_mass(by, i=i, k=k):
@@ -156,14 +156,14 @@ def test_coupling_of_masses_is_that_of_the_items_written_out(sigma):
     log_kernel = draw_kernel(12, 12, sigma)
     masses = np.array([1, 2, 3, 1, 1, 2, 4, 1, 1, 1, 2, 1])
     row_masses, label_masses = masses.astype(float), masses[::-1].astype(float)
-    value, pull, by_mass = couple(log_kernel, row_masses, label_masses)
+    value, gradient, by_mass = couple(log_kernel, row_masses, label_masses)
     wide = np.repeat(np.repeat(log_kernel, masses, axis=0), masses[::-1], axis=1)
-    found, wide_pull, wide_by_mass = couple(wide)
+    found, wide_gradient, wide_by_mass = couple(wide)
     # The margins are met to 1e-8.
     assert_allclose(found, value, atol=1e-6)
     starts = np.cumsum([0, *masses[:-1]]), np.cumsum([0, *masses[::-1][:-1]])
-    summed = np.add.reduceat(np.add.reduceat(wide_pull, starts[0]), starts[1], axis=1)
-    assert_allclose(summed, pull, atol=1e-5)
+    summed = np.add.reduceat(np.add.reduceat(wide_gradient, starts[0]), starts[1], axis=1)
+    assert_allclose(summed, gradient, atol=1e-5)
     if sigma > LEVELS["low"]:
         # At low noise partners are certain, and rows' masses have no slope but a corner.
         expected = np.repeat(by_mass - by_mass[0], masses)
@@ -182,10 +182,10 @@ def bag_terms(z, masses, low, high, label_masses, pairing, sigma, tables=NO_TABL
 def terms_without_grid(z, masses, low, high, label_masses, pairing, sigma):
     """Return value, slope in log sigma and slopes in z of the whole matrix."""
     shape = len(z), len(low)
-    kernel, in_z, in_sigma, pull = (np.empty(shape) for _ in range(4))
+    kernel, in_z, in_sigma, gradient = (np.empty(shape) for _ in range(4))
     densities.fill_log_kernel(z, low, high, sigma, 0.0, 1.0, NO_TABLES, kernel, in_z, in_sigma)
-    value, _ = pairings._node_terms(kernel, masses, label_masses, pairing, True, pull)
-    return value, (pull * in_sigma).sum(), (pull * in_z).sum(axis=1)
+    value, _ = pairings._node_terms(kernel, masses, label_masses, pairing, True, gradient)
+    return value, (gradient * in_sigma).sum(), (gradient * in_z).sum(axis=1)
 
 
 GRIDDED = [

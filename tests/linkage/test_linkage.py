@@ -87,6 +87,7 @@ def test_a_share_that_is_right_does_as_well_as_its_estimate():
     assert (np.abs(given.coef_ - found.coef_) < 0.3 * half).all()
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """60 intervals of 95 %: fewer than 50 cover in one of ten thousand runs of honest ones."""
     n_covered = 0
@@ -114,6 +115,18 @@ def test_links_told_one_by_one_leave_the_rest_to_be_matched():
     probability = model.solution_.stats["link_probability"]
     assert ((probability < 0.5) == is_wrong).mean() > 0.96
     assert np.abs(model.coef_ - WEIGHTS).max() < 0.01
+
+
+def test_a_few_labels_that_a_fit_explains_are_not_taken_for_the_right_links():
+    """At high rates a plane through some six of 36 labels leaves no noise: that is an overfit."""
+    for seed in (0, 1, 3, 6, 8, 11):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(36, 3))
+        y = X @ [1.0, 0.5, 0.3] + 0.8 * rng.normal(size=36)
+        some = rng.permutation(36)[:18]
+        y[some] = y[rng.permutation(some)]
+        model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
+        assert model.solution_.stats["likelihood_power"] is None  # nothing was matched anew
 
 
 def test_only_pairs_and_bags_count_not_the_order_of_the_table():

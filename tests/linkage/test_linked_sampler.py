@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import enumerate_model, swap_pass
-from targets import pose_data
+from targets import build_from_data
 from unshuffle import Sampler, ShuffledLinearRegression, Status, make_shuffled
 from unshuffle.data.anchors import find_beside
 from unshuffle.errors import InputError
@@ -54,7 +54,7 @@ def enumerate_case(case, seed):
     y = mix_up(data, 0.5, seed)
     known = None if noise is None else GaussianNoise(noise)
     shown = type(data)(**{**vars(data), "y": y})
-    target, _, bags, scaling = pose_data(shown, noise=known)
+    target, _, bags, scaling = build_from_data(shown, noise=known)
     levels = np.arange(-7.0, 1.51, 0.2) if noise is None else np.array([target.log_sigma])
     beside = find_beside(bags.rows.order, bags.labels.order)
     exact = enumerate_model(
@@ -88,7 +88,7 @@ def test_the_sampler_with_links_agrees_with_every_matching(case, seed):
 def test_swaps_count_the_labels_that_move(is_forward):
     sizes, rng = [1, 4, 6], np.random.default_rng(5)
     data = make_shuffled(sum(sizes), 2, noise=0.4, bags=sizes, rng=5)
-    target, _, bags, _ = pose_data(data)
+    target, _, bags, _ = build_from_data(data)
     beside = find_beside(bags.rows.order, bags.labels.order)
     model, _ = replica_exchange.make_model(target, replica_exchange.Beside(beside, 0.7))
     holder, gains, noise = beside.copy(), rng.random(2), 0.3
@@ -106,8 +106,8 @@ def test_swaps_count_the_labels_that_move(is_forward):
             model.rows, model.labels, model.offsets, holder, gains, spans, steps, uniforms,
             beside, 0.7,
         )  # fmt: skip
-        pull = model.labels @ model.rows[holder]
-        kernels.swap_labels(model, holder, pull, gains, noise, is_forward, uniforms)
+        field = model.labels @ model.rows[holder]
+        kernels.swap_labels(model, holder, field, gains, noise, is_forward, uniforms)
         assert holder.tolist() == expected
 
 

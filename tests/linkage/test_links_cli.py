@@ -25,6 +25,7 @@ def registers(tmp_path, monkeypatch):
     frame["sure"] = ((y == linked) & (np.arange(200) < 40)).astype(int)
     frame["distance"] = (y != linked) + np.random.default_rng(1).normal(size=200)
     frame["name"] = [f"p{i}" for i in range(200)]
+    frame["certain"] = frame["sure"].astype(bool)
     frame.to_csv("d.csv", index=False)
     return frame
 
@@ -44,6 +45,10 @@ def test_the_command_line_takes_what_is_known_of_links(registers, capsys):
         "audit": (["--audit", "50,15"], Links(audit=(50, 15))),
         "rate": (["--mismatch-rate", "0.3"], Links(rate=0.3)),
         "safe": (["--mislinked", "0.3", "--safe", "sure"], Links(rate=0.3, safe=registers["sure"])),
+        "words": (
+            ["--mislinked", "0.3", "--safe", "certain"],
+            Links(rate=0.3, safe=registers["certain"]),
+        ),
         "columns": (
             ["--mislinked", "0.3", "--link-columns", "distance"],
             Links(rate=0.3, columns=registers["distance"]),

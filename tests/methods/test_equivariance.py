@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from registry_examples import SOLVERS, all_weights, fit_quietly, fit_shared, make_law_data
+from registry_examples import SOLVERS, all_weights, fit_quietly, fit_shared, make_property_data
 from unshuffle.objectives.losses import Moments, SmallD
 from unshuffle.simulate import make_shuffled
 from unshuffle.solvers.projection import Projection
@@ -27,7 +27,7 @@ def rescaled(weights, label_factor, column_factors):
 
 @methods
 def test_weights_follow_powers_of_two_bit_for_bit(case):
-    data = make_law_data(case)
+    data = make_property_data(case)
     factors = np.array([0.25, 1024.0])
     for c, fit_intercept in ((2.0, True), (2.0**-30, False)):
         options = {"fit_intercept": fit_intercept}
@@ -38,7 +38,7 @@ def test_weights_follow_powers_of_two_bit_for_bit(case):
 
 @methods
 def test_weights_follow_the_units_of_labels_and_columns(case):
-    data = make_law_data(case)
+    data = make_property_data(case)
     factors = np.array([3.7, 1e-5])
     for c, fit_intercept in ((3.7, True), (1e-4, False)):
         options = {"fit_intercept": fit_intercept}
@@ -50,7 +50,7 @@ def test_weights_follow_the_units_of_labels_and_columns(case):
 
 @methods
 def test_intercept_follows_shifted_columns(case):
-    data = make_law_data(case)
+    data = make_property_data(case)
     shift = np.array([-3.0, 100.0])
     model = fit_shared(CASES[case], data.X, data.y, data.groups)
     moved = fit_quietly(CASES[case], data.X + shift, data.y, data.groups)
@@ -62,7 +62,7 @@ def test_intercept_follows_shifted_columns(case):
 
 @methods
 def test_labels_and_columns_of_any_size_are_fitted(case):
-    data = make_law_data(case)
+    data = make_property_data(case)
     expected = all_weights(fit_shared(CASES[case], data.X, data.y, data.groups))
     for scale in (1e150, 1e-150):
         moved = fit_quietly(CASES[case], data.X * [scale, 1.0], scale * data.y, data.groups)
@@ -72,7 +72,7 @@ def test_labels_and_columns_of_any_size_are_fitted(case):
 
 @pytest.mark.parametrize("kind", ["ls", "emd", "sm", "p2"])
 def test_noise_follows_the_labels_unit(kind):
-    data = make_law_data(kind)
+    data = make_property_data(kind)
     model = fit_shared(kind, data.X, data.y, data.groups, noise=0.05)
     moved = fit_quietly(kind, data.X, 3.7 * data.y, data.groups, noise=3.7 * 0.05)
     np.testing.assert_allclose(all_weights(moved) / 3.7, all_weights(model), **CLOSE)

@@ -20,8 +20,8 @@ from registry_examples import (
     all_weights,
     fit_quietly,
     fit_shared,
-    make_law_data,
     make_method_data,
+    make_property_data,
 )
 from unshuffle import (
     ShuffledLinearRegression,
@@ -111,7 +111,7 @@ def test_clones_and_pickles_fit_and_predict_the_same(options):
 
 @pytest.mark.parametrize("method", SOLVERS)
 def test_prediction_is_the_linear_form(method):
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     expected = [sum(row * model.coef_) + model.intercept_ for row in data.X]
     # Two products and two sums.

@@ -195,7 +195,7 @@ def test_a_g_of_the_user_has_labels_that_can_be_squared(size):
 @pytest.mark.parametrize("what", ["column 0", "y"])
 def test_blocks_refuse_what_varies_by_next_to_nothing(method, what, monkeypatch):
     monkeypatch.setattr(methods, "BLOCKS_ABOVE", 10)
-    monkeypatch.setattr(methods, "HELD_UP_TO", 10)
+    monkeypatch.setattr(methods, "KEPT_UP_TO", 10)
     data = make_shuffled(30, 1, noise=0.1, bags=2, rng=0)
     X, y = (1e-310 * data.X, data.y) if what != "y" else (data.X, 1e-310 * data.y)
     with pytest.raises(InputError, match=f"{what} varies by only .* rescale it"):

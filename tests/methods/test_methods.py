@@ -17,11 +17,12 @@ from registry_examples import (
     all_weights,
     fit_quietly,
     fit_shared,
-    make_law_data,
     make_method_data,
+    make_property_data,
 )
 from unshuffle import Bag, ShuffledLinearRegression, fit
 from unshuffle.core.solution import Status
+from unshuffle.errors import DataWarning
 from unshuffle.methods import METHODS, choose_method, choose_paper_method
 from unshuffle.objectives.losses import Moments, OrderInvariant, Squared
 from unshuffle.simulate import make_shuffled, shuffle_labels
@@ -94,7 +95,7 @@ CHOICES = {
 @pytest.mark.parametrize("case", CHOICES)
 def test_a_chooser_gives_what_the_method_it_chooses_gives(case):
     chooser, options, chosen = CHOICES[case]
-    data = make_law_data("likelihood")
+    data = make_property_data("likelihood")
     one = fit_quietly(chooser, data.X, data.y, data.groups, **options)
     two = fit_shared(chosen, data.X, data.y, data.groups, **options)
     assert chooser in CHOOSERS and one.method_ == two.method_ == chosen
@@ -112,7 +113,7 @@ def test_every_chooser_is_seen_to_choose():
 
 @solvers
 def test_result_is_the_same_for_every_number_of_threads(method):
-    data = make_law_data(method)
+    data = make_property_data(method)
     # One run of the sampler would have one thread.
     options = {"n_starts": 3} if method == "sampler" else {}
     one = fit_shared(method, data.X, data.y, data.groups, n_jobs=1, **options)
@@ -219,7 +220,7 @@ RULE = [
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1e-3, 1e150, 1e200])
 def test_value_of_the_likelihood_is_minus_its_evidence_in_every_unit(scale):
-    data = make_law_data("likelihood")
+    data = make_property_data("likelihood")
     model = fit_quietly("likelihood", data.X, scale * data.y, data.groups)
     for candidate in model.solution_.candidates:
         assert candidate.value == -candidate.evidence
@@ -238,7 +239,7 @@ def test_value_in_squares_grows_with_the_square_of_the_labels(method):
 @pytest.mark.parametrize("method", ["likelihood", "emd", "ks", "sm"])
 def test_values_without_squares_allow_labels_of_any_size(method):
     # What does not square the labels goes on beyond 1e154, where squares overflow.
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     moved = fit_quietly(method, data.X, 2.0**600 * data.y, data.groups)
     np.testing.assert_array_equal(all_weights(moved), 2.0**600 * all_weights(model))
@@ -430,11 +431,11 @@ REMARKS = {
 @pytest.mark.parametrize("case", REMARKS)
 @pytest.mark.parametrize("method", BROAD)
 def test_odd_data_are_handled_and_said_once(method, case):
-    data = make_law_data(method)
+    data = make_property_data(method)
     change, words = REMARKS[case]
     X, y, groups = change(data.X, data.y, data.groups)
     model, heard = fit_and_listen(method, X, y, groups)
-    said = [w for w in heard if w.category is UserWarning]
+    said = [w for w in heard if w.category is DataWarning]
     assert len(said) == 1 and words in str(said[0].message)
     assert np.isfinite(all_weights(model)).all()
     assert np.isfinite(model.predict(X)).all()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from registry_examples import SOLVERS, fit_quietly, make_law_data
+from registry_examples import SOLVERS, fit_quietly, make_property_data
 from unshuffle import comparison
 from unshuffle.core.strategy import Strategy
 from unshuffle.data.bags import Bag, join_bags, make_bags
@@ -37,7 +37,7 @@ def test_a_method_loads_and_is_called_by_its_name(name):
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_penalties_are_taken_or_refused_as_the_strategy_says(name):
-    data = make_law_data(name)
+    data = make_property_data(name)
     if as_strategy(METHODS[name].strategy).takes_penalty:
         assert np.isfinite(fit_quietly(name, data.X, data.y, data.groups, l2=0.1).coef_).all()
         return
@@ -66,7 +66,7 @@ def test_fewer_rows_than_weights_are_refused_where_the_strategy_needs_them(name)
     ],
 )
 def test_a_comparison_leaves_out_what_would_take_too_long(n, absent, monkeypatch):
-    monkeypatch.setattr(comparison, "_compare_one", lambda name, *rest: name)
+    monkeypatch.setattr(comparison, "compare_one", lambda name, *rest: name)
     found = list(comparison.compare_methods(np.ones((n, 1)), np.ones(n)))
     assert found == [name for name in SOLVERS if name not in absent]
     named = list(comparison.compare_methods(np.ones((n, 1)), np.ones(n), methods=["exact", "ls"]))
@@ -82,7 +82,7 @@ SEARCHING = ("ls", "emd", "ks", "small-d", "p1", "sm", "likelihood", "certified"
 
 
 def fit_and_listen(name, report=None):
-    data = make_law_data(name)
+    data = make_property_data(name)
     bags = make_bags(data.X, data.y, data.groups)
     told = [] if report is None else [report]
     return fit_bags(bags, FitOptions(method=name), np.random.default_rng(1), None, *told)

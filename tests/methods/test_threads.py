@@ -44,7 +44,7 @@ METHODS = {
     # Little effort: the threads share starts, refinements and draws all the same.
     "likelihood": Likelihood(n_refined=3, n_components=3, n_draws=60, min_rounds=1, max_rounds=2),
     "order-invariant": OrderInvariant(cube, 2.0),
-    "order-invariant with pull": OrderInvariant(cube, 2.0, slope_of_cube),
+    "order-invariant with a derivative": OrderInvariant(cube, 2.0, slope_of_cube),
 }
 
 
@@ -80,8 +80,8 @@ def evaluators(problem):
     rng = np.random.default_rng(0)
     return {
         "weights": (problem.smooth, problem.bags.d),
-        "plane": (projection._plane(problem, rng).evaluate, problem.sphere.basis.shape[1]),
-        "sphere": (projection._surface(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+        "plane": (projection.make_plane(problem, rng).evaluate, problem.sphere.basis.shape[1]),
+        "sphere": (projection.make_surface(problem, rng).evaluate, problem.sphere.basis.shape[1]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Laws of offsets that the labels of a bag share: declared, estimated, told, or refused."""
+"""Properties of offsets that the labels of a bag share: declared, estimated, told, or refused."""
 
 import dataclasses
 import json

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from targets import pose_data
+from targets import build_from_data
 from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffled
 from unshuffle.inference.calibration import calibrated_count, load_calibration
 from unshuffle.inference.diagnostics import Diagnostics
@@ -23,7 +23,7 @@ FITS = Diagnostics(0.0, 0.0, 0.1, 0.0, 0.0, 0.0)
 
 
 def fit(data, options=LIGHT):
-    """Fit with a fixed seed; what is said aloud is tested elsewhere."""
+    """Fit with a fixed seed; warnings are tested elsewhere."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ShuffledLinearRegression(options, random_state=0).fit(*data)
@@ -57,12 +57,14 @@ def test_the_power_grows_with_rows_bags_and_signal():
 @pytest.mark.parametrize("power", ["calibrated", "full", 0.3])
 def test_a_declared_power_is_taken_and_few_rows_count_in_full(power):
     data = make_shuffled(12, 1, bags=2, noise=0.3, rng=0)
-    target = pose_data(data, replace(LIGHT, power=power))[0]
+    target = build_from_data(data, replace(LIGHT, power=power))[0]
     if power == 0.3:
         assert choose_power(target, FITS) == 0.3
     else:  # permanents of six rows are exact
         assert choose_power(target, FITS) == (1.0 if power == "full" else pytest.approx(1, abs=0.2))
-    large = pose_data(make_shuffled(3000, 1, noise=0.3, rng=0), replace(LIGHT, power=power))[0]
+    large = build_from_data(make_shuffled(3000, 1, noise=0.3, rng=0), replace(LIGHT, power=power))[
+        0
+    ]
     found = choose_power(large, FITS)
     # The approximate permanent is a little too sharp: "full" counts eight tenths of it.
     assert found == 0.3 if power == 0.3 else found == 0.8 if power == "full" else found < 0.5
@@ -98,7 +100,7 @@ def simulate(kind, seed):
     """Return a thousand rows in ten random bags, and the linked labels.
 
     The noise has 0.3 of the signal's spread. Offsets between bags are as large; a curve bends the
-    mean by 0.3 (z² − mean z²)/sd(z); uneven noise grows as exp(z/2 sd(z)).
+    mean by 0.3 (z² − mean z²)/sd(z); heteroscedastic noise grows as exp(z/2 sd(z)).
     """
     rng = np.random.default_rng(seed)
     X = rng.exponential(size=(1000, 3)) - 1.0
@@ -130,7 +132,7 @@ def test_misfit_is_named_and_intervals_cover_the_linked_regression(kind, seed):
 
     On 33 simulations that obey (seeds 0 to 2 and 10 to 39) no reason was named: a false alarm is
     rarer than one in eleven (95 % sure), and 99 of 99 intervals covered. Offsets and the curve were
-    named alone, and covered, on seeds 0 to 2, uneven noise on seeds 0 and 1.
+    named alone, and covered, on seeds 0 to 2, heteroscedastic noise on seeds 0 and 1.
     """
     X, y, groups = simulate(kind, seed)
     design = np.column_stack([X, np.ones(1000)])
@@ -146,7 +148,7 @@ def test_misfit_is_named_and_intervals_cover_the_linked_regression(kind, seed):
     assert np.mean(high - low) < {"offset": 1.0, "uneven": np.inf}.get(kind, 0.45)
 
 
-def test_a_straight_law_cannot_answer_a_curved_one():
+def test_a_straight_mean_function_cannot_fit_a_curved_one():
     """Why there is a curve: without, its misfit is another, and the intervals tell little."""
     X, y, groups = simulate("curved", 0)
     bent, straight = (fit((X, y, groups), o) for o in (LIGHT, replace(LIGHT, curve_scale=0.0)))
@@ -188,21 +190,21 @@ def test_one_bag_has_no_offset():
     assert found["offset_probability"] == 0.0 and found["offset_sd"] == 0.0
 
 
-# --- places and scores of labels in their law -----------------------------------
+# --- places and scores of labels in their distribution -----------------------------------
 
 
-def pose_at_truth(n, bags, seed, features="exponential", snr_db=25):
+def build_at_truth(n, bags, seed, features="exponential", snr_db=25):
     """Return a target of data that obey the model, and their true point."""
     data = make_shuffled(n, 5, bags=bags, snr_db=snr_db, features=features, rng=seed)
-    target, _, _, scaling = pose_data(data, Likelihood())
+    target, _, _, scaling = build_from_data(data, Likelihood())
     w = data.weights * scaling.scale / scaling.label_scale
     return target, target.join(w, np.log(data.noise / scaling.label_scale))
 
 
 @pytest.mark.parametrize("bags", [1, 3])
-def test_labels_of_large_bags_are_judged_as_if_every_row_were_looked_at(bags, monkeypatch):
+def test_labels_of_large_bags_are_compared_as_if_every_row_were_read(bags, monkeypatch):
     # On 128 quantiles of one bag's predictions scores were -1.7 and 11, where rows say .1 and .4.
-    target, theta = pose_at_truth(2500, bags, 3)
+    target, theta = build_at_truth(2500, bags, 3)
     wrong = theta.copy()
     wrong[target.p] += 1.5  # noise that is too large is a misfit
     found = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
@@ -216,12 +218,12 @@ def test_labels_of_large_bags_are_judged_as_if_every_row_were_looked_at(bags, mo
 
 
 def test_noise_of_data_that_obey_is_even():
-    """The squares of 20 scores add up to 45.3 in one of a thousand such tests, by the normal law.
+    """The squares of 20 normal scores add up to 45.3 in one of a thousand such tests.
 
     They add up to 16 here and to 18 on the next 20 seeds; on 128 quantiles of predictions to 55 and
     61, with four scores beyond 2.8, where noise is called uneven.
     """
-    scores = [measure_uneven(*pose_at_truth(5000, 1, seed)) for seed in range(20)]
+    scores = [measure_uneven(*build_at_truth(5000, 1, seed)) for seed in range(20)]
     assert np.square(scores).sum() < 45.3
 
 

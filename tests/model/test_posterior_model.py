@@ -1,4 +1,4 @@
-"""Laws of the posterior's parts: slopes, bag means and their offsets, shapes, curved laws."""
+"""Properties of the posterior's parts: slopes, bag means, within-bag likelihood, curved means."""
 
 from dataclasses import replace
 from math import exp, log, sqrt
@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles import central_differences
-from targets import PLAIN, pose_bags, pose_data
+from targets import PLAIN, build_from_bags, build_from_data
 from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
 from unshuffle.data.bags import join_bags, make_bags
 from unshuffle.model.bag_means import CONTEXTS, DECLARED_OFFSETS, OFFSETS, BagMeans
@@ -68,7 +68,7 @@ KINDS = {
 def make_target_of_kind(kind, has_intercept=True):
     """Return a target with curve and offsets at a power below one."""
     name, sizes, noise = KINDS[kind]
-    target = pose_bags(make_kind(name, sizes), OPEN, has_intercept, noise)[0]
+    target = build_from_bags(make_kind(name, sizes), OPEN, has_intercept, noise)[0]
     return replace(target.with_effects(0.3, None, 0.4), power=0.6)
 
 
@@ -99,7 +99,7 @@ def test_gradient_is_that_of_the_value(kind, has_intercept):
 def test_gradient_of_large_plain_bags_is_that_of_the_value(n):
     """Scaled permanents and grids stop within 1e-4 nats: a hundredth of a nat per posterior sd."""
     data = make_shuffled(n, 2, noise=0.4, bags=3, rng=1)
-    target = replace(pose_data(data, OPEN)[0].with_effects(0.3, None, 0.4), power=0.6)
+    target = replace(build_from_data(data, OPEN)[0].with_effects(0.3, None, 0.4), power=0.6)
     theta = place(target)
     unit = np.full(target.dim, exp(-0.9) / sqrt(n))
     gradient = target(theta)[1] * unit
@@ -232,16 +232,16 @@ def test_the_intercept_is_integrated_out():
     assert means.evaluate(GAPS, VARIANCES, LOG_SIGMA)[0] == pytest.approx(expected, abs=1e-9)
 
 
-# ---- shapes --------------------------------------------------------------------------------------
+# ---- within-bag likelihood -----------------------------------------------------------------------
 
 # Student's t with so many degrees of freedom is Gaussian, but takes the general way.
 GAUSSIAN, SAME = GaussianNoise(0.4), StudentNoise(0.4, 1e7)
 
 
 @pytest.mark.parametrize("sizes", [(60,), (20, 25, 15), (6,) * 10])
-def test_two_ways_to_the_shapes_agree_up_to_a_constant(sizes):
+def test_two_ways_to_the_within_bag_likelihood_agree_up_to_a_constant(sizes):
     bags = join_bags([Bag(X, y) for X, y in make_parts(sizes)])
-    first, second = (pose_bags(bags, OPEN, False, noise)[0] for noise in (GAUSSIAN, SAME))
+    first, second = (build_from_bags(bags, OPEN, False, noise)[0] for noise in (GAUSSIAN, SAME))
     assert isinstance(first.shapes, KeptShapes)
     assert isinstance(second.shapes, PairedShapes)
     rng = np.random.default_rng(0)
@@ -255,7 +255,7 @@ def test_two_ways_to_the_shapes_agree_up_to_a_constant(sizes):
     assert np.ptp(gaps) < (1.0 if sizes == (60,) else 0.02)
 
 
-def test_two_ways_to_the_shapes_give_one_answer():
+def test_two_ways_to_the_within_bag_likelihood_give_one_answer():
     data = make_shuffled(60, 2, noise=0.4, bags=3, rng=4)
     found = []
     for noise in (GAUSSIAN, SAME):
@@ -265,40 +265,40 @@ def test_two_ways_to_the_shapes_give_one_answer():
         sd = np.sqrt(posterior.shares @ (posterior.draws[:, :2] - mean) ** 2)
         found.append((mean, sd, model.coef_))
     (mean, sd, estimate), (other, spread, same) = found
-    # 300 effective draws on either side: 0.08 sd, four times over.
+    # An effective sample size of 300 on either side: 0.08 sd, four times over.
     assert_allclose((mean - other) / sd, 0.0, atol=0.33)
     assert_allclose((estimate - same) / sd, 0.0, atol=0.33)
     assert_allclose(sd / spread, 1.0, atol=0.25)
 
 
-# ---- curved laws ---------------------------------------------------------------------------------
+# ---- curved mean functions -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_intercept", [True, False])
-def test_slopes_of_a_curved_law_are_those_of_ordinary_regression(has_intercept):
+def test_slopes_of_a_curved_mean_function_are_those_of_ordinary_regression(has_intercept):
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(100_000, 3)) @ np.array([[1.0, 0.5, 0], [0, 1.0, 0], [0.2, 0, 1.0]])
     bags = make_bags(X, rng.normal(size=100_000), np.arange(100_000) % 2)
-    target = pose_bags(bags, OPEN, has_intercept)[0]
+    target = build_from_bags(bags, OPEN, has_intercept)[0]
     theta = np.array([0.6, -0.5, 0.3, -1.0, 0.4])
     design = target.shapes.rows.T
     if has_intercept:
         design = np.column_stack([design, np.ones(len(design))])
-    law = predict(target.shapes.rows, target.read_points(theta[None]), 0)
-    expected = np.linalg.lstsq(design, law, rcond=None)[0][:3]
+    means = predict(target.shapes.rows, target.read_points(theta[None]), 0)
+    expected = np.linalg.lstsq(design, means, rcond=None)[0][:3]
     found = target.slopes(theta[None])[0]
     assert_allclose(found, expected, atol=1e-9)
     assert np.abs(found - theta[:3]).max() > 0.1  # the curve matters
-    # Labels of the law have these slopes up to their noise: five standard errors.
-    labels = law + exp(-1.0) * rng.normal(size=len(law))
+    # Labels around the means have these slopes up to their noise: five standard errors.
+    labels = means + exp(-1.0) * rng.normal(size=len(means))
     seen = np.linalg.lstsq(design, labels, rcond=None)[0][:3]
-    assert_allclose(seen, found, atol=5 * 1.6 * exp(-1.0) / sqrt(len(law)))
+    assert_allclose(seen, found, atol=5 * 1.6 * exp(-1.0) / sqrt(len(means)))
 
 
 def test_a_closed_curve_leaves_the_weights_as_they_are():
     data = make_shuffled(20, 2, bags=2, rng=0)
-    target = pose_data(data, PLAIN)[0]
+    target = build_from_data(data, PLAIN)[0]
     assert not target.has_curve and target.dim == 3
     theta = np.array([[0.3, -0.2, -1.0]])
     assert_allclose(target.slopes(theta), theta[:, :2])
-    assert not pose_data(make_shuffled(20, 2, rng=0), OPEN)[0].has_curve  # one bag
+    assert not build_from_data(make_shuffled(20, 2, rng=0), OPEN)[0].has_curve  # one bag

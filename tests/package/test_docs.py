@@ -97,6 +97,7 @@ def test_the_separate_samples_example_finds_the_weights(capsys):
     assert capsys.readouterr().out.count("\n") < 15
 
 
+@pytest.mark.slow
 def test_the_cluster_example_finds_the_weights(capsys):
     pytest.importorskip("dask.dataframe", reason="Dask is not installed")
     # About 0.01: so few rows are gathered; many are in the tests of Dask.
@@ -157,6 +158,7 @@ def test_the_audit_example_tells_the_risk_and_what_it_leaves_out(capsys):
     assert "Side information" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_files
 def test_the_promoters_example_ends_in_a_report(tmp_path, capsys):
     pytest.importorskip("flowio")

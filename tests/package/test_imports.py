@@ -52,6 +52,9 @@ ORDER = [
     "cli",
     "__main__",
 ]
+# With more modules in a folder nobody sees at a glance what is there: ideas part into sub-packages.
+MOST_MODULES = 20
+
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
     for path in sorted(SOURCE.rglob("*.py"))
@@ -136,6 +139,17 @@ def test_no_modules_import_each_other_in_a_circle():
         for module in done:
             del left[module]
     assert not left
+
+
+def test_no_package_has_more_than_twenty_modules():
+    folders = {path.parent for path in MODULES.values()}
+    modules = {
+        folder.relative_to(SOURCE): sorted(
+            path.name for path in folder.glob("*.py") if path.stem != "__init__"
+        )
+        for folder in folders
+    }
+    assert {name: each for name, each in modules.items() if len(each) > MOST_MODULES} == {}
 
 
 def test_importing_loads_nothing_heavy():

@@ -33,7 +33,7 @@ run_pages, check_links, benchmark_tables, plain_links, site_figures = map(
 )
 
 # Pages that simulate experiments, or sample an audit, take more than ten seconds.
-LONG = ("guides/planning.md", "reference/python.md")
+LONG = ("guides/planning.md", "guides/statistics-offices.md", "reference/python.md")
 PAGES = [page.relative_to(DOCS).as_posix() for page in run_pages.find_pages()]
 GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
 # What a test cannot run: installing, other people's files, schedulers elsewhere.

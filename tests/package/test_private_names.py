@@ -10,32 +10,19 @@ TESTS = Path(__file__).resolve().parents[1]
 # Private names of the library by test file. A new line needs a reason; an unused one is an error.
 ALLOWED = {
     # A kernel or a fast path beside its plain twin.
-    "blocks/test_block_posterior.py": {
-        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_judge_some", "_keep_best", "_weaken",
+    "inference/test_block_posterior.py": {
+        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_evaluate_some", "_keep_best", "_weaken",
     },
     "helpers/targets.py": {"_fit_least_squares"},
-    "inference/test_tempered_smc.py": {
-        "_FAR_ROWS", "_PARTS", "_add_labels", "_draw_orders", "_reorder_tops", "_step",
-    },
+    "inference/test_tempered_smc.py": {"_add_labels", "_draw_orders", "_reorder_modes", "_step"},
     "kernels/test_kernel_limits.py": {"_node_terms"},
     "kernels/test_lattice.py": {"_band_kernel", "_weigh_links"},
     "kernels/test_pairing_kernels.py": {"_node_terms"},
     "objectives/test_gradients.py": {"_plain_evaluator"},
-    "results/test_matching.py": {"_match_bag"},
     # A limit of memory or size that is lowered, so that little data reach it.
-    "solvers/test_certified.py": {"_CLOCK_ROWS"},
-    "blocks/test_blocks.py": {"_MEMORY", "_ROOM", "_plan"},
-    "blocks/test_dask.py": {"_AHEAD", "_MEMORY", "_finish"},
-    "gpu/test_gpu.py": {"_MOST_LISTED", "_ROOM"},
-    "inference/test_draws.py": {"_KEPT_ROWS"},
-    "io/test_text_files.py": {"_CHUNK"},
+    "data/test_blocks.py": {"_MEMORY", "_plan"},
+    "io/test_dask.py": {"_MEMORY"},
     "results/test_prediction.py": {"_MOST_OFFSETS"},
-    # A download, a scratch file or a fit that fails on purpose.
-    "experiments/test_reproduce_command.py": {"_download"},
-    "io/test_datasets.py": {"_download"},
-    "io/test_table_source.py": {"_file"},
-    "methods/test_registry.py": {"_compare_one"},
-    "methods/test_threads.py": {"_plane", "_surface"},
 }  # fmt: skip
 
 

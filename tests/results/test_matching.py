@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unshuffle import Bag, InputError, ShuffledLinearRegression, fit, make_bags, make_shuffled
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import join_bags
-from unshuffle.results.matching import _match_bag, add_equal, find_kinds, fingerprint, match_labels
+from unshuffle.results.matching import add_equal, find_kinds, fingerprint, match_bag, match_labels
 
 
 def make_posterior(weights, sigma, n_draws=50, **options):
@@ -58,7 +58,7 @@ def test_equal_labels_are_one_label(case):
     bags = make_bags(X, y)
     kind, _ = find_kinds(bags.y)
     how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
-    table, _ = _match_bag(bags.X, bags.y, kind, np.argsort(bags.X[:, 0]), *how)
+    table, _ = match_bag(bags.X, bags.y, kind, np.argsort(bags.X[:, 0]), *how)
     assert table.shape == (6, len(set(LABELS[case])))
     assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -78,7 +78,7 @@ def test_splitting_equal_labels_by_a_hair_splits_their_probability():
     for labels in (bags.y, bags.y + 1e-9 * (np.arange(8) % 2)):
         kind, _ = find_kinds(labels)
         how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
-        tables.append(_match_bag(bags.X, labels, kind, np.argsort(bags.X[:, 0]), *how)[0])
+        tables.append(match_bag(bags.X, labels, kind, np.argsort(bags.X[:, 0]), *how)[0])
     # The same swaps, counted in other columns.
     assert_allclose(add_equal(tables[1], np.repeat(np.arange(4), 2)), tables[0], atol=1e-6)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import unshuffle
 from page_reader import fit
-from unshuffle import ShuffledLinearRegression, __version__, make_shuffled
+from unshuffle import Bag, ShuffledLinearRegression, __version__, make_shuffled
 from unshuffle.results.paper_text import (
     REFERENCES,
     find_log_base,
@@ -34,6 +35,32 @@ def test_the_sentence_has_each_determined_coefficient_with_its_interval():
         is_told = f"{row.name} {numbers[0]} ({numbers[1]} to {numbers[2]})" in text
         assert is_told is (row.determined in ("sign", "sign and magnitude"))
         assert (row.name in text.partition("Undetermined")[2]) is (row.determined == "no")
+
+
+@pytest.mark.filterwarnings("ignore:120 bags hold one row")
+def test_the_sentence_says_what_was_known_of_the_links():
+    data = make_shuffled(120, 2, noise=0.1, bags=12, rng=1)
+    X, y, groups = data.X, data.y, data.groups
+    parts = [(X[groups == g], y[groups == g]) for g in np.unique(groups)]
+    full, means = [Bag(*part) for part in parts], [Bag(a, mean=b.mean()) for a, b in parts]
+    halves = [Bag(a, b[:5]) for a, b in parts]
+    wrong = ShuffledLinearRegression(mislinked=0.2, random_state=0).fit(X, data.linked_y)
+    said = {
+        "with labels shuffled inside 12 bags (120 rows)": unshuffle.fit(full, method="ls"),
+        "with the mean labels of 12 bags (120 rows)": unshuffle.fit(means, method="means"),
+        "with labels shuffled inside 12 bags, 8 of them known by mean labels (120 rows)":
+            unshuffle.fit([*full[:4], *means[4:]], method="means"),
+        "with rows and labels as separate samples of 12 bags (120 rows, 60 labels)":
+            unshuffle.fit(halves, method="ls", same_individuals=False),
+        "with each label beside its row (120 rows)":
+            unshuffle.fit([Bag(a[None], b[None]) for a, b in zip(X, data.linked_y, strict=True)]),
+        "with some labels beside wrong rows of one bag (120 rows)": wrong.result_,
+    }  # fmt: skip
+    for words, found in said.items():
+        text = write_paper_text(found, 0.95, None, 7)
+        assert f"2 features {words}" in text.result
+        assert ("unknown" in text.method) is ("shuffled" in words or "separate" in words)
+        assert ("only the mean" in text.method) is ("mean" in words)
 
 
 def test_the_level_is_that_of_the_intervals():

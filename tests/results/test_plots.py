@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure  # noqa: E402
 
 from unshuffle.results.pictures import bag_plots, drawing, plots  # noqa: E402
 from unshuffle.results.pictures.bag_views import view_table  # noqa: E402
+from unshuffle.results.pictures.report_pictures import list_drawings  # noqa: E402
 
 
 class Expectation:
@@ -226,6 +228,25 @@ def test_no_tick_touches_its_neighbour(fitted):
                 for first, second in itertools.pairwise(boxes):
                     assert not first.overlaps(second)
         pyplot.close("all")
+
+
+def test_long_names_of_labels_stay_inside_the_pictures_of_a_report(fitted):
+    model, data = fitted
+    found, label = model.result_, "log10(FITC-A / PE-Texas Red-A) of every cell"
+    views = view_table(found, data.X, data.y, data.groups)
+    drawings = list_drawings(found, views, 0.95, label)
+    assert {"Noise", "Size of the random bag effects"} <= {each.title for each in drawings}
+    for drawing_ in drawings:
+        with pyplot.rc_context({"font.size": 9.0}):  # as in reports
+            figure = Figure(figsize=drawing_.size, layout="constrained")
+            drawing_.plot(ax=figure.add_subplot())
+            figure.savefig(BytesIO())
+        for ax in figure.axes:
+            for text in (ax.xaxis.label, ax.yaxis.label):
+                box = text.get_window_extent()
+                if text.get_text() and text.get_visible():
+                    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, drawing_.title
+                    assert box.y0 >= 0 and box.y1 <= figure.bbox.y1, drawing_.title
 
 
 def test_bag_means_stand_at_the_means(fitted):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 import oracles
-from registry_examples import SOLVERS, fit_quietly, fit_shared, make_law_data
+from registry_examples import SOLVERS, fit_quietly, fit_shared, make_property_data
 from unshuffle import Bag, ShuffledLinearRegression, fit, load, make_shuffled, methods
 from unshuffle.cli.app import run
 from unshuffle.core.uncertainty import ModelDraws, Posterior, StudentT
@@ -79,7 +79,7 @@ def test_bag_means_have_the_textbook_interval():
 
 @pytest.mark.parametrize("method", INFERRING)
 def test_a_row_is_predicted_alike_beside_any_others(method):
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     for new_label in (False, True):
         together = model.predict_interval(data.X, new_label=new_label)
@@ -92,7 +92,7 @@ def test_a_row_is_predicted_alike_beside_any_others(method):
 
 @pytest.mark.parametrize("method", INFERRING)
 def test_intervals_are_wider_at_a_higher_level_and_for_a_new_label(method):
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     narrow, wide = (np.diff(model.predict_interval(data.X, level)) for level in (0.5, 0.95))
     new = np.diff(model.predict_interval(data.X, new_label=True))
@@ -100,7 +100,7 @@ def test_intervals_are_wider_at_a_higher_level_and_for_a_new_label(method):
 
 
 def test_the_prediction_at_nought_has_the_interval_of_the_intercept():
-    data = make_law_data("likelihood")
+    data = make_property_data("likelihood")
     model = fit_shared("likelihood", data.X, data.y, data.groups)
     base = model.predict_interval(np.zeros((1, 2)), level=0.8)[0]
     assert_array_equal(base, model.conf_int(0.8, intercept=True)[-1])
@@ -108,7 +108,7 @@ def test_the_prediction_at_nought_has_the_interval_of_the_intercept():
 
 @pytest.mark.parametrize("method", [name for name in SOLVERS if name not in INFERRING])
 def test_methods_without_intervals_say_so_with_the_way_out(method):
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     for ask in (
         lambda: model.predict(data.X, return_std=True),
@@ -127,7 +127,7 @@ def test_as_many_bags_as_weights_leave_no_interval_and_say_so():
 
 
 def test_a_column_that_did_not_vary_leaves_nothing_known_elsewhere():
-    data = make_law_data("likelihood")
+    data = make_property_data("likelihood")
     X = np.column_stack([data.X, np.full(len(data.X), 7.0)])
     model = fit_quietly("likelihood", X, data.y, data.groups)
     new = np.array([[1.0, 1.0, 7.0], [1.0, 1.0, 7.5]])
@@ -139,7 +139,7 @@ def test_a_column_that_did_not_vary_leaves_nothing_known_elsewhere():
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 95, np.nan])
 def test_a_level_that_is_no_probability_is_refused(level):
-    data = make_law_data("means")
+    data = make_property_data("means")
     with pytest.raises(InputError, match="level must lie between 0 and 1"):
         fit_shared("means", data.X, data.y, data.groups).predict_interval(data.X, level)
 
@@ -350,7 +350,7 @@ def test_bags_that_are_numbers_are_found_as_text_and_as_floats():
 
 
 def test_without_bag_effects_all_bags_are_alike():
-    data = make_law_data("means")
+    data = make_property_data("means")
     for method in ("means", "ls"):
         model = fit_shared(method, data.X, data.y, data.groups)
         assert_array_equal(model.predict(data.X, groups=data.groups), model.predict(data.X))

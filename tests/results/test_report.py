@@ -62,8 +62,10 @@ def test_the_title_names_label_file_and_date(tmp_path):
     written = datetime.date(2021, 3, 4)
     text = report(tmp_path / "r.html", model, data, label="<pH>", source="a.csv", written=written)
     page = Page(text)
-    top = page.text[: page.text.index("Not assessed", 20)]
-    assert all(words in top for words in ("<pH>", "a.csv", "2021-03-04", "120 rows in 6 bags"))
+    beginning = page.text[: page.text.index("Not assessed", 20)]
+    assert all(
+        words in beginning for words in ("<pH>", "a.csv", "2021-03-04", "120 rows in 6 bags")
+    )
     assert "prediction of a bag, <pH>" in page.text
 
 

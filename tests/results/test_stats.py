@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from registry_examples import make_law_data
+from registry_examples import make_property_data
 from unshuffle import ShuffledLinearRegression, load
 from unshuffle.core.stats import Stats
 
@@ -35,7 +35,7 @@ def test_reading_gives_back_what_was_counted_and_leaves_out_numbers_of_other_ver
 
 @pytest.mark.parametrize("method", ["ls", "likelihood"])
 def test_a_file_keeps_every_number(method, tmp_path):
-    data, path = make_law_data(method), tmp_path / "model.json"
+    data, path = make_property_data(method), tmp_path / "model.json"
     model = ShuffledLinearRegression(method, random_state=0).fit(data.X, data.y, data.groups)
     model.save(path)
     kept = json.loads(path.read_text())["result"]["fields"]["solution"]["fields"]["stats"]

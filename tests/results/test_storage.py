@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from registry_examples import NOISE_EXAMPLES, SOLVERS, fit_quietly, fit_shared, make_law_data
+from registry_examples import NOISE_EXAMPLES, SOLVERS, fit_quietly, fit_shared, make_property_data
 from unshuffle import (
     Certified,
     Likelihood,
@@ -37,7 +37,7 @@ def keep(model, path):
 
 @pytest.mark.parametrize("method", SOLVERS)
 def test_a_kept_model_speaks_as_the_one_that_was_saved(method, path):
-    data = make_law_data(method)
+    data = make_property_data(method)
     model = fit_shared(method, data.X, data.y, data.groups)
     kept = keep(model, path)
     assert isinstance(kept, ShuffledLinearRegression)
@@ -66,7 +66,7 @@ def test_a_kept_model_speaks_as_the_one_that_was_saved(method, path):
 
 
 def test_a_kept_model_can_be_cloned_fitted_and_kept_again(path):
-    data = make_law_data("ls")
+    data = make_property_data("ls")
     model = fit_quietly("ls", data.X, data.y, data.groups, l2=0.1, n_starts=5)
     kept = keep(model, path)
     assert kept.get_params() == model.get_params()
@@ -79,7 +79,7 @@ def test_a_kept_model_can_be_cloned_fitted_and_kept_again(path):
 
 def test_names_of_columns_are_kept(path):
     pandas = pytest.importorskip("pandas")
-    data = make_law_data("ls")
+    data = make_property_data("ls")
     frame = pandas.DataFrame(data.X, columns=["dose", "größe"])
     kept = keep(ShuffledLinearRegression("ls", random_state=0).fit(frame, data.y), path)
     assert kept.feature_names_in_.tolist() == ["dose", "größe"]
@@ -135,7 +135,7 @@ def test_odd_values_come_back_bit_for_bit(case):
 
 
 def test_a_function_is_refused_with_the_way_out(path):
-    data = make_law_data("ls")
+    data = make_property_data("ls")
     for method in (OrderInvariant(np.cbrt, 2.0), Moments(2, f=lambda k: 1.0 / k)):
         model = fit_quietly(method, data.X, data.y, data.groups)
         with pytest.raises(InputError, match=r"no code.*summary\(\)\.to_dict\(\)"):
@@ -144,7 +144,7 @@ def test_a_function_is_refused_with_the_way_out(path):
 
 
 def test_a_generator_is_not_kept_and_that_is_said(path):
-    data = make_law_data("ls")
+    data = make_property_data("ls")
     model = fit_quietly("ls", data.X, data.y, random_state=np.random.default_rng(0))
     with pytest.warns(UserWarning, match="random_state"):
         model.save(path)
@@ -294,7 +294,7 @@ def test_a_file_without_a_later_field_reads_with_its_default(path):
 
 
 def test_no_row_and_no_label_of_the_data_is_in_the_file(path):
-    data = make_law_data("likelihood")
+    data = make_property_data("likelihood")
     fit_shared("likelihood", data.X, data.y, data.groups).save(path)
     text = path.read_text()
     assert not any(repr(float(value)) in text for value in (*data.X.ravel(), *data.y))

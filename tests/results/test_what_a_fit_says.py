@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from registry_examples import SOLVERS, fit_quietly, make_law_data, make_method_data
+from registry_examples import SOLVERS, fit_quietly, make_method_data, make_property_data
 from unshuffle import load, pool
 from unshuffle.errors import InputError
 from unshuffle.objectives.noise import GaussianNoise, MomentNoise, noise_from_calibration
@@ -50,7 +50,7 @@ def test_dictionary_keeps_features_and_intercept_apart(method):
 
 
 def check_dictionary(method, fit_intercept):
-    data = make_law_data(method)
+    data = make_property_data(method)
     frame = pd.DataFrame(data.X, columns=["dose", "intercept"])
     model = fit_quietly(method, frame, data.y, data.groups, fit_intercept=fit_intercept)
     made = json.loads(json.dumps(model.summary().to_dict(), allow_nan=False))

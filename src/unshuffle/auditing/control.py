@@ -1,4 +1,4 @@
-"""Control rows: rows left out of a release and attacked as if they were in it."""
+"""Control rows (Giomi et al. 2023): left out of a release and attacked as if they were in it."""
 
 from __future__ import annotations
 

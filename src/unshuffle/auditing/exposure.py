@@ -87,15 +87,51 @@ class Bin:
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """What one release gives away.
+    """What an outsider recovers from one release.
 
-    `error` is |ŵ − w|/|w| of the outsider's weights in units of w_j sd(x_j), w being least squares
-    on the linked table; `covered` the share of weights inside the outsider's 95 % intervals. The
-    shares of all rows that are matched rightly: `right` by the outsider, `guess` by guessing inside
-    bags, `known` by one who knows the true weights. `label_gap` is the root mean square distance of
-    the label matched from the row's own, over the labels' sd `label_sd`, and `guess_gap` that of
-    guessing. Weights are those of the label on the `scale` that the outsider fits. `control` is the
-    same attack on rows that were left out of the release, and `risk` what is left beyond it.
+    Attributes
+    ----------
+    release : Release
+        What was released: its name, bags, rounding and noise.
+    scale : str
+        Scale of the label that the outsider fits, such as "log10".
+    n : int
+        Number of rows.
+    error : float
+        |ŵ − w|/|w| of the outsider's coefficients in units of w_j sd(x_j), where w is least squares
+        on the linked table.
+    verdict : str or None
+        Verdict of the outsider's fit.
+    n_signs : int or None
+        Number of coefficients whose sign the outsider determines.
+    covered : float or None
+        Share of the coefficients inside the outsider's 95 % intervals.
+    right, guess, known : float
+        Share of the rows matched to their own label: by the outsider, by guessing inside bags, and
+        by someone who knows the true coefficients.
+    label_gap, guess_gap : float
+        Root mean square distance of the matched label from the row's own, over `label_sd`: by the
+        outsider, and by guessing.
+    label_sd : float
+        Sd of the labels.
+    control : Control
+        The same attack on rows that were left out of the release.
+    levels, known_levels : tuple or None
+        Rows matched at each probability, by the outsider and with the true coefficients.
+    calibration : tuple
+        Claimed and true probabilities of matches, by classes.
+    probability : ndarray or None
+        Probability of each row's match; None for methods without probabilities.
+    is_right : ndarray
+        Whether each row is matched to its own label.
+
+    Examples
+    --------
+    >>> from unshuffle import audit, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.02, bags=6, rng=0)
+    >>> found = audit(data.X, data.linked_y, data.groups, rng=0, method="ls").planned
+    >>> found.n, found.right > found.guess
+    (60, True)
     """
 
     release: Release

@@ -22,14 +22,12 @@ from unshuffle.auditing.words import (
     describe_side_information,
 )
 from unshuffle.errors import InputError, quote
+from unshuffle.formatting import SHOWN_ROWS
 from unshuffle.objectives.checks import check_values
 from unshuffle.options import FitOptions, as_bag_offsets, check_options, make_rng
 from unshuffle.progress import Report, say_nothing
 from unshuffle.threads import run_all
 
-# A link that chance makes once in a hundred tables without one is none to audit.
-_LEAST_LINK = 0.01
-_SHOWN_ROWS = 20
 _DOING = {MERGED: "Merging bags", ROUNDED: "Rounding labels", NOISY: "Adding noise"}
 
 CONFIDENTIAL = (
@@ -52,10 +50,23 @@ NOT_SHOWN = (
 
 @dataclass(frozen=True)
 class ExposedRow:
-    """A row whose label an outsider matches rightly, and with what probability.
+    """A row whose label an outsider matches rightly.
 
-    `id` and `bag` are its names where the table has any; `probability` is None for methods that
-    give none.
+    Attributes
+    ----------
+    row : int
+        Number of the row.
+    label : float
+        Its label.
+    probability : float or None
+        Probability of the match; None for methods without probabilities.
+    id, bag : object
+        Names of the row and its bag, or None.
+
+    Examples
+    --------
+    >>> ExposedRow(3, 1.5, 0.9, id="a17").name
+    'a17'
     """
 
     row: int
@@ -137,7 +148,7 @@ class Audit:
     @property
     def shown(self) -> tuple[ExposedRow, ...]:
         """The exposed rows to be shown: the surest, none without probabilities."""
-        return () if self.planned.probability is None else self.exposed[:_SHOWN_ROWS]
+        return () if self.planned.probability is None else self.exposed[:SHOWN_ROWS]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds.
@@ -583,7 +594,8 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
 
 
 def _refuse_unlinked(r2: float, chance: float, where: str) -> None:
-    if chance > _LEAST_LINK:
+    # A link that chance makes once in a hundred tables without one is none to audit.
+    if chance > 0.01:
         raise InputError(
             f"the features show no link to the label{where} (R² {r2:.2g}, p = {chance:.2g}): "
             "perhaps the table is shuffled already; audit the linked table, before it is shuffled"

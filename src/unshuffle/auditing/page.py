@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ def write_audit(
     notes: Sequence[str] = (),
     provenance: Mapping[str, Any] | None = None,
     written: date | None = None,
+    words: Callable[[str], str] = str,
 ) -> Path:
     """Write the report of an audit to an HTML file, whole or not at all.
 
@@ -47,6 +48,8 @@ def write_audit(
         What repeats the audit: version, seed, hash of the data, command.
     written : date, optional
         The date shown; today in UTC without it, or that of SOURCE_DATE_EPOCH.
+    words : callable, optional
+        Puts each sentence into the words of the reader, such as options in place of parameters.
 
     Returns
     -------
@@ -86,7 +89,8 @@ def write_audit(
         label=label,
         source=None if source is None else shorten(source, 200),
         written=(written or today()).isoformat(),
-        notes=[shorten(note, 2000) for note in (*notes, *audit.remarks)],
+        verdict=[words(each) for each in audit.verdict],
+        notes=[shorten(words(note), 2000) for note in (*notes, *audit.remarks)],
         origin={**origin, **(provenance or {})},
     )
     write_whole(target, page)
@@ -111,7 +115,7 @@ def _make_headline(audit: Audit) -> tuple[str, str]:
     if audit.planned.risk.value > limit:
         words = "Rows are exposed" if audit.accept is None else "The risk is above the accepted one"
         return words, "doubtful"
-    return "Few rows are exposed by this attack", "unknown"
+    return "This attack is sure of few rows", "unknown"
 
 
 def _list_drawings(audit: Audit) -> list[Drawing]:

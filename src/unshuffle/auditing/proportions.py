@@ -7,7 +7,7 @@ from math import hypot, sqrt
 
 from scipy.special import ndtri
 
-LEVEL = 0.95
+from unshuffle.options import LEVEL
 
 
 @dataclass(frozen=True)

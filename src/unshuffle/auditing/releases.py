@@ -12,7 +12,6 @@ import numpy as np
 PLAIN, MERGED, ROUNDED, NOISY = "as planned", "bags merged", "labels rounded", "noise added"
 # Steps of rounding and sds of noise, over the labels' sd: from hardly felt to as large as they are.
 _STEPS = (0.25, 0.5, 1.0)
-_MOST_MERGES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ def list_releases(
         n_bags = (n_bags + 1) // 2
         counts.append(n_bags)
     # The last is one bag, which hides most; of the others the first are nearest to the plan.
-    for count in dict.fromkeys([*counts[: _MOST_MERGES - 1], *counts[-1:]]):
+    for count in dict.fromkeys([*counts[:2], *counts[-1:]]):
         merged = groups * count // (int(groups.max()) + 1)
         releases.append(Release(MERGED, count, X, y, merged))
     spread = float(y.std())

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from unshuffle.auditing.exposure import Exposure
 from unshuffle.auditing.proportions import Risk
-from unshuffle.formatting import show_number
+from unshuffle.formatting import SHOWN_NAMES, show_number
 
 # Accepted where nothing else is asked for: one row in a hundred.
 LITTLE = 0.01
-_SHOWN_ROWS = 8
 
 
 def describe_exposure(found: Exposure, exposed: Sequence[object], d: int) -> tuple[str, ...]:
@@ -34,9 +33,9 @@ def describe_exposure(found: Exposure, exposed: Sequence[object], d: int) -> tup
     ]
     sentences.append(f"Rows re-identified, of {found.n}, by probability: {'; '.join(parts)}.")
     if exposed:
-        names = ", ".join(str(row) for row in exposed[:_SHOWN_ROWS])
+        names = ", ".join(str(row) for row in exposed[:SHOWN_NAMES])
         n_right = found.levels[0].n_right
-        of_all = f", of {n_right} such rows" if n_right > _SHOWN_ROWS else ""
+        of_all = f", of {n_right} such rows" if n_right > SHOWN_NAMES else ""
         sentences.append(f"Most exposed (matched rightly, the surest first{of_all}): {names}.")
     return tuple(sentences)
 

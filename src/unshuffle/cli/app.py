@@ -21,24 +21,22 @@ from unshuffle.errors import InputError, shorten, suggest
 # Name → where the command is. Its module is imported when it runs or when help is shown, so it
 # must import neither numpy nor the library at the top (a test counts what help imports).
 COMMANDS = {
-    "demo": "unshuffle.cli.demo:demo",
-    "describe": "unshuffle.cli.describe:describe",
-    "fit": "unshuffle.cli.fit:fit",
-    "compare": "unshuffle.cli.compare:compare",
-    "match": "unshuffle.cli.match:match",
-    "predict": "unshuffle.cli.predict:predict",
-    "plan": "unshuffle.cli.plan:plan",
-    "audit": "unshuffle.cli.audit:audit",
-    "simulate": "unshuffle.cli.simulate:simulate",
-    "datasets": "unshuffle.cli.datasets:datasets",
+    "demo": "unshuffle.cli.commands.demo:demo",
+    "describe": "unshuffle.cli.commands.describe:describe",
+    "fit": "unshuffle.cli.commands.fit:fit",
+    "compare": "unshuffle.cli.commands.compare:compare",
+    "match": "unshuffle.cli.commands.match:match",
+    "predict": "unshuffle.cli.commands.predict:predict",
+    "plan": "unshuffle.cli.commands.plan:plan",
+    "audit": "unshuffle.cli.commands.audit:audit",
+    "simulate": "unshuffle.cli.commands.simulate:simulate",
+    "datasets": "unshuffle.cli.commands.datasets:datasets",
     "reproduce": "unshuffle.experiments.command:reproduce",
-    "completion": "unshuffle.cli.completion:completion",
+    "completion": "unshuffle.cli.commands.completion:completion",
 }
 
 OK, FAILED, WRONG, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 
-# Long enough for every message of the library, short enough for a terminal.
-_LONGEST = 1000
 
 _EPILOG = """\b
 Example:
@@ -149,7 +147,8 @@ def _accept_any_text() -> None:
 
 
 def _complain(message: str) -> int:
-    line = shorten(speak(" ".join(message.split())), _LONGEST)
+    # Long enough for every message of the library, short enough for a terminal.
+    line = shorten(speak(" ".join(message.split())), 1000)
     click.echo(f"unshuffle: {line}", err=True)
     return WRONG
 

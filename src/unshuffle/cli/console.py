@@ -18,17 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Without a terminal and without COLUMNS there is no width to ask for.
-PIPED_WIDTH = 100
-# Narrower no table can be read.
-_LEAST_WIDTH = 20
 # Sentences may hold names from a file: control characters are escaped, and nothing is endless.
 _LONGEST = 5000
-_LONGEST_CELL = 100
 # Between two columns of a table.
 _GAP = 3
-# Names are folded to no less than this, and numbers never.
-_LEAST_TEXT = 12
 
 
 def make_console(stream: TextIO, least_width: int = 0) -> Console:
@@ -58,12 +51,14 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
 def _has_columns() -> bool:
     """Whether COLUMNS says how wide a pipe is."""
     columns = os.environ.get("COLUMNS", "")
-    return columns.isdigit() and int(columns) >= _LEAST_WIDTH
+    # Narrower no table can be read.
+    return columns.isdigit() and int(columns) >= 20
 
 
 def _piped_width() -> int:
     """Return the width of tables in a pipe: COLUMNS where it is set, or a fixed one."""
-    return int(os.environ["COLUMNS"]) if _has_columns() else PIPED_WIDTH
+    # Without a terminal and without COLUMNS there is no width to ask for.
+    return int(os.environ["COLUMNS"]) if _has_columns() else 100
 
 
 def count_fitting(table: Table, n_text: int = 1) -> int:
@@ -223,16 +218,17 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    lines = [[shorten(cell, _LONGEST_CELL) for cell in row] for row in rows]
+    lines = [[shorten(cell, 100) for cell in row] for row in rows]
     for j, name in enumerate(columns):
         is_text = j < n_text
         longest = max([len(shorten(name)), *(len(line[j]) for line in lines)])
+        # Names are folded to no less than this, and numbers never.
         table.add_column(
             Text(shorten(name)),
             justify="left" if is_text else "right",
             overflow="fold",
             no_wrap=not is_text,
-            min_width=min(longest, _LEAST_TEXT) if is_text else longest,
+            min_width=min(longest, 12) if is_text else longest,
         )
     for line in lines:
         table.add_row(*map(Text, line))

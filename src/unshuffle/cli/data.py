@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from unshuffle.cli.options import choose_marks
+from unshuffle.cli.options import choose_marks, choose_reading
 from unshuffle.cli.reading import (
     list_ids,
     list_label_columns,
@@ -23,7 +23,7 @@ from unshuffle.cli.reading import (
     settle,
 )
 from unshuffle.errors import InputError, quote, shorten
-from unshuffle.formatting import count
+from unshuffle.formatting import SHOWN_NAMES, count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ class InMemory(Dataset):
 
     def _fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
         from unshuffle.io import join_design, name_bags
-        from unshuffle.results.fit import fit_bags, fit_table
+        from unshuffle.results.fit import fit_bags, fit_table, note_rows
 
         design = self.design
         names = design.feature_names
@@ -198,7 +198,8 @@ class InMemory(Dataset):
                 "--weight and --separate out"
             )
         bags, bag_names = join_design(design), name_bags(design)
-        return fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        found = fit_bags(bags, asked, rng, names, report, sources=sources, bag_names=bag_names)
+        return note_rows(found, len(design.X)) if design.are_shares else found
 
     def list_rows(self) -> dict[str, Any]:
         from unshuffle.io import join_design, name_bags
@@ -240,7 +241,7 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         raise click.UsageError("no data named; give a file, '-', or --rows and --labels")
     label = options["label"] or truth
     if label is None:
-        raise click.UsageError("which column is the label? name it with --label")
+        ask_for_label(options["data"], options)
     same_individuals = _choose_pairing(options)
     aside = [truth, *(options.get(name) for name in _ASIDE), *(options.get("link_columns") or ())]
     used = list_used(options, label, options["anchor"], options["id"], *aside)
@@ -294,6 +295,20 @@ def load_data(options: dict[str, Any], truth: str | None = None) -> InMemory:
         is_log10=is_log10,
         columns=_list_columns([table], options),
         **_describe_reading(options),
+    )
+
+
+def ask_for_label(paths: Sequence[str], options: dict[str, Any]) -> NoReturn:
+    """Refuse a missing label, and name the columns of the first file."""
+    from unshuffle.io import read_table
+    from unshuffle.io.paths import expand_paths
+
+    names = read_table(expand_paths(paths)[0], **choose_reading(options)).names
+    shown = ", ".join(quote(name, 30) for name in names[:SHOWN_NAMES])
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    raise click.UsageError(
+        f"which column is the label? name it with --label, one of: {shown}{more}; 'unshuffle "
+        "describe' says more of them"
     )
 
 
@@ -413,7 +428,7 @@ def _load_two(options: dict[str, Any], truth: str | None) -> InMemory:
 
 def _add_labels(table: Table, names: Sequence[str | None], options: dict[str, Any]) -> Table:
     """Compute labels that are expressions of columns."""
-    from unshuffle.io.label_column import add_label
+    from unshuffle.io.columns.label_column import add_label
 
     for name in names:
         if name is not None:
@@ -428,7 +443,7 @@ def read_labelled(options: dict[str, Any]) -> Table:
 
 def _is_logarithm(table: Table, label: str | None) -> bool:
     """Return whether a label is an expression whose value is a logarithm to base 10."""
-    from unshuffle.io.label_column import find_expression
+    from unshuffle.io.columns.label_column import find_expression
 
     expression = None if label is None else find_expression(table, label)
     return expression is not None and expression.is_log10
@@ -474,7 +489,7 @@ def _point_out_bag(table: Table, bag: str | None, taken: Sequence[str | None]) -
     """Return a note where no bag was named and a column, not taken otherwise, looks like one."""
     if bag is not None:
         return None
-    from unshuffle.io.forgotten_bags import find_forgotten_bag
+    from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 
     # Names that the user gave may be second names of columns.
     used = {table.aliases.get(name, name) for name in taken if name is not None}
@@ -513,7 +528,7 @@ def _mask_unlogged(table: Table, names: Sequence[str | None], options: dict[str,
     """
     if not options["log10"]:
         return table
-    from unshuffle.io.missing import keep_positive
+    from unshuffle.io.columns.missing import keep_positive
 
     found = {table.find(name, "label column") for name in names if name is not None}
     return keep_positive(table, found, options["missing"])
@@ -585,7 +600,7 @@ def choose_features(
 ) -> list[str] | None:
     """Return the features of a table of which only the names are read; None for all others."""
     from unshuffle.io import Table
-    from unshuffle.io.design_matrix import choose_features
+    from unshuffle.io.designs.design_matrix import choose_features
 
     table = Table(tuple(names), dict.fromkeys(names), 0, source)  # type: ignore[arg-type]
     columns = choose_columns(options, table)
@@ -652,6 +667,8 @@ def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np
 
     name = table.find(name, "column")
     column: np.ndarray = table.columns[name][design.rows]
+    if is_binary and column.dtype == object:
+        column = _read_truth(column)
     if column.dtype == object:
         raise InputError(f"{table.source}: column {quote(name)} holds text; make it numbers")
     fits = np.isin(column, (0, 1)) if is_binary else (column >= 0) & (column <= 1)
@@ -663,6 +680,15 @@ def _read_shares(table: Table, design: Design, name: str, is_binary: bool) -> np
             f"{int(design.rows[place]) + 1}: give numbers {allowed}"
         )
     return column
+
+
+def _read_truth(column: np.ndarray) -> np.ndarray:
+    """Return 1 for true and 0 for false, as pandas and R write them; other text stays."""
+    import numpy as np
+
+    words = [str(value).strip().lower() for value in column]
+    is_true = np.array([word == "true" for word in words], dtype=float)
+    return is_true if set(words) <= {"true", "false"} else column
 
 
 def _find_linked(table: Table, truth: str, design: Design) -> np.ndarray:

@@ -44,19 +44,20 @@ def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, 
     """Write the files that the options name, each whole or not at all."""
     from unshuffle.io.writing import write_whole
 
+    # All are made before the first is written: what cannot be made leaves no part of them.
+    made: list[tuple[str, str, str | bytes]] = []
     if options["out"]:
         rows = [(each.name, *(getattr(each, name) for name in _COLUMNS)) for each in summary.rows]
-        write_whole(options["out"], format_csv(["coefficient", *_COLUMNS], rows))
-        console.print_messages([f"coefficients written to {options['out']}"], options["quiet"])
+        table = format_csv(["coefficient", *_COLUMNS], rows)
+        made.append((options["out"], "coefficients", table))
     if options["draws"]:
-        write_whole(options["draws"], _list_draws(found, options["seed"]))
-        console.print_messages(
-            [f"{N_DRAWS} draws from the posterior written to {options['draws']}"],
-            options["quiet"],
-        )
+        draws = _list_draws(found, options["seed"])
+        made.append((options["draws"], f"{N_DRAWS} draws from the posterior", draws))
     if options["figure"]:
-        write_whole(options["figure"], _draw(found, data, options))
-        console.print_messages([f"figure written to {options['figure']}"], options["quiet"])
+        made.append((options["figure"], "figure", _draw(found, data, options)))
+    for path, what, content in made:
+        write_whole(path, content)
+        console.print_messages([f"{what} written to {path}"], options["quiet"])
 
 
 def _list_draws(found: Fit, seed: int) -> str:

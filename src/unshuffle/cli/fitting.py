@@ -66,6 +66,7 @@ def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[st
         "log10": bool(options["log10"]),
         "coding": [asdict(each) for each in data.coding],
         "dates": dict(data.dates),
+        "missing_codes": list(data.missing_codes),
     }
     params = {**asked, "random_state": options["seed"]}
     store_model(options["save"], found, params, data.feature_names, columns, origin)

@@ -93,7 +93,7 @@ def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--seed``."""
-    text = "Seed of everything random; the same seed gives the same digits."
+    text = "Random seed; the same seed gives the same digits."
     kind = click.IntRange(min=0)
     return click.option("--seed", type=kind, default=0, show_default=True, metavar="N", help=text)(
         command
@@ -133,7 +133,7 @@ def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns that are no features, where all others are.",
+        help="Columns that are not features; all others are.",
     )(command)
 
 
@@ -149,7 +149,7 @@ def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         callback=split_names,
         metavar="A,B",
-        help="Columns of numbers that are names of categories.",
+        help="Columns whose numbers are codes of categories.",
     )(command)
 
 
@@ -193,7 +193,7 @@ def id_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--id",
         metavar="COL",
-        help="Column that names the rows: no feature, and carried to every table of rows.",
+        help="Column of row names. It is not a feature, and is copied to every table of rows.",
     )(command)
 
 
@@ -201,22 +201,22 @@ _DATA = (
     click.argument("data", nargs=-1),
     label_option("Column of labels."),
     features_option(
-        "Columns of features; all but label, bag, weight and anchor without it. A name that "
-        "holds a comma stands in quotation marks: '\"a,b\",c'."
+        "Columns of features. Default: all but label, bag, weight and anchor. Quote a name that "
+        "holds a comma: '\"a,b\",c'."
     ),
     click.option(
         "--formula",
         metavar="TEXT",
-        help="Label and features in one formula, such as 'log(y) ~ a * C(b)'; in place of --label "
-        "and --features.",
+        help="Label and features in one formula, such as 'log(y) ~ a * C(b)'. Replaces --label and "
+        "--features.",
     ),
     exclude_option,
     click.option(
         "--bag",
         "--block",
         metavar="COL",
-        help="Column that says which rows and labels belong together; several files are a bag each "
-        f"(column '{FILE_BAG}') unless they have this column or lie in folders such as COL=3.",
+        help="Column of bags: which rows and labels belong together. Of several files each is a "
+        f"bag (column '{FILE_BAG}'), unless they have this column or lie in folders such as COL=3.",
     ),
     categorical_option,
     click.option(
@@ -224,7 +224,7 @@ _DATA = (
         multiple=True,
         callback=split_names,
         metavar="COL=LEVEL",
-        help="Base level of a category, which has no coefficient; the first level without it.",
+        help="Base level of a category; it has no coefficient. Default: the first level.",
     ),
     id_option,
     click.option("--rows", multiple=True, metavar="FILE", help="Files of rows without labels."),
@@ -232,33 +232,34 @@ _DATA = (
         "--labels",
         multiple=True,
         metavar="FILE",
-        help="Files of labels, in any order in a bag, or of bins, with columns low, high and "
-        "count. Several files, such as pool1.fcs pool2.fcs, are a bag each.",
+        help="Files of labels in any order, or of histograms (columns low, high, count). Of "
+        "several files, such as pool1.fcs pool2.fcs, each is a bag.",
     ),
     click.option(
         "--separate",
         is_flag=True,
-        help="Rows and labels are separate samples of a bag; taken so without being said where "
-        "their numbers differ.",
+        help="Rows and labels are separate samples. Default where their numbers differ.",
     ),
     click.option(
         "--same-individuals",
         is_flag=True,
-        help="Rows and labels are the same individuals, some of whose labels may be missing.",
+        help="Rows and labels are the same individuals; labels may be missing.",
     ),
     click.option(
         "--weight",
         metavar="COL",
-        help="Column that says how often a line stands there, in either file; beside --labels also "
-        "the share of a row in its bag: shares sum to 1 or 100.",
+        help="Column of counts: how many rows a line stands for. With --labels also the share of a "
+        "row in its bag; shares sum to 1 or 100.",
     ),
     click.option(
         "--anchor",
         metavar="COL",
-        help="Column that says by 1 and 0 whether the label beside a row is known to be its own.",
+        help="Column of 1 and 0: 1 if the label beside the row is known to be its own.",
     ),
     click.option(
-        "--log10", is_flag=True, help="Fit log10 of the labels; values up to 0 count as missing."
+        "--log10",
+        is_flag=True,
+        help="Fit log10 of the labels. Values of 0 and below count as missing.",
     ),
 )
 
@@ -268,14 +269,14 @@ _READING = (
         type=click.Choice(["error", "drop"]),
         default="error",
         show_default=True,
-        help="What to do with rows that miss a value.",
+        help="What to do with rows that have a missing value.",
     ),
     click.option(
         "--na",
         multiple=True,
         callback=split_names,
         metavar="CODE,COL=CODE",
-        help="Codes of missing values, such as 999: of every column, or of one.",
+        help="Codes of missing values, such as 999, in all columns or in one.",
     ),
     click.option(
         "--dates",
@@ -284,29 +285,33 @@ _READING = (
         metavar="COL,COL=DAY",
         help="Columns of dates: days since DAY (YEAR-MONTH-DAY), or since 2000-01-01.",
     ),
-    click.option("--delimiter", metavar="MARK", help="Such as ',' or 'tab'; found without it."),
-    click.option("--decimal", metavar="MARK", help="'.' or ','; found without it."),
+    click.option(
+        "-d", "--delimiter", metavar="MARK", help="Such as ',' or 'tab'. Default: detected."
+    ),
+    click.option("--decimal", metavar="MARK", help="'.' or ','. Default: detected."),
     click.option(
         "--thousands",
         metavar="MARK",
-        help="'.', ',', \"'\" or 'space'; found without it where numbers have one reading.",
+        help="'.', ',', \"'\" or 'space'. Default: detected if numbers have one reading.",
     ),
-    click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1; found without it."),
-    click.option("--header/--no-header", default=None, help="Whether the first line holds names."),
+    click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1. Default: detected."),
+    click.option(
+        "--header/--no-header", default=None, help="Whether the first line has column names."
+    ),
     click.option(
         "--allow-offset-error",
         is_flag=True,
         help="Read FCS files whose data end one byte too far.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No messages on stderr but errors."),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors alone on stderr."),
 )
 
 _TUNING = (
-    click.option("--noise", type=float, metavar="SD", help="Noise sd, where it is known."),
+    click.option("--noise", type=float, metavar="SD", help="Noise sd, if known."),
     click.option(
         "--calibration",
         metavar="FILE",
-        help="File of labels of identical inputs, from which the noise is measured.",
+        help="File of labels measured on identical inputs; their spread is the noise.",
     ),
     click.option("--l1", type=float, default=0.0, metavar="X", help="Penalty on |w|."),
     click.option("--l2", type=float, default=0.0, metavar="X", help="Penalty on w²."),
@@ -317,15 +322,17 @@ _TUNING = (
         show_default=True,
         callback=read_offsets,
         metavar="B",
-        help="Whether labels of a bag share an offset: auto, none, estimate, or its sd.",
+        help="Offset shared by the labels of a bag: auto, none, estimate, or its sd.",
     ),
-    click.option("--starts", type=int, metavar="N", help="Number of starts of the search."),
+    click.option(
+        "--starts", type=int, metavar="N", help="Number of starting points of the search."
+    ),
     click.option(
         "--jobs",
         type=int,
         metavar="N",
-        help="Threads; the result stays the same. Without it all processors work on more than "
-        "40000 rows, and one on fewer.",
+        help="Number of threads; results do not depend on it. Default: all processors above 40000 "
+        "rows, else one.",
     ),
 )
 
@@ -358,22 +365,24 @@ _LINKS = (
         "--mismatch-rate",
         metavar="SHARE",
         callback=read_share,
-        help="Labels stand beside their rows, but this share of the links is wrong, inside blocks; "
-        "'estimate' finds it.",
+        help="Labels stand beside their rows, but this share of the links inside blocks is wrong. "
+        "'estimate' estimates it.",
     ),
     click.option(
         "--link-probability",
         metavar="COL",
-        help="Column of match probabilities: how probable it is that a link is right.",
+        help="Column of match probabilities: the probability that a link is right.",
     ),
     click.option(
         "--audit",
         metavar="CHECKED,WRONG",
         callback=read_audit,
-        help="Links checked by hand, and how many of them were wrong, in place of a known share.",
+        help="Number of links checked by hand, and how many were wrong. Replaces a known share.",
     ),
     click.option(
-        "--safe", metavar="COL", help="Column that says by 1 and 0 which links are certainly right."
+        "--safe",
+        metavar="COL",
+        help="Column of 1 and 0, or true and false: whether a link is certainly right.",
     ),
     click.option(
         "--link-columns",
@@ -399,7 +408,7 @@ def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         callback=check_level,
         metavar="P",
-        help="Probability that an interval holds.",
+        help="Level of the intervals.",
     )(command)
 
 
@@ -413,8 +422,8 @@ def _model_holds_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--model-holds",
         is_flag=True,
-        help="Declare that the linear model with this noise holds (simulations, calibrated "
-        "assays): intervals are then those of the model.",
+        help="Declare that the linear model with this noise holds, as in simulations or calibrated "
+        "assays. Intervals are then those of the model.",
     )(command)
 
 
@@ -429,7 +438,7 @@ def time_limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--time-limit",
         type=float,
         metavar="SECONDS",
-        help="Time for the proof of --method certified, 60 without it; then the gap is shown.",
+        help="Time limit of --method certified; then the gap is printed. Default: 60.",
     )(command)
 
 
@@ -441,7 +450,7 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="M",
         shell_complete=complete_methods,
-        help=f"One of {', '.join(METHODS)}; or ll or chambers for links of a known share wrong.",
+        help=f"One of {', '.join(METHODS)}. With --mislinked also ll or chambers.",
     )(command)
 
 

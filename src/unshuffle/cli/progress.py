@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # A share below this is too little to tell the time left from.
 _LEAST_SHARE = 0.03
-# A stage that tells nothing comes so near to its end by waiting, and no nearer.
-_PATIENCE = 0.9
 
 
 class Display:
@@ -112,7 +110,8 @@ class Display:
         if pace <= 0 or self._ahead == 0.0:
             return self._done
         waited = (now - self._reported) / (pace * self._ahead)
-        return self._done + self._ahead * min(1 - math.exp(-waited), _PATIENCE)
+        # A stage that tells nothing comes so near to its end by waiting, and no nearer.
+        return self._done + self._ahead * min(1 - math.exp(-waited), 0.9)
 
     def describe(self) -> str:
         """Say the stage, the share that is done, and the time left."""

@@ -52,8 +52,8 @@ def list_texts(options: dict[str, Any]) -> list[str]:
 
 def settle(tables: Sequence[Table], options: dict[str, Any]) -> list[Table]:
     """Count days in columns of dates; refuse options that name no column of any table."""
-    from unshuffle.io.dates import count_days, read_origins
-    from unshuffle.io.missing_codes import read_codes
+    from unshuffle.io.columns.dates import count_days, read_origins
+    from unshuffle.io.columns.missing_codes import read_codes
 
     origins = read_origins(options["dates"])
     for name in origins:
@@ -76,7 +76,7 @@ def _choose(origins: dict[str, date], table: Table) -> dict[str, date]:
 
 def list_origins(options: dict[str, Any]) -> dict[str, str]:
     """Return the day from which each column of dates counts, as JSON writes it."""
-    from unshuffle.io.dates import read_origins
+    from unshuffle.io.columns.dates import read_origins
 
     return {name: day.isoformat() for name, day in read_origins(options["dates"]).items()}
 
@@ -97,7 +97,7 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
     Without --features these are all but those of --exclude. ``more`` are columns beside the
     features, or expressions of columns.
     """
-    from unshuffle.io.label_column import list_sources
+    from unshuffle.io.columns.label_column import list_sources
 
     def find(tables: Sequence[Table]) -> list[str]:
         names = [*options["features"], *options["categorical"], options["bag"], options["weight"]]
@@ -105,7 +105,10 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
             every = dict.fromkeys(name for table in tables for name in table.names)
             names += [name for name in every if name not in options["exclude"]]
             names = [name for name in names if name not in tables[0].aside]
-        found = [name for each in [*names, *more] for name in list_sources(tables[0], each)]
+        # A label may be an expression; features are columns, also those of other files alone.
+        aliases = tables[0].aliases
+        found = [aliases.get(name, name) for name in names if name is not None]
+        found += [name for each in more for name in list_sources(tables[0], each)]
         return list(dict.fromkeys(found))
 
     return find
@@ -113,7 +116,7 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
 
 def list_label_columns(options: dict[str, Any]) -> Used:
     """Return what says which columns of several files of labels are needed."""
-    from unshuffle.io.label_column import list_sources
+    from unshuffle.io.columns.label_column import list_sources
 
     def find(tables: Sequence[Table]) -> list[str]:
         label, others = options["label"], [options["bag"], options["weight"]]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from unshuffle.data.blocks.sources import Source
     from unshuffle.io import Design
-    from unshuffle.io.parquet_source import ParquetSource
-    from unshuffle.io.table_source import Laid
+    from unshuffle.io.sources.parquet_source import ParquetSource
+    from unshuffle.io.sources.table_source import Laid
     from unshuffle.options import FitOptions
     from unshuffle.progress import Report
     from unshuffle.results.fit import Fit
@@ -130,7 +130,7 @@ def _load_blocks(options: dict[str, Any]) -> Dataset | None:
 def _check_memory(options: dict[str, Any], why: str) -> None:
     """Refuse large files that something keeps in memory where there is no room."""
     from unshuffle.io.paths import are_parquet, expand_paths
-    from unshuffle.io.room import check_table_room
+    from unshuffle.io.sources.room import check_table_room
 
     named = options["data"]
     paths = [] if not named or "-" in named else expand_paths(named)
@@ -147,11 +147,11 @@ def _are_large(paths: list[str]) -> bool:
 
 
 def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
-    from unshuffle.io.expressions import is_expression
+    from unshuffle.io.columns.expressions import is_expression
     from unshuffle.io.parquet import describe_left_out
-    from unshuffle.io.parquet_source import open_parquet
     from unshuffle.io.paths import describe_file_bags
-    from unshuffle.io.room import check_room
+    from unshuffle.io.sources.parquet_source import open_parquet
+    from unshuffle.io.sources.room import check_room
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 
     table = open_parquet(paths)
@@ -211,8 +211,8 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
 
 def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     """Return text or cytometry files as a stream; None where they are better read as a whole."""
-    from unshuffle.io.room import check_room, check_table_room
-    from unshuffle.io.table_source import Asked, lay_down
+    from unshuffle.io.sources.room import check_room, check_table_room
+    from unshuffle.io.sources.table_source import Asked, lay_down
     from unshuffle.io.text.pieces import UnusualError
     from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
 

@@ -40,9 +40,9 @@ def export_draws(posterior: Posterior, n: int, rng: np.random.Generator) -> Any:
 
 def _predict(drawn: Posterior, data: Bags, rng: np.random.Generator) -> np.ndarray:
     """Return the labels that each draw predicts for the data, sorted inside each bag."""
-    homes = np.arange(data.n_bags) if data.homes is None else data.homes
+    original_bags = np.arange(data.n_bags) if data.original_bags is None else data.original_bags
     rows = np.column_stack([data.X, np.ones((data.n, int(drawn.has_intercept)))])
-    labels = drawn.draw_labels(rows, np.repeat(homes, data.sizes), rng)
+    labels = drawn.draw_labels(rows, np.repeat(original_bags, data.sizes), rng)
     for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         labels[:, start:stop].sort(axis=1)
     return labels

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, Uncertainty
-from unshuffle.errors import InputError
+from unshuffle.errors import InputError, find_renamed
 from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
@@ -87,10 +87,23 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer: its weights [features …, intercept], its value, and how many starts met there.
+    """One answer that a solver found.
 
-    Answers from a posterior carry their log evidence (the value is its negative), their share of
-    the posterior and their noise sd.
+    Attributes
+    ----------
+    weights : ndarray
+        Coefficients of the features, then the intercept if there is one.
+    value : float
+        Value of the loss; with a posterior its negative log evidence.
+    n_starts : int
+        Number of starts of the search that ended here.
+    evidence, share, noise : float or None
+        With a posterior: log evidence, share of the posterior, and noise sd.
+
+    Examples
+    --------
+    >>> Candidate(np.array([2.0, 1.0]), 0.1, n_starts=4).weights.tolist()
+    [2.0, 1.0]
     """
 
     weights: np.ndarray
@@ -118,6 +131,14 @@ class BagEffects:
         Sds of offsets that were weighed, and the probability of each.
     rests_on_prior : bool
         Whether there are too few bags to tell contextual effects from the prior.
+
+    Examples
+    --------
+    >>> from unshuffle import ShuffledLinearRegression, make_shuffled
+    >>> data = make_shuffled(60, 1, noise=0.2, bags=3, rng=0)
+    >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
+    >>> model.result_.effects.has_offsets
+    False
     """
 
     offset_probability: float
@@ -128,6 +149,12 @@ class BagEffects:
     sizes: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
     rests_on_prior: bool = False
+
+    if not TYPE_CHECKING:  # type checkers know the new names alone
+
+        def __getattr__(self, name: str) -> Any:
+            renamed = {"probability": "offset_probability", "sd": "offset_sd"}
+            return getattr(self, find_renamed("BagEffects", name, renamed))
 
     @property
     def has_offsets(self) -> bool:
@@ -162,10 +189,22 @@ class BagEffects:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proven of the best value: nothing is below `lower_bound`.
+    """A proof of the best value: no answer has a value below `lower_bound`.
 
-    `gap` is the distance of the two relative to the value (or to a billionth of the labels' mean
-    square, where the value is below that: what is left there is rounding).
+    Attributes
+    ----------
+    lower_bound : float
+        No answer has a lower mean squared error.
+    gap : float
+        Distance of the bound from the value found, relative to the value, or to a billionth of the
+        labels' mean square if the value is lower than that.
+    is_complete : bool
+        Whether the search ended, so that the value found is the least.
+
+    Examples
+    --------
+    >>> Certificate(0.1, 0.0, True).describe(0.1)
+    'Certified: the value 0.1 (mean squared) is the least, with no gap.'
     """
 
     lower_bound: float
@@ -229,6 +268,11 @@ class Solution:
     certificate: Certificate | None = None
     effects: BagEffects | None = None
     pairings: PairingSource | None = field(default=None, repr=False, metadata={"is_kept": False})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self, find_renamed("Solution", name, {"offsets": "effects"}))
 
     def __repr__(self) -> str:
         """Return how the search ended, the best value, and the estimated weights."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number
+from unshuffle.formatting import show_number, split_numbers
 from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class Posterior(Uncertainty):
             Each coefficient and the intercept by its name, and "noise" (its sd). Where bag effects
             are part of the model, "bag_sd" (sd of the effect of a new bag, for rows like those of
             the fit) and "bag[name]" for each bag fitted: what its labels lie above those of a new
-            bag at the mean row of the data. "curvature" is c in the mean function
+            bag at the mean row of the data, ordered by name. "curvature" is c in the mean function
             z + c (z² − mean z²) of standardised labels. A name that a feature has already stands
             in parentheses. NaN where the data say nothing.
 
@@ -362,7 +362,10 @@ class Posterior(Uncertainty):
         drawn, found = self.at(self.resample(n, make_rng(rng))), {}
         names = self.names or tuple(f"x{j}" for j in range(self.draws.shape[1]))
         columns = [*zip(names, drawn.coefficients.T, strict=True), *drawn.others.items()]
-        effects = zip(self.bag_names or (), drawn.effects.T, strict=True)
+        effects = sorted(
+            zip(self.bag_names or (), drawn.effects.T, strict=True),
+            key=lambda pair: split_numbers(pair[0]),
+        )
         columns += [(f"bag[{name}]", values) for name, values in effects]
         for name, values in columns:
             # A feature comes first: the intercept, the last column, may have the name of one.

@@ -54,22 +54,22 @@ def find_links(anchors: Any, n: int, place: str = "") -> np.ndarray | None:
     return links if (links != NO_LABEL).any() else None
 
 
-def count_homes(homes: np.ndarray | None, n_bags: int) -> int:
+def count_original_bags(original_bags: np.ndarray | None, n_bags: int) -> int:
     """Return the number of bags as given, of which known pairs are parts; without any, all are.
 
-    >>> count_homes(None, 3), count_homes(np.array([0, 1, 0]), 3)
+    >>> count_original_bags(None, 3), count_original_bags(np.array([0, 1, 0]), 3)
     (3, 2)
     """
-    return n_bags if homes is None else int(homes.max()) + 1
+    return n_bags if original_bags is None else int(original_bags.max()) + 1
 
 
 def split_pairs(codes: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return bag numbers of rows and of labels, each pair in a bag of its own, and their homes.
+    """Return bag numbers of rows and of labels, each pair in a bag of its own, and original bags.
 
     `codes` number the bags as given, of rows and labels alike.
 
-    >>> rows, labels, homes = split_pairs(np.array([0, 0, 0]), np.array([-1, 2, -1]))
-    >>> rows.tolist(), labels.tolist(), homes.tolist()
+    >>> rows, labels, original_bags = split_pairs(np.array([0, 0, 0]), np.array([-1, 2, -1]))
+    >>> rows.tolist(), labels.tolist(), original_bags.tolist()
     ([0, 1, 0], [0, 0, 1], [0, 0])
     """
     known = np.flatnonzero(links != NO_LABEL)
@@ -83,10 +83,10 @@ def split_pairs(codes: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.nd
     first = int(codes.max()) + 1
     row_codes, label_codes = codes.copy(), codes.copy()
     row_codes[known] = label_codes[links[known]] = first + np.arange(len(known))
-    homes = np.concatenate([np.arange(first), codes[known]])
+    original_bags = np.concatenate([np.arange(first), codes[known]])
     # Bags whose every pair is known are empty now.
     used, row_codes = np.unique(row_codes, return_inverse=True)
-    return row_codes, np.searchsorted(used, label_codes), homes[used]
+    return row_codes, np.searchsorted(used, label_codes), original_bags[used]
 
 
 def find_beside(row_order: np.ndarray, label_order: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.data.anchors import NO_LABEL, count_homes, find_links, split_pairs
+from unshuffle.data.anchors import NO_LABEL, count_original_bags, find_links, split_pairs
 from unshuffle.data.bag import Bag, number_names
 from unshuffle.data.known_means import KnownMeans
 from unshuffle.data.labels import Histogram, Labels, unit_masses
@@ -33,15 +33,15 @@ class Bags:
     """All bags in canonical order: rows, labels, and how they belong together.
 
     A known pair (an anchor) stands as a bag of one row: that is the linked residual, to every
-    method. `homes` then says of each bag as it stands here which of the bags as given it was part
-    of; None where no pair is known. A bag of which only the mean label is known stands as one row,
-    its mean, with its number of individuals in `known_means`.
+    method. `original_bags` then has, for each bag here, the number of the bag as given that it was
+    part of; None where no pair is known. A bag of which only the mean label is known stands as one
+    row, its mean, with its number of individuals in `known_means`.
     """
 
     rows: Rows
     labels: Labels
     pairing: Pairing = field(default_factory=Permutation)
-    homes: np.ndarray | None = None
+    original_bags: np.ndarray | None = None
     known_means: KnownMeans | None = None
 
     @property
@@ -75,17 +75,17 @@ class Bags:
         return len(self.offsets) - 1
 
     @property
-    def n_homes(self) -> int:
+    def n_original_bags(self) -> int:
         """Number of bags as given: known pairs belong to theirs."""
-        return count_homes(self.homes, self.n_bags)
+        return count_original_bags(self.original_bags, self.n_bags)
 
     @property
     def home_places(self) -> np.ndarray:
         """The place of each bag as given, in the order of the first rows of bags."""
         firsts = np.minimum.reduceat(self.rows.order, self.offsets[:-1])
-        if self.homes is not None:
-            all_firsts = np.full(self.n_homes, self.rows.order.max())
-            np.minimum.at(all_firsts, self.homes, firsts)
+        if self.original_bags is not None:
+            all_firsts = np.full(self.n_original_bags, self.rows.order.max())
+            np.minimum.at(all_firsts, self.original_bags, firsts)
             firsts = all_firsts
         places = np.empty(len(firsts), dtype=int)
         places[np.argsort(firsts, kind="stable")] = np.arange(len(firsts))
@@ -94,10 +94,10 @@ class Bags:
     @property
     def n_anchors(self) -> int:
         """Number of pairs known inside larger bags, also those that are left over."""
-        if self.homes is None:
+        if self.original_bags is None:
             return 0
-        sizes = np.bincount(self.homes, self.sizes)
-        return int(((self.sizes == 1) & (sizes[self.homes] > 1)).sum())
+        sizes = np.bincount(self.original_bags, self.sizes)
+        return int(((self.sizes == 1) & (sizes[self.original_bags] > 1)).sum())
 
     @property
     def is_linked(self) -> bool:
@@ -175,7 +175,7 @@ class Bags:
         taken = np.concatenate(kept)
         y = self.y[taken]
         labels = Labels(y, y, unit_masses(len(y)), offsets, self.labels.order[taken])
-        return Bags(rows, labels, homes=self.homes)
+        return Bags(rows, labels, original_bags=self.original_bags)
 
 
 def make_bags(
@@ -225,8 +225,8 @@ def make_bags(
     links = find_links(anchors, n)
     if links is not None:
         codes = np.zeros(n, dtype=int) if groups is None else number_names(groups)
-        row_codes, label_codes, homes = split_pairs(codes, links)
-        return arrange(X, y, row_codes, label_codes, homes)
+        row_codes, label_codes, original_bags = split_pairs(codes, links)
+        return arrange(X, y, row_codes, label_codes, original_bags)
     if groups is None:
         row_order, label_order = _order_rows(X, None), np.argsort(y, kind="stable")
         offsets = np.array([0, n])
@@ -240,21 +240,21 @@ def arrange(
     y: np.ndarray,
     row_codes: np.ndarray,
     label_codes: np.ndarray,
-    homes: np.ndarray | None = None,
+    original_bags: np.ndarray | None = None,
 ) -> Bags:
     """Bring rows and labels of numbered bags to the canonical order; as many of each in a bag.
 
-    `homes` numbers, for each bag, the one that it was part of.
+    `original_bags` numbers, for each bag, the one that it was part of.
     """
     row_order, label_order = _order_rows(X, row_codes), np.lexsort((y, label_codes))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_codes))])
     X, y = _gather(X, row_order), y[label_order] + 0.0
-    bag_order, homes = _order_bags(X, y, offsets, homes)
+    bag_order, original_bags = _order_bags(X, y, offsets, original_bags)
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bag_order])
     sizes = np.diff(offsets)[bag_order]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     bags = _plain(_gather(X, take), y[take], offsets, row_order[take], label_order[take])
-    return bags if homes is None else replace(bags, homes=homes)
+    return bags if original_bags is None else replace(bags, original_bags=original_bags)
 
 
 def _plain(
@@ -464,12 +464,12 @@ def _order_rows(X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
 
 
 def _order_bags(
-    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, homes: np.ndarray | None
+    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, original_bags: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Order bags by size, then labels, then rows: by content alone, never by name.
 
-    Also return their homes, numbered by content and in the new order; equal pairs stand in the
-    order of their homes.
+    Also return their original bags, numbered by content and in the new order. Equal pairs stand in
+    the order of their original bags.
     """
 
     def content(r: int) -> tuple[int, bytes, bytes]:
@@ -477,12 +477,12 @@ def _order_bags(
         return offsets[r + 1] - offsets[r], y[part].tobytes(), X[part].tobytes()
 
     places = range(len(offsets) - 1)
-    if homes is None:
+    if original_bags is None:
         return np.array(sorted(places, key=content), dtype=int), None
     contents = [content(r) for r in places]
-    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in np.unique(homes)]
+    parts: list[list[tuple[int, bytes, bytes]]] = [[] for _ in np.unique(original_bags)]
     for r in sorted(places, key=contents.__getitem__):
-        parts[homes[r]].append(contents[r])
+        parts[original_bags[r]].append(contents[r])
     rank = np.argsort(sorted(range(len(parts)), key=parts.__getitem__), kind="stable")
-    order = np.array(sorted(places, key=lambda r: (contents[r], rank[homes[r]])), dtype=int)
-    return order, rank[homes[order]]
+    order = np.array(sorted(places, key=lambda r: (contents[r], rank[original_bags[r]])), dtype=int)
+    return order, rank[original_bags[order]]

@@ -41,10 +41,38 @@ class KnownMeans:
         """Return the part of each column's variance that lies inside these bags."""
         return np.asarray(np.diagonal(self.scatter) / self.counts.sum())
 
-    def label_masses(self, sizes: np.ndarray) -> np.ndarray:
-        """Return weights of single labels (1) and mean labels (n) whose squares measure var(y).
+    def label_spread(self, rows: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> float:
+        """Return the root mean square of all labels, from those that are known.
 
-        A mean of n labels drawn at random has variance var(y)/n, and counts as one observation.
+        It has a part between bags and a part inside. The latter is that of the bags with single
+        labels. With means alone it is what weighted least squares on the means (Goodman 1953) tells
+        of it: the rows of a bag vary, and noise is added. It is no larger than if the bags were
+        formed at random, when the mean of n labels has a variance of var(y)/n.
+
+        Parameters
+        ----------
+        rows, labels : one row and label for each mean, and those of the other bags, both less their
+            centres, (m, d) and (m,).
+        sizes : rows of each bag as it stands, (R,).
         """
-        masses = np.repeat(np.where(self.is_mean, self.counts, 1.0), sizes)
-        return np.asarray(masses / len(masses))
+        unit, spans = float(np.abs(labels).max(initial=0.0)), np.abs(rows).max(axis=0, initial=0.0)
+        spans = np.maximum(spans, np.sqrt(np.diagonal(self.scatter) / self.counts.sum()))
+        if unit == 0.0:
+            return 0.0
+        y, factors = labels / unit, np.divide(1.0, spans, out=np.zeros_like(spans), where=spans > 0)
+        total, starts = self.counts.sum(), np.cumsum(sizes) - sizes
+        means = np.add.reduceat(y, starts) / sizes
+        between = float(self.counts @ means**2) / total
+        if not self.has_means_alone:
+            is_single = np.repeat(~self.is_mean, sizes)
+            gaps = (y - np.repeat(means, sizes))[is_single]
+            n_free = is_single.sum() - (~self.is_mean).sum()
+            return unit * float(np.sqrt(between + gaps @ gaps / max(n_free, 1)))
+        root = np.sqrt(self.counts)
+        columns = rows * factors * root[:, None]
+        slopes, _, rank, _ = np.linalg.lstsq(columns, y * root, rcond=1e-10)
+        rest = y * root - (columns * slopes).sum(axis=1)
+        noise = float(rest @ rest) / max(len(y) - 1 - rank, 1)
+        inside = float((slopes * factors) @ self.scatter @ (slopes * factors)) / total
+        at_random = float(self.counts @ y**2) / len(y)
+        return unit * float(np.sqrt(min(between + inside + noise, at_random)))

@@ -19,6 +19,8 @@ from unshuffle.options import ESTIMATE, FitOptions
 _JEFFREYS = 0.5
 # Halvings until the shift of match probabilities that meets a rate is known to rounding.
 _HALVINGS = 60
+# What is known of single pairs.
+PER_PAIR = ("probability", "safe", "columns")
 # A match probability of one is taken as safe; below it, odds stay finite.
 _SAFEST = 1.0 - 1e-12
 
@@ -32,7 +34,7 @@ class Links:
 
     Parameters
     ----------
-    probability : array of n numbers, optional
+    probability : array of n numbers or str, optional
         Match probability of each pair, taken as calibrated. Together with `rate` or `audit` it only
         orders the pairs: its logits are shifted until the mean agrees with the rate.
     rate : float or dict, optional
@@ -40,12 +42,17 @@ class Links:
     audit : (checked, wrong) or dict, optional
         Links that were checked by hand, and how many of them were wrong: overall, or by block. The
         sampling error of the audit widens the intervals.
-    safe : array of n booleans, optional
+    safe : array of n booleans or str, optional
         Pairs that are certainly right.
-    columns : array of shape (n, k) or frame, optional
+    columns : array of shape (n, k), frame or str, optional
         Columns that explain link quality, such as the frequency of a name or a string distance. The
         logit of the mismatch rate is linear in them. They are taken to be unrelated to the noise,
         and stand in place of `probability`.
+
+    Notes
+    -----
+    A fit of a formula finds `probability` and `safe` in its frame where they are names of columns,
+    and `columns` may be a formula without a label, such as ``"log(frequency) + C(source)"``.
 
     Examples
     --------
@@ -80,7 +87,7 @@ class Links:
     def shape(self) -> tuple[int, ...]:
         """Number of pairs, where there is something about each: scikit-learn cuts it with rows."""
         for values in (self.probability, self.safe, self.columns):
-            if values is not None:
+            if values is not None and not isinstance(values, str):
                 return (len(values),)
         raise AttributeError("these links say nothing of single pairs")
 
@@ -89,8 +96,8 @@ class Links:
         key = rows[0] if isinstance(rows, tuple) else rows  # scikit-learn asks for [rows, ...]
         cut = {
             name: np.asarray(getattr(self, name))[key]
-            for name in ("probability", "safe", "columns")
-            if getattr(self, name) is not None
+            for name in PER_PAIR
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), str)
         }
         return replace(self, **cut)
 
@@ -191,6 +198,12 @@ def read_links(
     """Return the prior of wrong pairs, options that name its rate, and anchors with safe pairs."""
     if not isinstance(links, Links):
         raise InputError(f"links={shorten(repr(links))} is not understood: give a Links object")
+    for name in PER_PAIR:
+        if isinstance(getattr(links, name), str):
+            raise InputError(
+                f"links give {name} as the name {quote(getattr(links, name))}, which only a "
+                "formula finds in its frame: give the values"
+            )
     prior, safe = make_prior(links, groups, n), find_safe(links, n)
     is_open = prior is None or prior.is_open
     if not is_open and options.mislinked is not None:

@@ -1,6 +1,6 @@
 """How rows and labels of a bag belong together: as individuals, all or some of them, or not at all.
 
-The pairing is what the likelihood sums over, and what the mean of a bag is worth. With the same
+The pairing is what the likelihood sums over, and how much the mean of a bag counts. With the same
 individuals on both sides the mean label pins the mean prediction to within σ/√n; where labels are
 missing, or were measured on other individuals, the sampling error of both sides enters.
 """
@@ -29,7 +29,7 @@ class Pairing(ABC):
 
     @abstractmethod
     def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
-        """Return how much each bag counts: what its mean label is worth, in labels."""
+        """Return how much each bag counts: what its mean label counts for, in labels."""
 
     @abstractmethod
     def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -130,7 +130,7 @@ def choose_pairing(
 ) -> Pairing:
     """Return the pairing of bags with n rows and m labels.
 
-    Unless it is said, rows and labels are the same individuals where their numbers agree in every
+    Unless stated, rows and labels are the same individuals where their numbers agree in every
     bag, and separate samples otherwise.
 
     >>> choose_pairing(np.array([3.0]), np.array([2.0]), None).name

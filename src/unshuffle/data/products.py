@@ -14,6 +14,8 @@ from unshuffle import kernels
 
 # Numbers that work on many points at once keeps in memory; no answer depends on it.
 BATCH_NUMBERS = 2_000_000
+# Directions with less than this share of the largest variance are rounding: columns are collinear.
+FLAT = 1e-10
 
 
 def predict_rows(X: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -95,8 +95,10 @@ def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[B
     # A spread of rounding errors around a large constant is none.
     scale[scale <= 1e-14 * np.abs(centre)] = 0.0
     label_centre = stats.label_mean if centre_labels else 0.0
-    weights = point_stats.label_weights if known is None else known.label_masses(bags.sizes)
-    label_scale = _spread(y - label_centre, weights)
+    if known is None:
+        label_scale = _spread(y - label_centre, point_stats.label_weights)
+    else:
+        label_scale = known.label_spread(X - centre, y - label_centre, bags.sizes)
     if label_scale <= 1e-14 * abs(label_centre) or label_scale == 0.0:
         label_scale = abs(label_centre) or 1.0
     columns = np.empty((bags.n, bags.d + has_intercept), order="F")

@@ -5,12 +5,12 @@
 samples' own features, the errors to be expected of designed, given and random bags.
 """
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from unshuffle.design.assignment import Assignment, assess_runs, assign_runs, choose_spread
 from unshuffle.design.plan import Plan, assess_bags, plan_runs
 from unshuffle.design.simulation import Expectation
+from unshuffle.errors import find_renamed
 
 __all__ = [
     "Assignment",
@@ -29,12 +29,4 @@ _RENAMED = {"judge_bags": "assess_bags", "judge_runs": "assess_runs"}
 if not TYPE_CHECKING:  # type checkers know the new names alone
 
     def __getattr__(name: str) -> Any:
-        if name not in _RENAMED:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        new = _RENAMED[name]
-        warnings.warn(
-            f"{name} is now called {new}; the old name will be dropped in version 0.3.0",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return globals()[new]
+        return globals()[find_renamed(f"module {__name__!r}", name, _RENAMED)]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.products import predict_rows
+from unshuffle.data.products import FLAT, predict_rows
 from unshuffle.design.sizes import Limits, fill_runs, make_limits
 from unshuffle.errors import InputError
 from unshuffle.options import make_rng
@@ -23,15 +23,9 @@ from unshuffle.options import make_rng
 # A share of the total scatter: so small that it decides nothing where the means span a direction,
 # and large enough that directions they cannot span (fewer runs than columns) do no harm.
 RIDGE = 0.01
-# Directions that hold less than this share of the largest are rounding.
-_FLAT = 1e-10
 # Multiplications of one pass over all exchanges, and of all starts: about half a second each.
 _PASS_COST, _START_COST = 4e8, 1e9
 _FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
-# A pass that gains less than this share of the determinant ends the search among many samples.
-_CLOSE = 1e-3
-# Exchanges one by one end what sharing out anew begins: its last passes gain too little.
-_CLOSE_SPLIT = 1e-2
 # Columns of squares and products are made as long as there are at most so many columns in all.
 _MOST_COLUMNS = 80
 # What `choose_spread` gives, by the error beside random bags on splits of the tuning seed (fits
@@ -39,8 +33,6 @@ _MOST_COLUMNS = 80
 # (one mean more or less is little, and spreads that differ tell of every weight), four runs .85,
 # .78, .92 and .85 (and 1.5 at 0 where offsets are thought of), eight runs .52 at 0 and .51 at 0.5.
 _SPREAD_OF_TWO, _SPREAD, _FEW_RUNS = 40.0, 2.0, 4
-# From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
-_MANY = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +247,12 @@ def _whiten(X: np.ndarray) -> np.ndarray:
     # Taken twice: centring cancels digits of columns far from zero.
     scaled = scaled - scaled.mean(axis=0)
     spread = np.sqrt((scaled**2).sum(axis=0))
-    keep = spread > _FLAT * np.sqrt(len(X))
+    keep = spread > FLAT * np.sqrt(len(X))
     if not keep.any():
         raise InputError("the columns of X vary by rounding only; give columns that vary")
     scaled = scaled[:, keep] / spread[keep]
     values, vectors = np.linalg.eigh(kernels.gram(np.ascontiguousarray(scaled.T)))
-    kept = values > _FLAT * values[-1]
+    kept = values > FLAT * values[-1]
     axes = vectors[:, kept] / np.sqrt(values[kept])
     return np.column_stack([predict_rows(scaled, axis) for axis in axes.T])
 
@@ -277,7 +269,7 @@ def _add_squares(rows: np.ndarray, spread: float) -> np.ndarray:
     more = len(rows) * np.column_stack([rows[:, i] * rows[:, j] for i, j in pairs])
     more = more - more.mean(axis=0)
     size = np.sqrt((more**2).sum(axis=0))
-    is_there = size > _FLAT * np.sqrt(len(rows))
+    is_there = size > FLAT * np.sqrt(len(rows))
     return np.hstack([rows, spread * more[:, is_there] / size[is_there]])
 
 
@@ -331,7 +323,8 @@ def _improve(
     """Exchange units between bags, in place, until nothing is gained; return log det."""
     n_runs, n = len(limits.sizes), len(units)
     is_even = bool((counts == counts[0]).all())
-    if is_even and n >= _MANY:
+    # From so many units on, pairs of runs are first shared out anew as a whole, by sorting.
+    if is_even and n >= 200:
         _split_pairs(units, bag, n_runs, ridge)
     totals = _sum_by(units, bag, n_runs)
     filled = np.bincount(bag, weights=counts, minlength=n_runs)
@@ -346,7 +339,8 @@ def _improve(
         gain = kernels.exchange_units(
             units, sizes, bag, totals, filled, low, high, inverse, partners
         )
-        if gain < (_CLOSE if n_partners < n - 1 else 1e-9):
+        # Among many samples a pass that gains a thousandth of the determinant or less is the last.
+        if gain < (1e-3 if n_partners < n - 1 else 1e-9):
             break
     return float(np.linalg.slogdet(_scatter(_sum_by(units, bag, n_runs), filled, ridge))[1])
 
@@ -414,7 +408,8 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
             if reached > value:
                 value, totals = reached, new
                 members[a], members[b] = upper, both[order[first:]]
-        if value - before < _CLOSE_SPLIT:
+        # Exchanges one by one end what sharing out anew begins: its last passes gain too little.
+        if value - before < 1e-2:
             break
     for r, rows in enumerate(members):
         bag[rows] = r

@@ -14,7 +14,7 @@ from threading import Event, Lock
 import numpy as np
 
 from unshuffle.data.bags import make_bags
-from unshuffle.data.products import predict_rows
+from unshuffle.data.products import FLAT, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.model.settings import Settings
@@ -24,12 +24,6 @@ from unshuffle.results.determined import UNDETERMINED
 from unshuffle.results.fit import fit_bags
 from unshuffle.threads import run_all
 
-# Tries for weights inside the prior's bound; all but hopelessly collinear columns need a few.
-_TRIES = 200
-# Directions of the columns with less variance than this share of the largest carry no weights.
-_FLAT = 1e-10
-# Trials of every kind of bags before any may end, and of those that go on between two looks.
-_FIRST, _MORE = 8, 4
 # A number of runs needs no more trials once all mean errors are known to this share of themselves:
 # four and more runs do after eight to twelve trials, one or two seldom before twenty. Its kinds of
 # bags end together, since they are compared: errors have long tails, and those of other trials
@@ -109,7 +103,8 @@ class Scenario:
         scale = np.where(spread > 0, spread, 1.0)
         axes = _prediction_axes((X - X.mean(axis=0)) / scale)
         bound = settings.weight_scale * np.hypot(signal, self.noise)
-        for _ in range(_TRIES):
+        # All but hopelessly collinear columns need a few tries for weights inside the bound.
+        for _ in range(200):
             direction = np.asarray(rng.standard_normal(axes.shape[1]))
             w = signal * predict_rows(axes, direction / np.linalg.norm(direction))
             if rng.random() < np.exp(-0.5 * float(np.sum((w / bound) ** 2))):
@@ -120,7 +115,7 @@ class Scenario:
 def _prediction_axes(scaled: np.ndarray) -> np.ndarray:
     """Return weights (d, q) whose predictions have variance one and no correlation."""
     values, vectors = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    kept = values > _FLAT * values[-1]
+    kept = values > FLAT * values[-1]
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
@@ -221,7 +216,8 @@ def simulate_cells(
     found: list[list[tuple[float, np.ndarray | None]]] = [[] for _ in cells]
     going, begun, n_done = list(range(len(cells))), 0, 0
     while going and begun < trials:
-        ended = min(begun + (_MORE if begun else _FIRST), trials)
+        # Every kind of bags has eight trials; those that go on have four more between two looks.
+        ended = min(begun + (4 if begun else 8), trials)
         jobs = [(cells[place], seed) for seed in seeds[begun:ended] for place in going]
         share = n_done / (n_done + len(going) * (trials - begun))
         step = (1.0 - share) / (len(going) * (trials - begun))

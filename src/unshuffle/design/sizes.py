@@ -10,10 +10,6 @@ import numpy as np
 
 from unshuffle.errors import InputError
 
-# Random packings tried before an error: filling runs exactly with groups is a puzzle that has no
-# fast solution, but the ones met in practice are solved by the first few tries.
-_PACKINGS = 500
-
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -115,7 +111,9 @@ def fill_runs(sizes: np.ndarray, limits: Limits, rng: np.random.Generator) -> np
             f"the samples make {len(sizes)} groups that stay together, fewer than the "
             f"{len(limits.sizes)} runs; plan at most {len(sizes)} runs"
         )
-    for _ in range(_PACKINGS):
+    # Filling runs exactly with groups is bin packing, which has no fast solution. Those met in
+    # practice are solved by the first few random packings.
+    for _ in range(500):
         bag = _pack(sizes, limits, rng)
         if bag is not None:
             return bag

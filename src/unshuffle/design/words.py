@@ -16,7 +16,6 @@ _CLEAR = 2.0
 _LEAST_ERROR = 1e-12
 # An answer further off than this, relative to the size of all weights, is another answer.
 _GOOD_ERROR = 0.3
-_SHOWN_NAMES = 5
 
 
 def compare_runs(
@@ -102,9 +101,9 @@ def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
     unlikely = [n for n, each in zip(names, excess, strict=True) if each < -_CLEAR]
     parts = []
     if likely:
-        parts.append(f"probably determined of {list_names(likely, _SHOWN_NAMES)}")
+        parts.append(f"probably determined of {list_names(likely)}")
     if unlikely:
-        parts.append(f"probably undetermined of {list_names(unlikely, _SHOWN_NAMES)}")
+        parts.append(f"probably undetermined of {list_names(unlikely)}")
     if not parts:
         return [f"{found.trials} simulated experiments leave open which signs {runs} determine."]
     return [f"With {runs} the sign is {' and '.join(parts)}."]

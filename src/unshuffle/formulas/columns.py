@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError, import_extra, quote, shorten
+from unshuffle.formatting import SHOWN_NAMES
 from unshuffle.formulas.expressions import ELEMENTWISE, calls_logarithm, check_expression
 from unshuffle.formulas.frames import find_column, find_library, read_frame, take_columns
 
 _INTERCEPT = "Intercept"
-_SHOWN_LEVELS = 8
 # A factor of one column, whatever its coding.
 _FACTOR = re.compile(r"C\((`[^`]+`|\w+)\s*[,)]")
 
@@ -222,6 +222,44 @@ def read_formula(
     return columns, _as_numbers(features, what), _as_numbers(labels, what)[:, 0]
 
 
+def read_terms(text: str, data: Any) -> tuple[np.ndarray, list[str]]:
+    """Return the values of a formula without a label, and the columns that it uses.
+
+    Parameters
+    ----------
+    text : str
+        A formula such as ``"log(x1) + C(x2)"``.
+    data : frame or mapping of str to array-like
+        Where its columns are.
+
+    Returns
+    -------
+    values : ndarray of shape (n, k)
+        The columns, without the intercept.
+    variables : list of str
+        The names of those of `data` that they are made of.
+
+    Raises
+    ------
+    InputError
+        For formulas that are none, unknown columns and functions, and missing values.
+    """
+    what, frame = f"formula {quote(text)}", read_frame(data)
+    formulaic = import_extra("formulaic", "formula", "a formula")
+    with _explaining(what):
+        side = formulaic.Formula(text)
+    if hasattr(side, "lhs") or not hasattr(side, "__iter__"):
+        raise InputError(f"{what}: write columns without a label, such as 'x1 + C(x2)'")
+    _check_factors(side, list(frame.columns), what)
+    variables = _list_variables(side, frame.columns)
+    with _explaining(what):
+        matrix = _materialize(formulaic.ModelSpec(side), take_columns(frame, variables, what))
+    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    if not len(features.columns):
+        raise InputError(f"{what}: there is no column; name one")
+    return _as_numbers(features, what), variables
+
+
 def list_variables(text: str, names: Collection[str], aside: Collection[str] = ()) -> list[str]:
     """Return the columns that a formula uses, of those with these names.
 
@@ -387,8 +425,8 @@ def _check_levels(values: list[Any], name: str, known: list[Any], what: str) -> 
     seen = set(known)
     for row, value in enumerate(values):
         if value not in seen:
-            shown = ", ".join(quote(each, 30) for each in known[:_SHOWN_LEVELS])
-            more = ", …" if len(known) > _SHOWN_LEVELS else ""
+            shown = ", ".join(quote(each, 30) for each in known[:SHOWN_NAMES])
+            more = ", …" if len(known) > SHOWN_NAMES else ""
             raise InputError(
                 f"{what}: column {quote(name)} holds {quote(value)} in row {row}, a level that "
                 f"the fit has not seen (known: {shown}{more}): leave such rows out, or fit again "

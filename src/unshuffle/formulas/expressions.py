@@ -28,7 +28,6 @@ _ALLOWED = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.List, ast.Tuple,
     ast.keyword, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
-_LONGEST = 10_000
 
 
 def check_expression(code: str, columns: Collection[str], what: str) -> None:
@@ -40,7 +39,7 @@ def check_expression(code: str, columns: Collection[str], what: str) -> None:
     ...
     unshuffle.errors.InputError: formula: no function is called 'open'; known: ...
     """
-    if len(code) > _LONGEST:
+    if len(code) > 10_000:
         raise InputError(f"{what}: an expression has {len(code)} characters; shorten it")
     try:
         tree = ast.parse(code, mode="eval")

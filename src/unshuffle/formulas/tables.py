@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.formulas.columns import FormulaColumns, list_variables, read_formula
-from unshuffle.io.design_matrix import (
+from unshuffle.io.columns.missing import Missing
+from unshuffle.io.designs.design_matrix import (
     Design,
     bag_keys,
     choose_counts,
     complete_rows,
     read_anchors,
 )
-from unshuffle.io.missing import Missing
 from unshuffle.io.table import Table
 
 

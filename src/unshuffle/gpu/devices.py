@@ -140,7 +140,7 @@ class CudaDevice(Device):
 def find_device(name: str | None) -> Device | None:
     """Return the card of this name ("cuda", or "cuda:1" of several); None for the processor.
 
-    What is missing is said in one line: nothing is fitted elsewhere than asked.
+    An error names what is missing in one line. Nothing is fitted elsewhere than asked.
 
     >>> find_device(None) is find_device("cpu") is None
     True

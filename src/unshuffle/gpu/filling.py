@@ -17,8 +17,8 @@ from unshuffle.kernels.filling import tail_node
 _SHARED = 72 * 1024
 # Points of a block: with eight, reading rows is an eighth of what it is with one.
 _MOST_POINTS = 8
-# Rows of a block: at most so many that its cells, written once, are nothing beside them; fewer
-# where the card would have too few blocks to be busy, and never less than the cells are worth.
+# Rows of a block: fewer where the card would have too few blocks to be busy, but never so few that
+# writing its cells takes longer than reading them.
 _MOST_ROWS, _LEAST_ROWS = 1 << 16, 1 << 12
 # Blocks for each processor of the card, so that the last ones end together.
 _BLOCKS = 16
@@ -36,7 +36,7 @@ class Filling:
     d: int
     n_bags: int
     wants_slopes: bool
-    laws: tuple[Any, ...]
+    scales: tuple[Any, ...]
     nodes: Any
     means: np.ndarray
     lengths: np.ndarray
@@ -81,7 +81,7 @@ class Filling:
             n_own * each,
             (
                 rows.columns, rows.n, tiles, centre, factor, self.n_bags,
-                device.send(chosen.astype(np.int64)), len(chosen), n_own, *self.laws,
+                device.send(chosen.astype(np.int64)), len(chosen), n_own, *self.scales,
                 device.send(lows), window, self.nodes, self.cells,
             ),
         )  # fmt: skip
@@ -95,7 +95,7 @@ def point_bytes(d: int) -> int:
 def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Filling:
     """Send a grid to a card, and make room for its cells."""
     lengths = grid.sizes + 2 * grid.tails
-    laws = tuple(
+    scales = tuple(
         device.send(np.ascontiguousarray(each))
         for each in (
             grid.weights, grid.curves, grid.per_cell, grid.starts, grid.sizes, grid.tails,
@@ -109,7 +109,7 @@ def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Fil
         d=d,
         n_bags=grid.sizes.shape[1],
         wants_slopes=wants_slopes,
-        laws=laws,
+        scales=scales,
         nodes=device.send(nodes),
         means=grid.tails - grid.lows.astype(np.int64),
         lengths=lengths,

@@ -48,8 +48,8 @@ def find_rows(
     if m:
         device.run("pick_rows", d, -(-m // LINES), 0, (rows.columns, rows.n, places, m, found))
     at = device.fetch(places[:m])
-    stretch = np.searchsorted(rows.ends, at, side="right") - 1
-    return device.fetch(hashes[:m]).view(np.uint64), rows.bags[stretch], device.fetch(found)
+    run = np.searchsorted(rows.ends, at, side="right") - 1
+    return device.fetch(hashes[:m]).view(np.uint64), rows.bags[run], device.fetch(found)
 
 
 def scan_moments(
@@ -60,8 +60,8 @@ def scan_moments(
     terms = [(j, -1, -1) for j in range(d)]
     terms += [(j, k, -1) for j, k in combinations_with_replacement(range(d), 2)]
     terms += list(combinations_with_replacement(range(d), 3)) if cubes else []
-    shapes = ((n_bags, d), (n_bags, d, d), (d, d, d) if cubes else (1, 1, 1))
-    sums = [device.make(shape, np.int64, is_zero=True) for shape in shapes]
+    sizes = ((n_bags, d), (n_bags, d, d), (d, d, d) if cubes else (1, 1, 1))
+    sums = [device.make(size, np.int64, is_zero=True) for size in sizes]
     tiles, n_tiles = rows.cut(device, _CACHED_ROWS)
     device.run(
         "scan_moments", d, n_tiles, 0,
@@ -81,8 +81,8 @@ def scan_squares(
     """Return the sum of ((y − base) factor)² in multiples of 1/unit."""
     total = device.make((1,), np.int64, is_zero=True)
     tiles, n_tiles = rows.cut(device, _TILE_ROWS)
-    law = device.send(np.array([base, factor, unit]))
-    device.run("scan_squares", d, n_tiles, 0, (rows.labels, tiles, law, total))
+    affine = device.send(np.array([base, factor, unit]))
+    device.run("scan_squares", d, n_tiles, 0, (rows.labels, tiles, affine, total))
     return int(device.fetch(total)[0])
 
 

@@ -70,49 +70,53 @@ class StreamedSource(HistogramSource):
 
 
 @dataclass(frozen=True, eq=False)
-class HeldSource(StreamedSource, ScanningSource):
+class ResidentSource(StreamedSource, ScanningSource):
     """Rows that lie on a card; `inner` has the same ones here."""
 
     rows: DeviceRows | None = None
 
     @property
-    def held(self) -> DeviceRows:
+    def resident(self) -> DeviceRows:
         """The rows on the card."""
         assert self.rows is not None  # dataclasses want a default behind that of their base
         return self.rows
 
-    def renumbered(self, codes: np.ndarray) -> HeldSource:
-        return replace(self, inner=self.inner.renumbered(codes), rows=self.held.renumbered(codes))
+    def renumbered(self, codes: np.ndarray) -> ResidentSource:
+        return replace(
+            self, inner=self.inner.renumbered(codes), rows=self.resident.renumbered(codes)
+        )
 
     def fill(
         self, grid: Grid, centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
     ) -> np.ndarray:
         filling = start_filling(self.device, grid, self.d, wants_slopes)
-        filling.add(self.held, self.device.send(centre), self.device.send(factor))
+        filling.add(self.resident, self.device.send(centre), self.device.send(factor))
         return self.device.fetch(filling.cells)
 
     def find_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         sizes = np.zeros(self.n_bags, np.int64)
-        sizes[self.held.bags] = np.diff(self.held.ends)
-        return sizes, *scanning.scan_ends(self.device, self.held, self.d)
+        sizes[self.resident.bags] = np.diff(self.resident.ends)
+        return sizes, *scanning.scan_ends(self.device, self.resident, self.d)
 
     def find_rows(
         self, seed: int, limit: int, most: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        return scanning.find_rows(self.device, self.held, self.d, seed, limit, most)
+        return scanning.find_rows(self.device, self.resident, self.d, seed, limit, most)
 
     def add_moments(
         self, base: np.ndarray, factor: np.ndarray, unit: float, cubes: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return scanning.scan_moments(self.device, self.held, base, factor, unit, cubes)
+        return scanning.scan_moments(self.device, self.resident, base, factor, unit, cubes)
 
     def add_label_squares(self, base: float, factor: float, unit: float) -> int:
-        return scanning.scan_squares(self.device, self.held, self.d, base, factor, unit)
+        return scanning.scan_squares(self.device, self.resident, self.d, base, factor, unit)
 
     def add_to_cells(
         self, offsets: np.ndarray, edges: np.ndarray, widths: np.ndarray, unit: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return scanning.scan_labels(self.device, self.held, self.d, offsets, edges, widths, unit)
+        return scanning.scan_labels(
+            self.device, self.resident, self.d, offsets, edges, widths, unit
+        )
 
 
 def move_source(source: Source, name: str | None, report: Report = say_nothing) -> Source:
@@ -130,4 +134,4 @@ def place_source(source: Source, device: Device, report: Report = say_nothing) -
         )
     if 8 * source.n * (source.d + 1) + _SPARE > device.free_bytes():
         return StreamedSource(source, device)
-    return HeldSource(source, device, rows=send_source(device, source, report))
+    return ResidentSource(source, device, rows=send_source(device, source, report))

@@ -230,7 +230,7 @@ def _exchange(
     return found
 
 
-def _reorder_tops(
+def _reorder_modes(
     target: Target, peaks: list[Peak], n_steps: int, rng: np.random.Generator
 ) -> list[Peak]:
     """Follow the best top with its weights in other orders, as long as that leads higher.
@@ -299,7 +299,7 @@ def _ascend(
             followed += settle(stronger, new, n_steps)[0] if new else []
         peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
         if target.n_bags < FEW_BAGS and target.p > 1:
-            peaks = _reorder_tops(stronger, peaks, n_steps, rng)
+            peaks = _reorder_modes(stronger, peaks, n_steps, rng)
     thetas = [peak.theta for peak in peaks]
     tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))
     others = _keep_basins(weaker, [*tops, *found])

@@ -89,7 +89,7 @@ def prior_share(low: float, high: float, difference: float) -> float:
 
 
 def full_power(approximate: float, exactness: float) -> float:
-    """Return the power of a likelihood that is believed: below one as far as it is approximate."""
+    """Return the power at full use: below one as far as the likelihood is approximate."""
     return 1.0 - (1.0 - exactness) * approximate
 
 

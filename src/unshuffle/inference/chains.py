@@ -1,4 +1,8 @@
-"""What chains of draws are worth, and the evidence that a ladder of noise levels gives."""
+"""Convergence and effective sample size of chains, and the evidence by bridge sampling.
+
+The split R̂ is that of Gelman and Rubin (1992) and Vehtari et al. (2021), the evidence the ratio of
+Bennett (1976; Meng and Wong 1996).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ def effective_draws(chains: np.ndarray, variance: float) -> float:
     is_over = pairs <= 0.0
     end = int(np.argmax(is_over)) if is_over.any() else len(pairs)
     kept = np.minimum.accumulate(pairs[:end])
-    # Draws that alternate may be worth more than independent ones; that is not relied on.
+    # Alternating draws may count for more than independent ones; that is not relied on.
     time = max(2.0 * float(kept.sum()) - 1.0, 1.0)
     return m * n / time * variance / whole
 

@@ -15,7 +15,6 @@ from unshuffle.model.posterior import Target
 # Kinds of misfit that are warned of: those whose 95 % intervals cover below .90 of the given real
 # tables out of fold. The others are reported in the summary.
 WARNED_MISFITS: tuple[str, ...] = ()
-
 # The best few modes are looked at; the model fits as far as one of them explains the labels.
 _N_MODES = 3
 
@@ -89,9 +88,10 @@ def measure_spread(target: Target) -> float:
 
 
 def measure_difference(target: Target) -> float:
-    """Return 1 − p/0.05, at least 0: how clearly the bags are no random parts of the rows.
+    """Return 1 − p/level, at least 0: how clearly the bags are no random parts of the rows.
 
-    p is two-sided, of the F test of equal mean rows: designed bags may be too much alike.
+    p is two-sided, of the F test of equal mean rows: designed bags may be too much alike. Columns
+    that correlate count as (Σλ)²/Σλ² of them, λ the eigenvalues of their covariance (Box 1954).
     """
     is_bag = target.home_sizes > 1.0
     n, n_bags = float(target.home_sizes[is_bag].sum()), int(is_bag.sum())
@@ -99,6 +99,9 @@ def measure_difference(target: Target) -> float:
         return 0.0
     from scipy.special import fdtr, fdtrc
 
-    degrees, f = (target.p * (n_bags - 1), target.p * (n - n_bags)), measure_spread(target)
+    n_columns = float(np.trace(target.covariance)) ** 2 / float((target.covariance**2).sum())
+    degrees, f = (n_columns * (n_bags - 1), n_columns * (n - n_bags)), measure_spread(target)
     p = 2.0 * min(fdtr(*degrees, f), fdtrc(*degrees, f))
-    return max(0.0, 1.0 - float(p) / 0.05)
+    # Where only means are known, nothing inside the bags corrects a false alarm.
+    level = 0.02 if target.has_means_alone else 0.05
+    return max(0.0, 1.0 - float(p) / level)

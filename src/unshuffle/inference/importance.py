@@ -154,12 +154,14 @@ def _draw(
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
     if isinstance(proposal, Followed) and target.shapes.has_passes:
-        parts, is_judged = _judge_some(target, proposal, x)
+        parts, is_judged = _evaluate_some(target, proposal, x)
         return x, parts, slopes, is_judged
     return x, target.parts(x, floor), slopes, np.ones(len(x), bool)
 
 
-def _judge_some(target: Target, proposal: Followed, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _evaluate_some(
+    target: Target, proposal: Followed, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the parts of draws of a surrogate, and which of them all rows judged.
 
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.

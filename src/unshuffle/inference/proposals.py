@@ -30,7 +30,8 @@ _N_LOCAL = 30
 _STEEPEST = 1e10
 # Degrees of freedom of the shell's total variance, and the least sd of its logarithm.
 _SHELL_DOF, _LEAST_SHELL = 5.0, 0.15
-# Where the noise is known: the least signal that is looked for, and the spread of its logarithm.
+# Where the noise is known: the least signal that is looked for, and the spread of its logarithm,
+# which is that of log sigma around the prior of the weights too.
 _LEAST_SIGNAL, _SIGNAL_SPREAD = 0.05, 0.7
 
 
@@ -130,6 +131,54 @@ class Shell:
 
 
 @dataclass(frozen=True, eq=False)
+class PriorShell(Shell):
+    """The prior of the weights given the noise, whose logarithm is Student t about a centre.
+
+    Bags known by their means tell the sum of weights and contextual effects. Weights may then be
+    anywhere between zero and that sum, and the prior's density at zero has no bound with more than
+    two columns, so that weights of draws from ellipses would have none.
+    """
+
+    log_sigma: float
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        t, o = self.target, self.target.options
+        directions = rng.standard_normal((n, t.p))
+        directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
+        log_sigma, parts = np.full(n, self.log_sigma), []
+        if t.log_sigma is None:
+            log_sigma += _SIGNAL_SPREAD * rng.standard_t(_SHELL_DOF, n)
+            parts = [log_sigma[:, None]]
+        share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
+        signal = np.exp(2.0 * log_sigma) * (1.0 - share) / share
+        w = multiply(np.sqrt(signal)[:, None] * directions, self._roots[0])
+        others = rng.standard_normal((n, len(self._others))) * self._others
+        return np.hstack([w, *parts, others])
+
+    def log_density(self, x: np.ndarray) -> np.ndarray:
+        t, o = self.target, self.target.options
+        w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
+        signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
+        noise, logs = np.full(len(x), 2.0 * self.log_sigma), np.zeros(len(x))
+        if t.log_sigma is None:
+            noise = 2.0 * x[:, t.p]
+            place = (x[:, t.p] - self.log_sigma) / _SIGNAL_SPREAD
+            logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF)
+            logs += lgamma(0.5 * (_SHELL_DOF + 1.0)) - lgamma(0.5 * _SHELL_DOF)
+            logs -= 0.5 * log(_SHELL_DOF * pi) + log(_SIGNAL_SPREAD)
+        total = np.logaddexp(np.log(signal), noise)
+        # Beta of the noise's share; from the share to the signal: the share over the total.
+        a, b = o.share_low, o.share_high
+        logs += a * (noise - total) + (b - 1.0) * (np.log(signal) - total) - total
+        logs += lgamma(a + b) - lgamma(a) - lgamma(b)
+        # From the signal to weights, as above.
+        logs += lgamma(0.5 * t.p) - 0.5 * t.p * log(pi) + (1.0 - 0.5 * t.p) * np.log(signal)
+        logs += self._roots[1]
+        logs -= 0.5 * ((others / self._others) ** 2).sum(axis=1)
+        return logs - float((np.log(self._others) + 0.5 * log(2.0 * pi)).sum())
+
+
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
@@ -178,10 +227,12 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
         return _mix_peaks(target, *settle(target, modes, n_steps))
     spreads = _find_spreads(target, [theta for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
-    shares = np.append((1.0 - _WIDE_SHARE) * _evidence_shares(modes, factors), _WIDE_SHARE)
+    shell, wide = Shell(target), _WIDE_SHARE
+    if target.has_means_alone:
+        shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
+    shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
     means = np.array([theta for _, theta in modes])
-    dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(modes))
+    return Mixture(shares, means, factors, target.options.proposal_dof, shell, len(modes))
 
 
 def _mix_peaks(target: Target, peaks: list[Peak], lessons: Lessons) -> Mixture:

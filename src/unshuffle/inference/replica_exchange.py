@@ -1,12 +1,13 @@
-"""Replica exchange over noise levels: a ladder from no likelihood to the least noise.
+"""Replica exchange (Swendsen and Wang 1986; Geyer 1991) over noise levels.
 
-Powers of the likelihood with the noise left free would be the textbook's ladder. But from about 100
-rows on the noise then jumps at one power, from "all is noise" to its true level, and no replica
-passes. At fixed noise the way down is gradual, and the noise's posterior is what the ladder weighs.
+The temperatures are noise levels, from no likelihood to the least noise. Powers of the likelihood
+with the noise left free do not work: from about 100 rows on the noise jumps at one power from "all
+is noise" to its true level, and no replica passes. At fixed noise the way down is gradual, and the
+levels are weighted by the posterior of the noise.
 
-Noise that is given only ends the ladder. Were its prior that of every level, the hot ones would
-hold weights no larger than the noise, and where that is little, nothing would lead from there to
-weights that explain the labels.
+Noise that is given only ends the levels. Were its prior that of every level, the hot levels would
+have weights no larger than the noise, and nothing would lead from there to weights that explain the
+labels.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from unshuffle.kernels import tempering as kernels
 from unshuffle.model.posterior import SIGNAL_FLOOR, Target
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN
 
-# At first the ladder grows from the hot end to the least noise in so many rounds of so many sweeps:
+# At first the levels grow from the hot end to the least noise in so many rounds of so many sweeps:
 # replicas must come down slowly, or they freeze in the first matching they meet. Then the cold end
 # is cut and the levels are respaced in longer rounds: at least three, and more, twice as long to
-# measure rare exchanges better, while the ladder ends too soon or tears.
+# measure rare exchanges better, while the levels end too soon or exchanges are rare somewhere.
 _N_GROWING, _GROWING = 10, 30
 _TUNING, _LEAST_ROUNDS, _MOST_ROUNDS = 100, 3, 8
-# A tuned ladder exchanges more often than this everywhere, twice what an answer needs.
+# Tuned levels exchange more often than this everywhere, twice what an answer needs.
 _TORN = 0.1
 # Random numbers are drawn for about this many swaps at once: 3 MB, and an interrupt is heard every
 # few milliseconds.
 _SWAPS_AT_ONCE = 200_000
-# No step of the ladder is closer than one at which one exchange in a hundred is refused.
+# No two levels are closer than where one exchange in a hundred is refused.
 _LEAST_REFUSAL = 0.01
 # Below this a rate measures only which replicas happened to meet.
 _LEAST_RATE = 1e-12
 # The hottest step holds a precision of this part of one label's: nothing.
 _HOTTEST = 1e-3
 # Levels whose noise is less likely than the best by more than this are left out: beyond 15 nats
-# lie three in ten million. If the coldest level is within, the ladder grows by so much log sigma;
+# lie three in ten million. If the coldest level is within, the levels grow by so much log sigma;
 # and tuning does not end while it is within half of that, where it could hold one in a thousand.
 _REACH, _GROWTH = 15.0, 0.5
 # A bag's labels span about 3.5 of their sds.
@@ -54,7 +55,7 @@ _SPAN = 3.5
 _MOST_KNOWN = 300.0
 # Labels whose holders are kept in all, 16 MB: where there are more, only every second, third, …
 # sweep keeps its matchings.
-_MOST_HELD = 8_000_000
+_MOST_KEPT = 8_000_000
 # Points at which the noise's density is integrated: 0.004 apart in log sigma.
 _N_GRID = 2001
 # Multiples of the golden section fill the unit interval evenly at any number.
@@ -63,7 +64,7 @@ _GOLDEN = 0.618034
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One ladder after its run.
+    """The levels after their run.
 
     `levels` hold precision and log sigma, hottest first; `draws` (sweeps, levels, p) weights and
     `holders` (kept sweeps, levels, n) matchings; `exchange_rates` those of neighbours; `n_trips`
@@ -106,7 +107,7 @@ class Run:
     def cut_share(self) -> float:
         """About the share of the posterior beyond the cold end: the density there times the sd.
 
-        Known noise and the least noise are ends of the model, not of the ladder.
+        Known noise and the least noise are ends of the model, not of the levels.
         """
         if len(self.grid) == 1 or self.levels[-1, 1] <= LOG_SIGMA_MIN:
             return 0.0
@@ -191,11 +192,11 @@ def _make_levels(precisions: np.ndarray, target: Target) -> np.ndarray:
 
 
 def _least_noise(target: Target) -> float:
-    """Return log sigma of the coldest level that a ladder may have."""
+    """Return log sigma of the coldest level that is allowed."""
     return LOG_SIGMA_MIN if target.log_sigma is None else min(target.log_sigma, _MOST_KNOWN)
 
 
-def run_ladder(
+def run_levels(
     target: Target,
     n_levels: int,
     n_sweeps: int,
@@ -203,7 +204,7 @@ def run_ladder(
     stop: Event,
     beside: Beside | None = None,
 ) -> Run:
-    """Tune a ladder from the bag means and random starts, then run and record it."""
+    """Tune the levels from the bag means and random starts, then run and record them."""
     model, axes = make_model(target, beside or _NOTHING)
     state = _first_state(model, multiply(draw_starts(target, n_levels, rng), axes))
 
@@ -254,7 +255,7 @@ def _tune(
 
 
 def _coldest(levels: np.ndarray, log_noise: np.ndarray, target: Target) -> tuple[float, bool]:
-    """Return the greatest precision worth a level, and whether the ladder goes far enough."""
+    """Return the greatest precision that needs a level, and whether the levels go far enough."""
     if target.log_sigma is not None:
         return float(levels[-1, 0]), True
     near = np.flatnonzero(log_noise > log_noise.max() - _REACH)[-1]
@@ -268,7 +269,7 @@ def respace(precisions: np.ndarray, refusals: np.ndarray, coldest: float) -> np.
     """Return as many precisions from 0 to the coldest, with the refusals spread evenly.
 
     Two Gaussians d sds apart exchange erfc(d/2) of the time. These distances add up along the
-    ladder, which refusals near 1 do not: a gap of five counts as five, not as one. A distance grows
+    levels, which refusals near 1 do not: a gap of five counts as five, not as one. A distance grows
     with the precision at the hot step, and with its logarithm at the others.
     """
     rates = np.clip(1.0 - refusals, _LEAST_RATE, 1.0 - _LEAST_REFUSAL)
@@ -342,8 +343,8 @@ def _first_state(model: kernels.Model, weights: np.ndarray) -> kernels.State:
             holder[r, start:stop] = start + np.argsort(z[start:stop], kind="stable")
     if model.cost > 0.0:
         holder[:] = model.beside
-    pull = np.stack([(model.labels[:, None] * model.rows[held]).sum(axis=0) for held in holder])
-    return kernels.State(holder, pull, weights.copy(), np.arange(n_levels))
+    field = np.stack([(model.labels[:, None] * model.rows[rows]).sum(axis=0) for rows in holder])
+    return kernels.State(holder, field, weights.copy(), np.arange(n_levels))
 
 
 def _sweep(
@@ -357,7 +358,7 @@ def _sweep(
 ) -> kernels.Record:
     """Run sweeps of all replicas, a few at a time so that an interrupt is heard."""
     n_levels, (n, p) = len(levels), model.rows.shape
-    every = 1 + n_sweeps * n_levels * n // _MOST_HELD
+    every = 1 + n_sweeps * n_levels * n // _MOST_KEPT
     record = kernels.Record(
         sums=np.ones((n_sweeps, n_levels, 2)),
         draws=np.empty((n_sweeps, n_levels, p)),

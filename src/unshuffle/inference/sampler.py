@@ -1,8 +1,8 @@
 """The exact model, sampled: matchings, weights and noise together, by replica exchange.
 
-Nothing is approximated but by chance: swaps of labels walk over the matchings themselves, so that
-this is the independent check of the likelihood's permanents, for data small enough that the ladder
-of noise levels mixes.
+Replica exchange is that of Geyer (1991). The only error is that of chance: swaps of labels move
+over the matchings themselves. So this is an independent check of the likelihood's permanents, for
+data small enough that the noise levels mix.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply
 from unshuffle.errors import InputError
 from unshuffle.inference.chains import effective_draws, split_rhat
-from unshuffle.inference.replica_exchange import Beside, Run, run_ladder
+from unshuffle.inference.replica_exchange import Beside, Run, run_levels
 from unshuffle.model.building import pose
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import Settings
@@ -41,13 +41,13 @@ MAX_ROWS = 1000
 # exchange a third to a half of the time at 15 to 20 dB, and a tenth to a third where there is no
 # noise, the longest way down (measured at n = 20 to 100).
 _LEVELS, _LEVELS_PER_ROOT = 8.0, 3.5
-# Where the ladder did not mix, the noise's density counts with this power: more noise, wider draws.
+# Where the levels did not mix, the noise's density counts with this power: more noise, wider draws.
 # 38 such fits (one or two bags, 60 and 100 rows, 10 and 15 dB) had 95 % intervals that covered 90 %
 # at full power, 92 % at 0.3, 94 % at 0.1 and 93 % at 0.03, with widths from 0.99 to 1.12.
 _UNMIXED_POWER = 0.1
 # Draws in the answer: more than the effective ones of any run, few enough to map and plot.
 _N_DRAWS = 4000
-# A share of the posterior beyond the cold end of the ladder that shows that it ended too soon.
+# A share of the posterior beyond the coldest level that shows that the levels ended too soon.
 _CUT_SHARE = 0.01
 # Draws that are grouped into competing answers, and the least gap between two answers' predictions
 # (in label spreads): where draws lie apart by less, they are one answer.
@@ -66,7 +66,7 @@ class Sampler(Strategy):
         A ``Likelihood(…)`` will do. Its `weight_scale`, `share_low` and `share_high` are the
         prior; its other fields are not used: the likelihood counts in full.
     n_runs : int, default=4
-        Independent ladders. They must agree, or the fit says that they did not mix. The
+        Independent runs. They must agree, or the fit says that they did not mix. The
         estimator's `n_starts`, where given, is their number instead.
     n_sweeps : int, default=800
         Recorded sweeps of each run. Raise it where the fit says that they did not mix.
@@ -95,9 +95,9 @@ class Sampler(Strategy):
     # The runs agree when spread between them adds less than this to the spread inside: 1.1 means
     # that a mean may be off by 0.46 of its sd.
     most_rhat: float = 1.1
-    # As for the likelihood: fewer effective draws cannot show an interval.
+    # As for the likelihood: a lower effective sample size cannot show an interval.
     least_draws: float = 100.0
-    # A pair of levels that exchanges less often than this cuts the ladder in two.
+    # A pair of levels that exchanges less often than this cuts the levels in two.
     least_exchange: float = 0.05
 
     takes_penalty: ClassVar[bool] = False
@@ -173,7 +173,7 @@ def solve(
     n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
 
     def run(seed: np.random.Generator, stop: Event) -> Run:
-        return run_ladder(target, n_levels, options.n_sweeps, seed, stop, beside)
+        return run_levels(target, n_levels, options.n_sweeps, seed, stop, beside)
 
     runs = run_all(run, rng.spawn(n_runs), effort.n_jobs)
     return _assemble(target, runs, options, columns, rng)
@@ -275,8 +275,8 @@ def _assemble(
 def _make_posterior(
     target: Target, runs: list[Run], columns: Columns, is_thin: bool, rng: np.random.Generator
 ) -> Posterior:
-    """Draw from all levels by their shares; where the ladder did not mix, weakened ones, which err
-    on the side of doubt.
+    """Draw from all levels by their shares; where the levels did not mix, weakened ones, which
+    err on the side of doubt.
     """
     weights, log_sigma = [], []
     n_each = ceil(_N_DRAWS / len(runs))

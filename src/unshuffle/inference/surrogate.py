@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import Lessons, take_lessons
+from unshuffle.inference.moves import JITTER, STEP
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
 from unshuffle.model.points import Laws
 from unshuffle.model.posterior import Target
@@ -45,9 +46,6 @@ _ABOVE = 3.0
 _N_TRIED, _N_ROUNDS, _LEAST_WORTH = 2500, 3, 25.0
 # Sweeps of the walkers, in which one accepts some seven steps.
 _N_SWEEPS = 30
-# The step of differential evolution that is best for Gaussians, and the jitter that makes it
-# irreducible, as a share of the walkers' spread.
-_STEP, _JITTER = 2.38, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +141,13 @@ def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) ->
     """Move points of the surrogate's posterior about in it, each half along the other's gaps."""
     x, d = starts.copy(), starts.shape[1]
     values = surrogate.log_posterior(x)
-    jitter = _JITTER * x.std(axis=0) + 1e-12
+    jitter = JITTER * x.std(axis=0) + 1e-12
     order = rng.permutation(len(x))
     halves = (order[: len(x) // 2], order[len(x) // 2 :])
     for _ in range(_N_SWEEPS):
         for mine, others in (halves, halves[::-1]):
             first, second = (others[rng.integers(len(others), size=len(mine))] for _ in range(2))
-            trial = x[mine] + _STEP / sqrt(2.0 * d) * (x[first] - x[second])
+            trial = x[mine] + STEP / sqrt(2.0 * d) * (x[first] - x[second])
             trial += jitter * rng.standard_normal(trial.shape)
             found = surrogate.log_posterior(trial)
             is_taken = np.log(rng.random(len(mine))) < found - values[mine]

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from unshuffle.inference.ensemble import count_effective
 from unshuffle.inference.modes import exchange
+from unshuffle.inference.moves import JITTER, STEP, WHOLE
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
@@ -27,9 +28,8 @@ _SHARES = 2.0 ** (-0.5 * np.arange(24))
 # Shares of moves that put all weights in another order, exchange two and turn one round. Of the
 # others this share is along differences of draws whose weights were put in the mover's order.
 _REORDERED, _EXCHANGED, _TURNED, _ALIGNED = 0.1, 0.2, 0.05, 0.7
-# The step of differential evolution that is best for Gaussians, how much its logarithm varies, the
-# share of whole differences, and the jitter as a share of the population's spread.
-_STEP, _STEP_SPREAD, _WHOLE, _JITTER = 2.38, 0.7, 0.1, 1e-3
+# How much the logarithm of the length of a move varies.
+_STEP_SPREAD = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +132,9 @@ def _step(
     for each in (first, second):
         ordered = np.take_along_axis(np.sort(each[:, :p], axis=1), ranks, axis=1)
         each[is_aligned, :p] = ordered[is_aligned]
-    length = _STEP / sqrt(2.0 * d) * np.exp(_STEP_SPREAD * rng.standard_normal(n))
-    length = np.where(rng.random(n) < _WHOLE, 1.0, length)
-    jitter = (_JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
+    length = STEP / sqrt(2.0 * d) * np.exp(_STEP_SPREAD * rng.standard_normal(n))
+    length = np.where(rng.random(n) < WHOLE, 1.0, length)
+    jitter = (JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
     trial = x + length[:, None] * (first - second) + jitter
     is_allowed = ~is_aligned | (_rank_weights(trial, p) == ranks).all(axis=1)
     kinds = np.asarray(rng.random(n))

@@ -9,38 +9,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unshuffle.io.design_matrix import Apart, Coding, Design, make_design
+    from unshuffle.io.designs.design_matrix import Apart, Coding, Design, make_design
+    from unshuffle.io.designs.histograms import is_histogram
+    from unshuffle.io.designs.joining import join_design, name_bags, write_out
+    from unshuffle.io.designs.mean_labels import is_mean_table
+    from unshuffle.io.designs.new_rows import code_new_rows
+    from unshuffle.io.designs.samples import Samples, choose_samples
+    from unshuffle.io.designs.two_tables import describe_label, make_design_from_two
     from unshuffle.io.frame import table_from_frame
-    from unshuffle.io.histograms import is_histogram
-    from unshuffle.io.joining import join_design, name_bags, write_out
-    from unshuffle.io.mean_labels import is_mean_table
-    from unshuffle.io.new_rows import code_new_rows
     from unshuffle.io.reading import read_table, read_tables
-    from unshuffle.io.samples import Samples, choose_samples
     from unshuffle.io.table import Table
-    from unshuffle.io.two_tables import describe_label, make_design_from_two
 
 # Public name → the module that holds it; loaded on first use, so that a file can be read while
 # another thread imports what fits need.
 _NAMES = {
-    "Apart": "design_matrix",
-    "Coding": "design_matrix",
-    "Design": "design_matrix",
-    "Samples": "samples",
+    "Apart": "designs.design_matrix",
+    "Coding": "designs.design_matrix",
+    "Design": "designs.design_matrix",
+    "Samples": "designs.samples",
     "Table": "table",
-    "choose_samples": "samples",
-    "code_new_rows": "new_rows",
-    "describe_label": "two_tables",
-    "is_histogram": "histograms",
-    "is_mean_table": "mean_labels",
-    "join_design": "joining",
-    "make_design": "design_matrix",
-    "make_design_from_two": "two_tables",
-    "name_bags": "joining",
+    "choose_samples": "designs.samples",
+    "code_new_rows": "designs.new_rows",
+    "describe_label": "designs.two_tables",
+    "is_histogram": "designs.histograms",
+    "is_mean_table": "designs.mean_labels",
+    "join_design": "designs.joining",
+    "make_design": "designs.design_matrix",
+    "make_design_from_two": "designs.two_tables",
+    "name_bags": "designs.joining",
     "read_table": "reading",
     "read_tables": "reading",
     "table_from_frame": "frame",
-    "write_out": "joining",
+    "write_out": "designs.joining",
 }
 
 __all__ = [

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from unshuffle.data.outliers import LEAST_ROWS, Outlier, find_outlier, is_code
 from unshuffle.errors import quote
-from unshuffle.io.dates import find_date_form
-from unshuffle.io.design_matrix import MAX_UNDECLARED
-from unshuffle.io.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.dates import find_date_form
+from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
+from unshuffle.io.columns.remarks import describe_alike, numbers_rows
+from unshuffle.io.designs.design_matrix import MAX_UNDECLARED
 from unshuffle.io.reading import FilePath, check_stems, read_table
-from unshuffle.io.remarks import describe_alike, numbers_rows
 from unshuffle.io.table import Column, Table, keep_common, stack_tables
 
 # Types of columns, in the words of output and JSON.
@@ -35,8 +35,6 @@ _LABELS = (
 _SCATTER = re.compile(r"(?i)^(fsc|ssc|time|width|event)")
 # Area, height and width of a pulse: channels of a cytometer are called so.
 _CHANNEL = re.compile(r"-[AHW]$")
-# A code lies apart from the others by so large a share of their range.
-_CODE_GAP = 0.5
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,8 @@ def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
     found = []
     for end, rest in ((-1, levels[:-1]), (0, levels[1:])):
         gap = abs(float(levels[end]) - float(rest[end]))
-        is_apart = gap > _CODE_GAP * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
+        # A code lies apart from the others by so large a share of their range.
+        is_apart = gap > 0.5 * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
         if is_code(float(levels[end])) and counts[end] > 1 and is_apart:
             found.append((float(levels[end]), int(counts[end])))
     return found
@@ -256,7 +255,16 @@ def _suggest_bag(table: Table, columns: Sequence[ColumnFacts]) -> str | None:
         is_text = each.type == TEXT and each.n_levels is not None
         if is_text and 3 <= (each.n_levels or 0) <= table.n_rows / 5:
             return each.name
+    for each in columns:
+        is_whole = each.type == WHOLE and 3 <= (each.n_levels or 0) <= table.n_rows / 5
+        if is_whole and each.n_levels == _count_runs(table.columns[each.name]):
+            return each.name
     return None
+
+
+def _count_runs(column: Column) -> int:
+    """Return how many runs of equal values a column has: as many as values where bags are apart."""
+    return int((column[1:] != column[:-1]).sum()) + 1
 
 
 def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None) -> str | None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from unshuffle.errors import InputError, quote, shorten
+from unshuffle.io.columns.missing_codes import clear_table, read_codes
 from unshuffle.io.excel import is_workbook, read_excel
 from unshuffle.io.fcs import is_fcs, read_fcs
-from unshuffle.io.missing_codes import clear_table, read_codes
 from unshuffle.io.parquet import read_parquet
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.table import Table, keep_common, source_name, stack_tables

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, shorten, suggest
+from unshuffle.formatting import SHOWN_NAMES
 
 Column = NDArray[Any]
-
-# So many columns are listed in a note.
-_N_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def keep_common(tables: Sequence[Table], used: Collection[str]) -> list[Table]:
         return list(tables)
     if not common:
         check_same_names(tables)
-    shown = ", ".join(quote(name, 30) for name in list(alone)[:_N_SHOWN])
+    shown = ", ".join(quote(name, 30) for name in list(alone)[:SHOWN_NAMES])
     note = f"columns that are not in all files, and not used: {shown}"
     kept = []
     for each in tables:

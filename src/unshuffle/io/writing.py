@@ -39,7 +39,7 @@ def _replace(target: Path, data: bytes) -> None:
     try:
         if not _write_nameless(place, data):
             with open(place, "xb") as file:
-                _write_through(file, data)
+                write_through(file, data)
         os.replace(place, target)
     finally:
         # After a failure or Ctrl-C only; a finished file no longer goes by this name.
@@ -56,7 +56,7 @@ def _write_nameless(place: Path, data: bytes) -> bool:
     except OSError:  # not every file system has them; other failures show at the next attempt
         return False
     with open(number, "wb") as file:
-        _write_through(file, data)
+        write_through(file, data)
         try:
             os.link(f"/proc/self/fd/{number}", place, follow_symlinks=True)
         except OSError:
@@ -64,7 +64,7 @@ def _write_nameless(place: Path, data: bytes) -> bool:
     return True
 
 
-def _write_through(file: BinaryIO, data: bytes) -> None:
+def write_through(file: BinaryIO, data: bytes) -> None:
     """Write to the disk: a full one may show only when a file is synchronised."""
     file.write(data)
     file.flush()

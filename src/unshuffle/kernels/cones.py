@@ -2,7 +2,8 @@
 
 With orthonormal columns U the least squares of a matching P is |y|² − |p|², p = UᵀPy. Along a
 direction c the matching that sorts Uc has the largest cᵀp, which is a convex function of c: over a
-cone it lies below the linear function that meets it at the cone's corners.
+cone it lies below the linear function that meets it at the cone's corners. `solvers.certified` has
+the branch and bound (Land and Doig 1960) that uses these bounds.
 """
 
 import numpy as np

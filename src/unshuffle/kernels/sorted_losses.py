@@ -1,4 +1,4 @@
-"""Losses between sorted samples of equal size, for many points."""
+"""Losses between sorted samples of equal size (Vallender 1974), for many points."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""Gibbs sampling of the matching by exchanges of two labels."""
+"""Gibbs sampling of the matching by exchanges of two labels (Wu 1998)."""
 
 from math import exp, log
 

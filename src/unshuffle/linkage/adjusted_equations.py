@@ -21,16 +21,11 @@ import numpy as np
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.linkage.given_pairs import GivenPairs, block_means, weighted_gram, weighted_sum
 
-# Directions whose information is below this share of the largest have none: in a block of m pairs
-# there is none left at q = (m − 1)/m.
-_RANK = 1e-8
 # Fewer clusters than this, or than three for each coefficient, give no usable variance between
 # them (Cameron and Miller 2015): errors are then taken as independent.
 _FEW_CLUSTERS, _CLUSTERS_PER_COLUMN = 30, 3
 # Iterations of the weights of Chambers' estimator; they settle to six digits in about five.
 _N_REWEIGHTED = 10
-# The noise variance is at least this share of the labels'.
-_LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +89,8 @@ def label_variances(
     extra = wrong * ((1.0 - wrong) * (f - mean) ** 2 + spread)
     gaps = pairs.y - predict_rows(rows, w)
     noise = float(np.mean(gaps * gaps - extra))
-    return np.asarray(extra + max(noise, _LEAST_NOISE * float(np.var(pairs.y))))
+    # The noise variance is at least this share of the labels'.
+    return np.asarray(extra + max(noise, 1e-6 * float(np.var(pairs.y))))
 
 
 def _solve(pairs: GivenPairs, wrong: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> Adjusted:
@@ -104,7 +100,9 @@ def _solve(pairs: GivenPairs, wrong: np.ndarray, rows: np.ndarray, weights: np.n
     these happen to be wrong, and covers 88 % of simulations at n = 200; the expected variance of
     every label covers 95 %. Influences are scaled up to its trace where they are below.
     """
-    bread = np.linalg.pinv(weighted_gram(rows, weights, rows), rcond=_RANK, hermitian=True)
+    # Directions of less than this share of the largest information have none: in a block of m
+    # pairs there is none left at q = (m − 1)/m.
+    bread = np.linalg.pinv(weighted_gram(rows, weights, rows), rcond=1e-8, hermitian=True)
     w = multiply(bread, weighted_sum(rows, weights * pairs.y))
     gaps = weights * (pairs.y - predict_rows(rows, w))
     influence = add_clusters(pairs, multiply(rows * gaps[:, None], bread))

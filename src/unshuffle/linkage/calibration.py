@@ -20,23 +20,32 @@ class LinkCalibration:
     Attributes
     ----------
     pairs : α, for how many pairs the likelihood of the mismatch rate counts at most.
+    pairs_alike : the same for the point estimate, where all labels depend on their rows alike.
     none_wrong : prior probability that no link is wrong.
     decay : δ of the prior density δ (1 − q)^(δ − 1) of other rates.
     agreement : p-value of Hausman's test below which the mixture loses weight, where the rate is
         known.
     agreement_estimated : the same where the rate is estimated.
+    agreement_loose : the same where some labels depend less on their row than others.
     bias : share of the squared gap between the two estimates that is added to the variance of the
         mixture.
     ratio : ρ, the least slope of labels that depend less on their row, as a share of the others'.
     """
 
     pairs: float
+    pairs_alike: float
     none_wrong: float
     decay: float
     agreement: float
     agreement_estimated: float
+    agreement_loose: float
     bias: float
     ratio: float
+
+    def agree(self, loose: float, *, is_known: bool) -> float:
+        """Return the p-value of agreement where labels are uneven with this probability."""
+        alike = self.agreement if is_known else self.agreement_estimated
+        return alike + loose * (self.agreement_loose - alike)
 
 
 @cache

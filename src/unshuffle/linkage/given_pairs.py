@@ -9,9 +9,8 @@ import numpy as np
 from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError
 
-# Cells of the kernel density, its reach in kernel widths, and its least density relative to that
-# of the spread: no label is impossible.
-_N_CELLS, _MARGIN, _LEAST_DENSITY = 2048, 4.0, 1e-4
+# Cells of the kernel density, and its reach in kernel widths.
+_N_CELLS, _MARGIN = 2048, 4.0
 # Beyond this, and below its inverse, values in the user's units are rescaled before squaring.
 _LARGEST_LABEL = 1e100
 
@@ -66,8 +65,8 @@ def read_pairs(bags: Bags, has_intercept: bool) -> GivenPairs:
             "anchors give away the label beside another row, whose link is then unknown: with "
             "mislinked give anchors as True or False for every row"
         )
-    homes = unit if bags.homes is None else bags.homes[unit]
-    X, y, codes, place = bags.X[rows], bags.y[labels], homes[rows], bags.rows.order[rows]
+    original_bags = unit if bags.original_bags is None else bags.original_bags[unit]
+    X, y, codes, place = bags.X[rows], bags.y[labels], original_bags[rows], bags.rows.order[rows]
     is_known = np.arange(len(y)) < n_single
     order = np.lexsort([codes, is_known, *X.T[::-1], y])
     X, y, codes = np.asfortranarray(X[order]), y[order], codes[order]
@@ -104,7 +103,8 @@ def estimate_density(values: np.ndarray) -> np.ndarray:
 
     density = gaussian_filter1d(masses, width / step, mode="constant", truncate=_MARGIN)
     density /= len(values) * step
-    return np.log(np.maximum(np.interp(at, np.arange(_N_CELLS), density), _LEAST_DENSITY / spread))
+    # No label is impossible: the least density is relative to that of the spread.
+    return np.log(np.maximum(np.interp(at, np.arange(_N_CELLS), density), 1e-4 / spread))
 
 
 def weighted_gram(left: np.ndarray, weights: np.ndarray, right: np.ndarray) -> np.ndarray:

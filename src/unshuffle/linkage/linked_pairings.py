@@ -2,7 +2,7 @@
 
 Given a mismatch rate and a draw of the coefficients, each link is right or wrong with the
 probability of the mixture (see `scale_mixture`). The labels of wrong links are then exchanged among
-their rows inside the block, by Gibbs sampling (see `pairing_draws`).
+their rows inside the block, by Gibbs sampling (Wu 1998; see `pairing_draws`).
 """
 
 from __future__ import annotations

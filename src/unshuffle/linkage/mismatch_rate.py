@@ -9,12 +9,12 @@ of the labels, both within their block, the density of v given u is
 since a wrong link is independent of its row. The component with the slope b, between ρ a and a, is
 that of labels that depend less on their row than others: without it they pass for wrong links. The
 likelihood is maximised over a, b, s and π at every rate of a grid, with this slope free and with
-b = a; the two posteriors have Akaike weights (Burnham and Anderson 2002), so that the freedom is
-used where the data ask for it. The likelihood is coarsened (Miller and Dunson 2019): n pairs count
-for n α/(α + n), because no table obeys the model. The prior has a point mass at no wrong link and
-the density δ (1 − q)^(δ − 1) elsewhere. `calibration` holds α, ρ, δ and the point mass. Where
-columns explain link quality, the coefficients of its logistic model are maximised over as well (see
-`link_quality`).
+b = a; the two models have posterior probabilities by the criterion of Schwarz (1978), so that the
+freedom is used where the data ask for it. The likelihood is coarsened (Miller and Dunson 2019): n
+pairs count for n α/(α + n), because no table obeys the model. The prior has a point mass at no
+wrong link and the density δ (1 − q)^(δ − 1) elsewhere. `calibration` holds α, ρ, δ and the point
+mass. Where columns explain link quality, the coefficients of its logistic model are maximised over
+as well (see `link_quality`).
 """
 
 from __future__ import annotations
@@ -67,9 +67,13 @@ class RateLikelihood:
     most_r2: float
     gammas: np.ndarray | None = None
 
-    def posterior(self, calibrated: LinkCalibration) -> np.ndarray:
-        """Return the coarsened posterior probability of every rate."""
-        power = calibrated.pairs / (calibrated.pairs + self.n)
+    def posterior(self, calibrated: LinkCalibration, pairs: float | None = None) -> np.ndarray:
+        """Return the coarsened posterior probability of every rate.
+
+        `pairs` stands in for the calibrated α.
+        """
+        most = calibrated.pairs if pairs is None else pairs
+        power = most / (most + self.n)
         widths = np.gradient(RATES)
         slope = calibrated.decay
         density = (1.0 - calibrated.none_wrong) * widths * slope * (1.0 - RATES) ** (slope - 1.0)
@@ -88,8 +92,8 @@ class RateLikelihood:
 
     @property
     def loose_weight(self) -> float:
-        """Akaike weight of the model with the free slope, which has a parameter more."""
-        return float(expit(self.gain - 1.0))
+        """Posterior probability of the free slope, a parameter more (Schwarz 1978)."""
+        return _schwarz_weight(self.gain, self.n)
 
     def spread(self, pairs: GivenPairs, place: int) -> np.ndarray:
         """Return the prior probability of every pair to be wrong at a rate of `RATES`."""
@@ -158,8 +162,28 @@ def measure_rates(pairs: GivenPairs, ratio: float) -> RateLikelihood:
         float(scores.log_reference.sum()) * size,
         n,
         min((max(r, 0.0) + 1.96 / sqrt(n)) ** 2, 1.0),
-        free if loose.max() - values.max() > 1.0 else same,
+        free if _schwarz_weight(size * (loose.max() - values.max()), n) > 0.5 else same,
     )
+
+
+def measure_loose(pairs: GivenPairs, wrong: np.ndarray, ratio: float) -> float:
+    """Return the posterior probability that some labels depend less on their row than others.
+
+    `wrong` are the known probabilities of pairs to be wrong.
+    """
+    scores, n = _score_pairs(pairs)
+    u, v, own = scores.u, scores.v, wrong[scores.places]
+    if len(u) == 0 or dot(u, u) == 0.0 or dot(v, v) == 0.0:
+        return 0.0
+    right = max(1.0 - float(own.mean()), 1e-3)
+    slope = min(scores.naive / right, 1.0)
+    strict, free = (_maximise(scores, own, _start(scores, slope, each))[0] for each in (1.0, ratio))
+    return _schwarz_weight((free - strict) * n / len(u), n)
+
+
+def _schwarz_weight(gain: float, n: int) -> float:
+    """Return the posterior probability of a model with one parameter more (Schwarz 1978)."""
+    return float(expit(gain - 0.5 * log(n)))
 
 
 def _measure(
@@ -209,7 +233,7 @@ def fit_quality(
 def _spread(
     quality: np.ndarray | None, is_free: np.ndarray, rate: float, gamma: np.ndarray | None
 ) -> np.ndarray:
-    """Return the prior probability of every pair to be wrong: the rate in the mean."""
+    """Return the prior probability of every pair to be wrong: on average the rate."""
     wrong = np.where(is_free, rate, 0.0)
     if quality is not None and gamma is not None and 0.0 < rate < 1.0 and gamma.any():
         wrong[is_free] = shift_logits(predict_rows(quality[is_free], gamma), rate)

@@ -3,13 +3,16 @@
 At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
 mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
 whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
-of the test and a calibrated c. A calibrated share of the squared gap is added to the variance.
+of the test and a calibrated c, which is larger where some labels seem to depend less on their row
+than others: this misleads the mixture. A calibrated share of the squared gap is added to the
+variance.
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
 posterior of the rate (see `mismatch_rate`). The test is then made along the coefficients and across
 them, since a wrong rate changes their size alone. The point estimate minimises the expected
-relative error. Where the noise is so low that links are told one by one, the right ones become
-known pairs and the others are matched.
+relative error, over a posterior of the rate that is less coarse than that of the intervals. Where
+the noise is so low that links are told one by one, the right ones become known pairs and the others
+are matched.
 """
 
 from __future__ import annotations
@@ -31,11 +34,17 @@ from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.inference.pairing_draws import KnownPairing, Noise, ShuffledPairings
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
-from unshuffle.linkage.calibration import load_link_calibration
+from unshuffle.linkage.calibration import LinkCalibration, load_link_calibration
 from unshuffle.linkage.given_pairs import GivenPairs, read_pairs
 from unshuffle.linkage.link_quality import standardise_quality
 from unshuffle.linkage.linked_pairings import LinkedComponent, LinkedPairings
-from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, fit_quality, measure_rates
+from unshuffle.linkage.mismatch_rate import (
+    RATES,
+    RateLikelihood,
+    fit_quality,
+    measure_loose,
+    measure_rates,
+)
 from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
@@ -58,6 +67,8 @@ _AGREED = 0.5
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
 _FEW_WRONG = 0.05
+# Low noise must explain this share of the links that are expected to be right.
+_MOST_RIGHT = 0.5
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
 
@@ -291,9 +302,9 @@ def _solve_known(
 ) -> Solution:
     """Fit at known rates, averaged over what an audit leaves open."""
     known = load_link_calibration()
+    agreement = known.agree(measure_loose(pairs, wrong.mean(axis=0), known.ratio), is_known=True)
     found = [
-        combine(pairs, each, known.agreement, known.bias, sigma, by_direction=False)
-        for each in wrong
+        combine(pairs, each, agreement, known.bias, sigma, by_direction=False) for each in wrong
     ]
     answer = _average(pairs, wrong, found)
     return _match_wrong(problem, pairs, found[len(found) // 2], answer, rng, effort) or answer
@@ -330,26 +341,26 @@ def _solve_estimated(
 ) -> Solution:
     """Mix the fits at all rates that the data leave open."""
     calibrated = load_link_calibration()
-    mass = rates.posterior(calibrated)
-    kept = np.flatnonzero(mass > _LEAST_MASS)
-    mass = mass[kept] / mass[kept].sum()
+    mass, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
+    kept = np.flatnonzero(np.maximum(mass, sharp) > _LEAST_MASS)
+    mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
+    agreement = calibrated.agree(rates.loose_weight, is_known=False)
     found = [
-        combine(
-            pairs, wrong, calibrated.agreement_estimated, calibrated.bias, sigma, by_direction=True
-        )
+        combine(pairs, wrong, agreement, calibrated.bias, sigma, by_direction=True)
         for wrong in (rates.spread(pairs, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
+    says_nothing = _says_nothing(pairs, rates)
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
         _say(pairs, rate, right),
         mislinked_interval=(float(ends[0]), float(ends[1])),
-        links_say_nothing=_says_nothing(pairs, rates),
+        links_say_nothing=says_nothing,
     )
     best = found[int(mass.argmax())]
-    w = find_centre(np.array([each.w for each in found]), mass, pairs.n_slopes)
+    w = find_centre(np.array([each.w for each in found]), sharp, pairs.n_slopes)
     answer = Solution(
         (Candidate(w, -best.value),),
         Status.POSTERIOR,
@@ -359,7 +370,21 @@ def _solve_estimated(
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
+    # A narrow component that explains few labels, or any where links say nothing, is an overfit.
+    if says_nothing or float(likeliest.right.sum()) < _MOST_RIGHT * float(right.sum()):
+        return answer
     return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
+
+
+def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
+    """Return the posterior of the rate for the point estimate.
+
+    The likelihood counts for more pairs than in the intervals where all labels depend on their rows
+    alike: intervals must hold where the model does not.
+    """
+    loose = rates.loose_weight
+    alike = calibrated.pairs_alike
+    return rates.posterior(calibrated, alike + loose * (calibrated.pairs - alike))
 
 
 def _make_pairings(pairs: GivenPairs, found: list[Combined], mass: np.ndarray) -> LinkedPairings:

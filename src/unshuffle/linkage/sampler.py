@@ -1,8 +1,8 @@
 """The sampler where labels stand beside their rows, but for a share of them.
 
-The prior of a matching is exp(−cost × labels that moved), the cost such that the given share of
-them is expected to move; everything else is the exact model. So this is the independent check of
-the mixture, for data small enough to be sampled.
+The prior of a matching is exp(−cost × labels that moved), after Wang, Ben-David and Slawski (2023).
+The cost is such that the given share of the labels is expected to move. All else is the exact
+model, so this is an independent check of the mixture for data small enough to be sampled.
 """
 
 from __future__ import annotations

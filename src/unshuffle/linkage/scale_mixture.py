@@ -20,7 +20,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from unshuffle.data.products import dot, multiply, predict_rows
+from unshuffle.data.products import FLAT, dot, multiply, predict_rows
 from unshuffle.linkage.given_pairs import GivenPairs, weighted_gram, weighted_sum
 
 # Scales of the noise, in units of the residuals' median absolute deviation.
@@ -30,10 +30,6 @@ LEAST_SIGMA = 1e-8
 # EM ends where step (in standard units) and gain (in nats) are below these, or after so many
 # steps: standard errors are a thousand times larger.
 _LEAST_STEP, _LEAST_GAIN, _MOST_STEPS = 1e-5, 1e-2, 200
-# A wrong link that passes for a right one loses information; this share of it is always left.
-_LEAST_INFORMATION = 0.1
-# Columns of less than this share of the largest information are not fitted.
-_RANK = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +103,7 @@ def _climb(
         step = np.zeros(len(w))
         if moves:
             gram = weighted_gram(X, right, X)
-            inverse = np.linalg.pinv(gram, rcond=_RANK, hermitian=True)
+            inverse = np.linalg.pinv(gram, rcond=FLAT, hermitian=True)
             step = multiply(inverse, weighted_sum(X, right * rest))
             w = w + step
             rest = y - predict_rows(X, w)
@@ -131,11 +127,12 @@ def measure_influence(pairs: GivenPairs, found: Mixture) -> np.ndarray:
     moved = right + right * (1.0 - right) * rest * slope
     gram, information = weighted_gram(X, right, X), weighted_gram(X, moved, X)
     values, axes = np.linalg.eigh(gram)
-    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    kept = values > FLAT * max(float(values.max(initial=0.0)), 1e-300)
     whiten = axes[:, kept] / np.sqrt(values[kept])
     ratios, turns = np.linalg.eigh(whiten.T @ information @ whiten)
     basis = whiten @ turns
-    inverse = (basis / np.maximum(ratios, _LEAST_INFORMATION)) @ basis.T
+    # A wrong link that passes for a right one loses information; this share of it is always left.
+    inverse = (basis / np.maximum(ratios, 0.1)) @ basis.T
     return multiply(X * (right * rest)[:, None], inverse)
 
 

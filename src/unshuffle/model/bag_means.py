@@ -464,24 +464,24 @@ class BagMeans:
 class AnchoredMeans(BagMeans):
     """Bag means where known pairs stand as bags of one row and share the effects of their bag.
 
-    `homes` numbers, for each of the R, the original bag. With effects in common the distribution
+    `original_bags` has, for each of the R, its number. With effects in common the distribution
     splits: the mean gap of an original bag, weighted by labels, has its effects and noise, and what
     is left inside original bags has the noise alone.
     """
 
-    homes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    original_bags: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
 
     @cached_property
     def _totals(self) -> np.ndarray:
         """Labels of each original bag."""
-        return np.bincount(self.homes, self.m)
+        return np.bincount(self.original_bags, self.m)
 
     @cached_property
     def _given(self) -> BagMeans:
         """The distribution of the original bags' mean gaps."""
         nothing = np.zeros(len(self._totals))
         sums = np.zeros((len(self._totals), self.rows.shape[1]))
-        np.add.at(sums, self.homes, self.m[:, None] * self.rows)
+        np.add.at(sums, self.original_bags, self.m[:, None] * self.rows)
         return BagMeans(
             self._totals, nothing, nothing, self.has_intercept, sums / self._totals[:, None],
             self.offset_share, self.offset_sd, self.context_share, self.only,
@@ -491,9 +491,9 @@ class AnchoredMeans(BagMeans):
         """Return the mean gaps of original bags (…, H), and what is left of each gap (…, R)."""
         sums = np.zeros((*gaps.shape[:-1], len(self._totals)))
         # One after the other: the order of the sum must not depend on the number of points.
-        np.add.at(sums.T, self.homes, (gaps * self.m).T)
+        np.add.at(sums.T, self.original_bags, (gaps * self.m).T)
         means = sums / self._totals
-        return means, gaps - means[..., self.homes]
+        return means, gaps - means[..., self.original_bags]
 
     def _inside(self, rest: np.ndarray, log_sigma: Any) -> Any:
         """Return the log density of gaps about those of their original bags."""
@@ -507,7 +507,7 @@ class AnchoredMeans(BagMeans):
         means, rest = self._split(gaps)
         value, by_gap, _, slope = self._given.evaluate(means, np.zeros(len(means)), log_sigma)
         precision = float(np.exp(-2.0 * log_sigma))
-        by_gap = (by_gap / self._totals)[self.homes] * self.m - self.m * rest * precision
+        by_gap = (by_gap / self._totals)[self.original_bags] * self.m - self.m * rest * precision
         n_free = len(self.m) - len(self._totals)
         slope += float((self.m * rest * rest).sum()) * precision - n_free
         return value + float(self._inside(rest, log_sigma)), by_gap, np.zeros(len(gaps)), slope

@@ -76,12 +76,16 @@ def make_target(
         bag_labels=stats.label_means,
         covariance=gram,
         shapes=shapes,
-        means=(BagMeans(*given) if bags.homes is None else AnchoredMeans(*given, homes=bags.homes)),
+        means=(
+            BagMeans(*given)
+            if bags.original_bags is None
+            else AnchoredMeans(*given, original_bags=bags.original_bags)
+        ),
         log_sigma=None,
         options=options,
         third=third,
         has_level=has_intercept and not shapes.is_centred,
-        homes=bags.homes,
+        original_bags=bags.original_bags,
         is_mean=None if bags.known_means is None else bags.known_means.is_mean,
     )
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from unshuffle.data.anchors import count_homes
+from unshuffle.data.anchors import count_original_bags
 from unshuffle.model.bag_means import BagMeans
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.model.within_bag import Shapes
@@ -50,7 +50,7 @@ class Coordinates:
     third: np.ndarray
     has_level: bool = False
     # The bag as given of each bag here, where known pairs stand as bags of one row.
-    homes: np.ndarray | None = None
+    original_bags: np.ndarray | None = None
     # Which bags are known by their mean label alone; None where there are none.
     is_mean: np.ndarray | None = None
     power: float = 1.0
@@ -73,9 +73,9 @@ class Coordinates:
         return len(self.bag_labels)
 
     @property
-    def n_homes(self) -> int:
+    def n_original_bags(self) -> int:
         """Number of bags as given."""
-        return count_homes(self.homes, self.n_bags)
+        return count_original_bags(self.original_bags, self.n_bags)
 
     @property
     def n_shuffled(self) -> float:
@@ -89,6 +89,11 @@ class Coordinates:
     def n_known_means(self) -> int:
         """Number of bags of several labels of which only the mean is known."""
         return 0 if self.is_mean is None else int((self.is_mean & (self.means.m > 1.0)).sum())
+
+    @property
+    def has_means_alone(self) -> bool:
+        """Whether every label known of bags of several is a mean."""
+        return self.n_known_means > 0 and self.n_shuffled == 0.0
 
     @property
     def sizes(self) -> np.ndarray:
@@ -181,15 +186,15 @@ class Coordinates:
     def home_sizes(self) -> np.ndarray:
         """Labels of every original bag."""
         m = self.means.m
-        return m if self.homes is None else np.bincount(self.homes, m)
+        return m if self.original_bags is None else np.bincount(self.original_bags, m)
 
     @cached_property
     def home_rows(self) -> np.ndarray:
         """Mean rows of every original bag, (H, p)."""
-        if self.homes is None:
+        if self.original_bags is None:
             return self.bag_rows
         sums = np.zeros((len(self.home_sizes), self.p))
-        np.add.at(sums, self.homes, self.means.m[:, None] * self.bag_rows)
+        np.add.at(sums, self.original_bags, self.means.m[:, None] * self.bag_rows)
         return np.asarray(sums / self.home_sizes[:, None])
 
     @property

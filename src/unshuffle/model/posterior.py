@@ -198,7 +198,7 @@ class Target(Coordinates):
     @cached_property
     def _mean_totals(self) -> MeanTotals | None:
         """The means of very many bags, added up once; None where bags are looked at one by one."""
-        if not self.shapes.is_centred or self.homes is not None:
+        if not self.shapes.is_centred or self.original_bags is not None:
             return None
         squares = self.bag_squares if self.has_curve else None
         return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)

@@ -10,9 +10,9 @@ from unshuffle.errors import InputError, shorten
 # Standardised log sigma is kept inside [-7, 1.5]: 0.1 % of sd(y) (numerically noiseless) to
 # 4.5 sd(y). Noise that is given may be larger.
 LOG_SIGMA_MIN, LOG_SIGMA_MAX = -7.0, 1.5
-# The shapes of bags never count for more labels than these, in the estimate and in checks of the
-# fit: histograms on six cells a sigma move what a billion say by tens of nats, and to so many
-# digits no law is true. (Checked at 10⁹ rows that obey the model: misfit 17 nats in full, none so.)
+# The within-bag likelihood never counts for more labels than these, in the estimate and in checks
+# of the fit: histograms on six cells a sigma move that of a billion by tens of nats, and to so many
+# digits no model is true. (At 10⁹ rows that obey the model: misfit 17 nats in full, none so.)
 MOST_LABELS = 1e8
 
 # In place of a power of the within-bag likelihood: as calibrated on real tables, or as the model
@@ -41,7 +41,7 @@ def check_power(power: object, name: str = "power") -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """The prior of the shuffled model, how far it is believed, and how hard it is explored."""
+    """The prior of the shuffled model, the power of its likelihood, and how hard it is explored."""
 
     # Collinear real tables have standardised weights up to 2.2, which a bound of 1 shuts out of
     # their intervals: at one bag 1.5, 2 and 3 cover .915, .924 and .942 of 53 tables at interval
@@ -62,20 +62,20 @@ class Settings:
     # 87 to 97 % in simulations (tuning seeds), at this power 92 to 97 %. Bags small enough for
     # exact permanents count in full.
     approximate_power: float = 0.8
-    # Sd of the curve c of the mean law z + c (z² − mean z²) with many bags.
+    # Sd of the curve c of the mean function z + c (z² − mean z²) with many bags.
     curve_scale: float = 0.3
     # Starts screened, refined and kept: more than 60 modes never mattered with several bags; with
     # one bag they average out.
     n_starts: int = 80
     n_refined: int = 16
     n_components: int = 16
-    # Importance sampling: draws per round, least and most rounds, and the effective draws at which
-    # it may stop.
+    # Importance sampling: draws per round, least and most rounds, and the effective sample size
+    # at which it may stop.
     n_draws: int = 400
     min_rounds: int = 1
     max_rounds: int = 3
     target_draws: float = 250.0
-    # Below this many effective draws the modes were not explored: weights are then flattened until
+    # Below this effective sample size the modes were not explored: weights are then flattened until
     # there are so many, the intervals come from a weaker likelihood, and nothing is called
     # identified. Data that do identify their weights give 400 and more.
     least_draws: float = 100.0
@@ -117,8 +117,8 @@ class Settings:
             flat
             if self.prior == FLAT
             else f"Prior: the noise's share of the variance Beta({self.share_low:g}, "
-            f"{self.share_high:g}), every direction of the predictions as likely, weights bounded "
-            f"by N(0, ({scale}sd(y)/sd(x))²), intercept flat."
+            f"{self.share_high:g}), directions of the predictions equally likely, times "
+            f"N(0, ({scale}sd(y)/sd(x))²) for each coefficient, intercept flat."
         ]
         if log_sigma is not None:
             sentences.append(

@@ -92,11 +92,13 @@ def answer_nothing(plain: Plain, has_intercept: bool, noise: Noise | None) -> So
     if has_intercept and (sigma is None or plain.has_columns):
         unknown.append(p)
     elif has_intercept and sigma is not None:
-        # Steps of the golden ratio are even through every stretch of the noise's quantiles.
+        # Steps of the golden ratio are even through every range of the noise's quantiles.
         steps = (np.arange(_N_DRAWS) * _GOLDEN + 0.5) % 1.0
         draws[:, -1] += sigma / sqrt(plain.n) * ndtri(steps)
-        law = "normal" if noise is not None else "t"
-        sentence = f"The intercept is the mean of the labels, with its textbook {law} interval."
+        reference = "normal" if noise is not None else "t"
+        sentence = (
+            f"The intercept is the mean of the labels, with its textbook {reference} interval."
+        )
     known = np.zeros(_N_DRAWS) if sigma is None else sigma
     posterior = Posterior(
         draws, np.ones(_N_DRAWS), known, unknown=tuple(unknown), has_noise=sigma is not None

@@ -11,6 +11,7 @@ from unshuffle import kernels
 from unshuffle.core.solution import Solution
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.products import predict_rows
+from unshuffle.options import LEVEL
 
 SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED = (
     "sign and magnitude",
@@ -18,8 +19,6 @@ SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED = (
     "negligible",
     "no",
 )
-# The rule is about 95 % whatever level is shown: a verdict must not change with the display.
-ASSESSED_LEVEL = 0.95
 # Half the width of an interval, relative to the estimate: both ends are then within a factor of
 # about two of it.
 MAGNITUDE_SHARE = 0.5
@@ -40,9 +39,6 @@ KNOWN_RULE = (
 # Of a posterior that was not explored intervals are no evidence, however narrow.
 UNEXPLORED_RULE = f"Here it is '{UNDETERMINED}' for all: the posterior was not sampled well."
 
-# Two coefficients hang together where what is open about them is three times as wide as what is
-# known: (1 + 0.8)/(1 - 0.8) = 3². One that is far wider than the other is unknown by itself.
-_TOGETHER, _LEAST_RATIO = 0.8, 0.3
 # Coefficients that are drawn in pairs: more panes than 15 no reader compares.
 _SHOWN_DOUBTFUL = 5
 
@@ -67,7 +63,7 @@ def assess_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | N
         return (None,) * len(estimates)
     if isinstance(unsure, Posterior) and unsure.is_thin:
         return (UNDETERMINED,) * len(estimates)
-    low, high = unsure.interval(ASSESSED_LEVEL).T.tolist()
+    low, high = unsure.interval(LEVEL).T.tolist()
     return tuple(map(_assess, estimates.tolist(), low, high, limits.tolist()))
 
 
@@ -113,8 +109,10 @@ def find_collinear_pairs(
     found: dict[tuple[str, str], float] = {}
     for i, j in combinations(open_ones, 2):
         together = abs(float(covariance[i, j] / (sd[i] * sd[j])))
-        is_even = min(sd[i], sd[j]) >= _LEAST_RATIO * max(sd[i], sd[j])
-        if together < _TOGETHER or not is_even:
+        # From a correlation of 0.8 on the open direction is three times as wide as the known one:
+        # (1 + 0.8)/(1 - 0.8) = 3². One that is far wider than the other is unknown by itself.
+        is_even = min(sd[i], sd[j]) >= 0.3 * max(sd[i], sd[j])
+        if together < 0.8 or not is_even:
             continue
         if _has_joint_effect(posterior, drawn[:, [i, j]], covariance[np.ix_([i, j], [i, j])]):
             called = names if sources[i] == sources[j] else sources
@@ -138,7 +136,7 @@ def _has_joint_effect(posterior: Posterior, drawn: np.ndarray, covariance: np.nd
     and what is open is their sign.
     """
     best = np.linalg.eigh(covariance)[1][:, 0]
-    tail = (1 - ASSESSED_LEVEL) / 2
+    tail = (1 - LEVEL) / 2
     low, high = posterior.quantiles(predict_rows(drawn, best), (tail, 1 - tail))
     return bool(low > 0 or high < 0)
 
@@ -152,7 +150,7 @@ def doubtful_weights(solution: Solution, scales: np.ndarray) -> list[int]:
     posterior, d = solution.uncertainty, len(scales)
     if not isinstance(posterior, Posterior):
         return list(range(min(d, _SHOWN_DOUBTFUL)))
-    low, high = posterior.interval(ASSESSED_LEVEL)[:d].T
+    low, high = posterior.interval(LEVEL)[:d].T
     with np.errstate(invalid="ignore"):  # the whole line, of a column without spread
         widths = (high / 2 - low / 2) * scales
     still_open = set(_list_open(solution, d))

@@ -21,9 +21,9 @@ from unshuffle.data.outliers import warn_of_outliers
 from unshuffle.data.pairing import Permutation
 from unshuffle.data.scaling import column_spreads
 from unshuffle.errors import InputError
-from unshuffle.formulas.columns import read_formula
+from unshuffle.formulas.columns import read_formula, read_terms
 from unshuffle.formulas.frames import find_column, read_frame
-from unshuffle.io.groups import check_groups
+from unshuffle.io.columns.groups import check_groups
 from unshuffle.methods import find_block_settings, solve_bags
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
@@ -53,7 +53,7 @@ __all__ = [
 _REMEMBERED_ROWS = 1000
 # Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
 # their labels take 80 MB.
-_KEPT_ROWS = 10_000
+KEPT_ROWS = 10_000
 # Rows that are standardised at a time.
 _ROWS_AT_ONCE = 1 << 16
 
@@ -218,9 +218,10 @@ def fit_formula(
     *,
     stacklevel: int,
 ) -> Fit:
-    """Fit the columns that a formula makes of a frame; bags and anchors may name columns of it."""
+    """Fit the columns that a formula makes of a frame; the others may name columns of it."""
     frame = read_frame(data)
-    aside = {name for name in (bags, anchors) if isinstance(name, str)}
+    links, of_links = _take_links(links, frame)
+    aside = {*of_links, *(name for name in (bags, anchors) if isinstance(name, str))}
     columns, X, y = read_formula(text, data, aside)
     check_values(X, y, columns.names)
     warn_of_outliers(X, y, columns.names, stacklevel=stacklevel + 1)
@@ -236,6 +237,28 @@ def fit_formula(
     label = columns.label if columns.is_transformed else None
     found = note_label(found, label, columns.has_logs)
     return replace(found, formula=columns, library=columns.library)
+
+
+def _take_links(links: Any, frame: Any) -> tuple[Any, list[str]]:
+    """Return links with the columns that they name, and these names."""
+    if links is None:
+        return None, []
+    from unshuffle.data.links import PER_PAIR, Links  # imports SciPy, and is seldom needed
+
+    if not isinstance(links, Links):
+        return links, []
+    found, names = {}, []
+    for role in PER_PAIR:
+        name = getattr(links, role)
+        if not isinstance(name, str):
+            continue
+        if role == "columns":
+            found[role], used = read_terms(name, frame)
+            names += used
+        else:
+            found[role] = find_column(frame, name, role).to_numpy()
+            names.append(name)
+    return replace(links, **found), names
 
 
 def _warn_of_outliers(bags: Sequence[Bag], stacklevel: int) -> None:
@@ -281,7 +304,7 @@ def fit_bags(
         scales=scales,
         n=bags.n_individuals,
         n_means=0 if bags.known_means is None else bags.known_means.n_bags,
-        n_bags=bags.n_homes,
+        n_bags=bags.n_original_bags,
         n_anchors=bags.n_anchors,
         n_labels=_count_labels(bags),
         pairing=bags.pairing,
@@ -295,7 +318,7 @@ def fit_bags(
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
-    is_kept = facts.n <= _KEPT_ROWS and bags.known_means is None
+    is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
     kept = bags if is_kept else None
     data = [bags]
     del bags  # the solver lets go of what it no longer needs
@@ -411,6 +434,11 @@ def note_label(found: Fit, label: str | None, has_logs: bool) -> Fit:
     return replace(found, facts=replace(found.facts, label=label, has_logs=has_logs))
 
 
+def note_rows(found: Fit, n: int) -> Fit:
+    """Return a fit that says how many rows there were, where weights were shares and no counts."""
+    return replace(found, facts=replace(found.facts, n=n))
+
+
 def _gather(
     solution: Solution,
     facts: Facts,
@@ -457,11 +485,12 @@ def _count_labels(bags: Bags) -> int:
 
 
 def _measure_label_spread(bags: Bags) -> float:
-    """Return the sd of all labels, bins as points; means of n labels vary by 1/√n of it."""
+    """Return the sd of all labels, bins as points; that behind known means is estimated."""
     labels = bags.labels.points
     if bags.known_means is not None:
+        rows = bags.X - bags.statistics.mean
         gaps = labels.values - bags.statistics.label_mean
-        return float(np.sqrt((bags.known_means.label_masses(bags.sizes) * gaps**2).sum()))
+        return bags.known_means.label_spread(rows, gaps, bags.sizes)
     shares = labels.masses / labels.masses.sum()
     # Halved before differences are taken, which could overflow.
     halves = labels.values / 2

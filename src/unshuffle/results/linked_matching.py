@@ -21,6 +21,10 @@ from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.linkage.given_pairs import estimate_density
 from unshuffle.results.matching import (
+    N_BURNT,
+    N_KEPT,
+    SEED,
+    WINDOW,
     Match,
     add_equal,
     choose_n_draws,
@@ -30,10 +34,6 @@ from unshuffle.results.matching import (
     swap_reach,
 )
 
-# As many sweeps as for labels without links, and the widest window of candidates.
-_N_BURNT, _N_KEPT, _WINDOW = 20, 40, 512
-# Equal data must give equal probabilities, so that the draws have a seed of their own.
-_SEED = 0
 # A noise sd below this share of the labels' reach decides nothing.
 _LEAST_NOISE = 1e-12
 
@@ -55,7 +55,7 @@ def match_links(
     """
     own = find_own(bags)
     reference = _measure_density(bags)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     draws, sigma = _draw(unsure, choose_n_draws(bags.n), rng)
     order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
     labels, probability, guess = np.empty(bags.n), np.empty(bags.n), np.empty(bags.n)
@@ -114,9 +114,9 @@ def find_own(bags: Bags) -> np.ndarray:
 def _measure_density(bags: Bags) -> np.ndarray:
     """Return the log density of each label among the labels of its bag, as the mixture has it."""
     unit = np.repeat(np.arange(bags.n_bags), bags.sizes)
-    homes = unit if bags.homes is None else bags.homes[unit]
-    means = np.bincount(homes, bags.y) / np.bincount(homes)
-    return estimate_density(bags.y - means[homes])
+    original_bags = unit if bags.original_bags is None else bags.original_bags[unit]
+    means = np.bincount(original_bags, bags.y) / np.bincount(original_bags)
+    return estimate_density(bags.y - means[original_bags])
 
 
 def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +181,7 @@ def _draw_tables(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the match probabilities of one bag (rows × candidates), and the first candidates."""
     n = len(y)
-    width = min(int(kind[-1]) + 1, _WINDOW)
+    width = min(int(kind[-1]) + 1, WINDOW)
     first = np.clip(kind[matched] - width // 2, 0, kind[-1] + 1 - width)
     counts, place = np.zeros((n, width)), kind[beside] - first
     is_seen = (place >= 0) & (place < width)
@@ -198,10 +198,10 @@ def _draw_tables(
             found, totals = np.zeros((len(mixed), width)), np.zeros(len(mixed))
             scaled = predictions[mixed] / sd
             order = np.argsort(scaled, kind="stable")
-            uniforms = rng.random((_N_BURNT + _N_KEPT, len(mixed), 2))
+            uniforms = rng.random((N_BURNT + N_KEPT, len(mixed), 2))
             kernels.swap_counts(
                 scaled, y[labels] / sd, kind[labels], order, first[mixed], 1.0,
-                swap_reach(scaled), uniforms, _N_BURNT, found, totals,
+                swap_reach(scaled), uniforms, N_BURNT, found, totals,
             )  # fmt: skip
             counts[mixed] += found / np.maximum(totals, 1e-300)[:, None]
     return counts / len(draws), first

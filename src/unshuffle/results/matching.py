@@ -1,4 +1,8 @@
-"""Which label belongs to which row: the most likely order, and how sure each match is."""
+"""Which label belongs to which row: the most likely order, and how sure each match is.
+
+With Gaussian noise the most likely order matches ranks (DeGroot, Feder and Goel 1971).
+Probabilities of matches come from Gibbs sampling of the order (Wu 1998).
+"""
 
 from __future__ import annotations
 
@@ -17,21 +21,19 @@ from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number, show_probability
+from unshuffle.formatting import SHOWN_ROWS, show_number, show_probability
 from unshuffle.results.frames import make_frame
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
 # on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
 # data, where a single match matters and draws are cheap, get more of them.
 _MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
-_N_BURNT, _N_KEPT = 20, 40
+N_BURNT, N_KEPT = 20, 40
 # A row remembers at most this many different labels: more than a match of notable
 # probability needs.
-_WINDOW = 512
+WINDOW = 512
 # Equal data must give equal probabilities, so the sampler has a seed of its own.
-_SEED = 0
-# Rows that are printed; the arrays hold all of them.
-_SHOWN_ROWS = 20
+SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +117,11 @@ class Match:
                 show_number(float(self.labels[i])),
                 show_probability(None if given is None else float(given[i])),
             )
-            for i in range(min(n, _SHOWN_ROWS))
+            for i in range(min(n, SHOWN_ROWS))
         ]
         widths = [max(len(line[j]) for line in cells) for j in range(3)]
         lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
-        more = [f"… and {n - _SHOWN_ROWS} more rows"] if n > _SHOWN_ROWS else []
+        more = [f"… and {n - SHOWN_ROWS} more rows"] if n > SHOWN_ROWS else []
         return "\n".join([*self.verdict, "", *lines, *more])
 
 
@@ -194,10 +196,10 @@ def _choose_tables(
             add_equal(tables[r], kind),
             np.zeros(len(kind), np.int64),
         )
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
     draws, sigma = posterior.draws[pick], posterior.sigma[pick]
-    return lambda r, place, kind, by_rank: _match_bag(
+    return lambda r, place, kind, by_rank: match_bag(
         bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
     )
 
@@ -274,7 +276,7 @@ def _percent(shares: np.ndarray) -> str:
     return "less than 1 %" if mean < 0.005 else f"{100 * mean:.0f} %"
 
 
-def _match_bag(
+def match_bag(
     X: np.ndarray,
     y: np.ndarray,
     kind: np.ndarray,
@@ -296,7 +298,7 @@ def _match_bag(
     if draws.shape[1] > d:
         z = z + draws[:, d:]
     rank = np.argsort(by_rank, kind="stable")
-    width = min(int(kind[-1]) + 1, _WINDOW)
+    width = min(int(kind[-1]) + 1, WINDOW)
     first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
@@ -306,9 +308,9 @@ def _match_bag(
         order = np.argsort(predictions, kind="stable")
         # In units of the noise, whose square could overflow.
         scaled = predictions / sd
-        uniforms = rng.random((_N_BURNT + _N_KEPT, n, 2))
+        uniforms = rng.random((N_BURNT + N_KEPT, n, 2))
         kernels.swap_counts(
-            scaled, y / sd, kind, order, first, 1.0, swap_reach(scaled), uniforms, _N_BURNT,
+            scaled, y / sd, kind, order, first, 1.0, swap_reach(scaled), uniforms, N_BURNT,
             counts, totals,
         )  # fmt: skip
     return counts / np.maximum(totals, 1e-300)[:, None], first

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from math import exp, floor, isfinite, log, log10
 
 from unshuffle import __version__
+from unshuffle.data.pairing import Draws
 from unshuffle.errors import shorten
-from unshuffle.formatting import count, list_names, show_number
+from unshuffle.formatting import SHOWN_NAMES, count, list_names, show_number
 from unshuffle.options import ESTIMATE
 from unshuffle.registry import METHODS
 from unshuffle.results.determined import NEGLIGIBLE, UNDETERMINED
@@ -21,12 +22,8 @@ from unshuffle.results.result import Fit
 from unshuffle.results.summary import Summary, SummaryRow
 from unshuffle.results.verdict import NOT_IDENTIFIED
 
-# Coefficients in a sentence, and of names alone; the table has all of them.
-_SHOWN, _SHOWN_NAMES = 5, 5
 _LOG = re.compile(r"(log10|log2|log|ln)\b")
 _BASES = {"log10": 10.0, "log2": 2.0, "log": exp(1.0), "ln": exp(1.0)}
-# A factor beyond this has too many digits to be read.
-_LARGEST_EXPONENT = 30.0
 
 REFERENCES = {
     "unshuffle": "The unshuffle developers (2026). unshuffle: linear regression when you do not "
@@ -71,7 +68,7 @@ def write_paper_text(found: Fit, level: float, label: str | None, seed: object) 
     if summary.method in _LINK_REFERENCES:
         keys.append(_LINK_REFERENCES[summary.method])
     return PaperText(
-        _describe_result(summary, label),
+        _describe_result(summary, label, found.facts.is_linked),
         " ".join(_describe_method(found, summary, seed)),
         tuple(REFERENCES[key] for key in keys),
         _BIBTEX.format(version=__version__),
@@ -98,7 +95,8 @@ def show_factor(exponent: float | None, base: float, near: float | None = None) 
     >>> show_factor(0.0, 10.0, near=0.0294)
     '1.000'
     """
-    if exponent is None or not isfinite(exponent) or abs(exponent) * log(base) > _LARGEST_EXPONENT:
+    # A factor beyond this has too many digits to be read.
+    if exponent is None or not isfinite(exponent) or abs(exponent) * log(base) > 30.0:
         return "–"
     factor = base**exponent
     around = exponent if near is None else near
@@ -119,13 +117,28 @@ def show_effect(row: SummaryRow, base: float | None) -> str:
     return f"{show(row.estimate)}{ends}"
 
 
-def _describe_result(summary: Summary, label: str | None) -> str:
+def _describe_links(summary: Summary, is_linked: bool) -> str:
+    """Say what was known of which label belongs to which row."""
+    bags = "one bag" if summary.n_bags == 1 else count(summary.n_bags, "bag")
+    if is_linked:
+        return "with each label beside its row"
+    if summary.mislinked is not None:
+        return f"with some labels beside wrong rows of {bags}"
+    if summary.n_means == summary.n_bags:
+        return f"with the mean labels of {bags}"
+    if isinstance(summary.pairing, Draws):
+        return f"with rows and labels as separate samples of {bags}"
+    means = f", {summary.n_means} of them known by mean labels" if summary.n_means else ""
+    return f"with labels shuffled inside {bags}{means}"
+
+
+def _describe_result(summary: Summary, label: str | None, is_linked: bool) -> str:
     """Return one or two sentences on the result."""
     name = "the label" if label is None else shorten(label, 60)
-    bags = "one bag" if summary.n_bags == 1 else count(summary.n_bags, "bag")
+    labels = "" if summary.n_labels == summary.n else f", {count(summary.n_labels, 'label')}"
     start = (
-        f"In a linear regression of {name} on {count(summary.d, 'feature')} with labels shuffled "
-        f"inside {bags} ({count(summary.n, 'row')})"
+        f"In a linear regression of {name} on {count(summary.d, 'feature')} "
+        f"{_describe_links(summary, is_linked)} ({count(summary.n, 'row')}{labels})"
     )
     if summary.verdict == NOT_IDENTIFIED:
         reason = summary.reason[:1].lower() + summary.reason[1:]
@@ -136,17 +149,19 @@ def _describe_result(summary: Summary, label: str | None) -> str:
     open_rows = [row.name for row in rows if row.determined == UNDETERMINED]
     found = [row for row in rows if row.determined not in (UNDETERMINED, NEGLIGIBLE)]
     small = [row.name for row in rows if row.determined == NEGLIGIBLE]
-    parts = "; ".join(f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in found[:_SHOWN])
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    parts = "; ".join(
+        f"{shorten(row.name, 80)} {show_effect(row, base)}" for row in found[:SHOWN_NAMES]
+    )
+    more = f"; and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
     kind = "coefficients were" if base is None else "factors per unit were"
     ends = f" (with {100 * summary.level:g} % intervals)" if summary.has_intervals else ""
     sentences = [f"{start} no sign of a coefficient was determined."]
     if found:
         sentences = [f"{start} the {kind}{ends}: {parts}{more}."]
     if small:
-        sentences.append(f"Negligible: {list_names(small, _SHOWN_NAMES)}.")
+        sentences.append(f"Negligible: {list_names(small)}.")
     if open_rows:
-        sentences.append(f"Undetermined: {list_names(open_rows, _SHOWN_NAMES)}.")
+        sentences.append(f"Undetermined: {list_names(open_rows)}.")
     if not summary.has_intervals:
         sentences.append("This method gives no intervals.")
     if summary.model_fits is False:
@@ -161,8 +176,11 @@ def _describe_method(found: Fit, summary: Summary, seed: object) -> Iterator[str
         f"(Abid, Poon and Zou 2017), using unshuffle {__version__}, method '{summary.method}'"
         + (f" ({METHODS[summary.method].summary})." if summary.method in METHODS else ".")
     )
-    if summary.mislinked is None and not found.facts.is_linked:
+    has_single = summary.n_means < summary.n_bags
+    if summary.mislinked is None and not found.facts.is_linked and has_single:
         yield "Which label belongs to which row of a bag was treated as unknown."
+    if summary.n_means:
+        yield f"Of {count(summary.n_means, 'bag')} only the mean label was known."
     if summary.n_anchors:
         yield f"Of {summary.n_anchors} rows the label was known."
     if summary.mislinked is not None:

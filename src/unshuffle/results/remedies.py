@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unshuffle.core.solution import CURVED, HETEROSCEDASTIC, OFFSETS, OTHER_DISTRIBUTION
+from unshuffle.data.products import FLAT
 from unshuffle.errors import shorten
 from unshuffle.formatting import list_names
 
 if TYPE_CHECKING:
     from unshuffle.results.verdict import Facts
-
-# Eigenvalues of a correlation matrix below this are rounding.
-_FLAT = 1e-10
-# A column takes part in a linear dependence from this coefficient on, in a unit null vector.
-_LEAST_PART = 1e-4
-_SHOWN_NAMES = 8
 
 
 def find_collinear(gram: np.ndarray) -> tuple[int, ...]:
@@ -31,8 +26,9 @@ def find_collinear(gram: np.ndarray) -> tuple[int, ...]:
     """
     varied = np.flatnonzero(np.diag(gram) > 0)
     values, axes = np.linalg.eigh(gram[np.ix_(varied, varied)])
-    parts = np.sqrt((axes[:, values < _FLAT] ** 2).sum(axis=1))
-    return tuple(varied[parts > _LEAST_PART].tolist())
+    parts = np.sqrt((axes[:, values < FLAT] ** 2).sum(axis=1))
+    # A column takes part in a linear dependence from this coefficient on, in a unit null vector.
+    return tuple(varied[parts > 1e-4].tolist())
 
 
 def find_two_valued(
@@ -50,7 +46,7 @@ def find_two_valued(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         share = (means - low) / (high - low)
         gap = share * (1.0 - share) - (sds / (high - low)) ** 2
-    return tuple(np.flatnonzero(np.abs(gap) < _FLAT).tolist())
+    return tuple(np.flatnonzero(np.abs(gap) < FLAT).tolist())
 
 
 def find_remedy(misfits: Sequence[str], facts: Facts) -> str | None:
@@ -81,7 +77,7 @@ def _name_columns(facts: Facts) -> Iterator[str]:
         yield "squares of the columns"
     elif curved:
         names = [shorten(facts.names[j]) for j in curved]
-        yield f"squares of {list_names(names, _SHOWN_NAMES)}"
+        yield f"squares of {list_names(names)}"
     elif len(facts.two_valued) > 1:
         yield "products of the columns"
 
@@ -91,4 +87,4 @@ def advise_on_collinear(facts: Facts) -> str:
     if not facts.collinear:
         return ""
     names = [shorten(facts.names[j]) for j in facts.collinear]
-    return f"leaving out one of {list_names(names, _SHOWN_NAMES)}, which are collinear"
+    return f"leaving out one of {list_names(names)}, which are collinear"

@@ -36,9 +36,6 @@ from unshuffle.results.summary import Summary, SummaryRow
 __all__ = ["check_report", "fill_template", "today", "write_report", "write_report_pictures"]
 
 _PURPOSE = "writing a report"
-_LONGEST_NAME = 120
-# Rows that are matched for a picture: that takes a second, as the fit of so many does.
-_MATCHED_ROWS = 1000
 
 
 def write_report(
@@ -117,7 +114,7 @@ def write_report(
     found = as_fit(model)
     data = _describe_data(X, y, groups, source, notes)
     if bags is not None:
-        data["facts"] += _describe_bags(bags)
+        data["facts"] += _describe_bags(bags, found.facts.n)
     if label is None and getattr(y, "name", None) is not None:
         label = str(y.name)
     data["source"] = None if source is None else shorten(source, 200)
@@ -202,7 +199,8 @@ def _view(
 
 def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
     """Match rows and labels for a picture, where they are few and belong together."""
-    if X is None or y is None or len(y) > _MATCHED_ROWS or found.facts.n_anchors:
+    # Rows that are matched for a picture: that takes a second, as the fit of so many does.
+    if X is None or y is None or len(y) > 1000 or found.facts.n_anchors:
         return None
     names = None if groups is None else list(groups)
     return found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
@@ -303,7 +301,7 @@ def fill_template(name: str, **content: Any) -> str:
     )  # fmt: skip
     environment.filters["number"] = show_number
     environment.filters["percent"] = lambda share: "–" if share is None else f"{share:.1%}"
-    environment.filters["name"] = lambda text: shorten(text, _LONGEST_NAME)
+    environment.filters["name"] = lambda text: shorten(text, 120)
     style = (resources.files("unshuffle") / "templates" / "page.css").read_text(encoding="utf-8")
     page: str = environment.get_template(name).render(style=style, **content)
     return page
@@ -354,20 +352,34 @@ def _describe_data(
     return {"facts": facts, "notes": [shorten(note, 2000) for note in notes]}
 
 
-def _describe_bags(bags: Bags) -> list[tuple[str, str]]:
-    """Say how many rows, labels and bags there are, and how they belong together."""
-    n, m = bags.rows.totals, bags.labels.totals
+def _describe_bags(bags: Bags, n_rows: int) -> list[tuple[str, str]]:
+    """Say how many rows, labels and bags there are, and how they belong together.
+
+    Where weights are shares their sum is not the number of rows, and says nothing of a bag.
+    """
+    known, n, m = bags.known_means, bags.rows.totals, bags.labels.totals
+    labels = f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")
+    if known is not None:
+        is_single = ~known.is_mean
+        labels = f"{known.n_bags} means"
+        labels += f" and {m[is_single].sum():.0f} single labels" if is_single.any() else ""
+        span = [_describe_span(known.counts, "rows")]
+    else:
+        span = [_describe_span(m, "labels")]
+        if n.sum() == n_rows:
+            span.insert(0, _describe_span(n, "rows"))
     return [
-        ("Rows", f"{n.sum():.0f}"),
-        ("Labels", f"{m.sum():.0f}" + ("" if bags.labels.is_raw else ", in bins")),
+        ("Rows", f"{n_rows}"),
+        ("Labels", labels),
         ("Features", f"{bags.d}"),
-        (
-            "Bags",
-            f"{bags.n_bags}, of {n.min():.0f} to {n.max():.0f} rows and {m.min():.0f} to "
-            f"{m.max():.0f} labels",
-        ),
+        ("Bags", f"{bags.n_bags}, of {' and '.join(span)}"),
         ("Pairing", bags.pairing.sentence),
     ]
+
+
+def _describe_span(sizes: np.ndarray, what: str) -> str:
+    low, high = sizes.min(), sizes.max()
+    return f"{low:.0f} {what} each" if low == high else f"{low:.0f} to {high:.0f} {what}"
 
 
 def _count_bags(groups: Any) -> str:

@@ -16,7 +16,7 @@ from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
 from unshuffle.data.pairing import Pairing
 from unshuffle.data.products import predict_rows
-from unshuffle.errors import DataWarning, InputError, ModelMisfitWarning
+from unshuffle.errors import DataWarning, InputError, ModelMisfitWarning, find_renamed
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.results.contrasts import Contrast, find_contrast
 from unshuffle.results.determined import assess_known, doubtful_weights
@@ -145,6 +145,11 @@ class Fit:
         """Weighted draws of weights and noise, where the method has them."""
         unsure = self.solution.uncertainty
         return unsure if isinstance(unsure, Posterior) else None
+
+    if not TYPE_CHECKING:  # type checkers know the new name alone
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self, find_renamed("Fit", name, {"offsets": "effects"}))
 
     @property
     def effects(self) -> BagEffects | None:

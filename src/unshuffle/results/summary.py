@@ -39,8 +39,6 @@ ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
 )
-# Lines below the facts in the short summary: with three features it has twelve lines at most.
-_SHOWN_NOTES = 2
 # Bag effects that are less probable than this have no digits.
 _UNLIKELY = 0.05
 _RIVALS = "Competing answers, best first:"
@@ -48,11 +46,28 @@ _RIVALS = "Competing answers, best first:"
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One coefficient: name, estimate, sd, interval, and what is determined of it.
+    """One line of the table of a summary.
 
-    All but name and estimate are None without intervals. `standardised` is the estimate times the
-    sd of its column: in units of the label, and fit to be compared with that of other columns. The
-    intercept has none. `known` has the words of version 0.1.0.
+    Attributes
+    ----------
+    name : str
+        Name of the column, or "intercept".
+    estimate : float
+        The estimate.
+    sd, low, high : float or None
+        Posterior sd and ends of the interval; None for methods without intervals.
+    determined : str or None
+        "sign and magnitude", "sign", "negligible" or "no".
+    known : str or None
+        `determined` in the words of version 0.1.0.
+    standardised : float or None
+        Estimate times the sd of its column, in units of the label; None for the intercept.
+
+    Examples
+    --------
+    >>> row = SummaryRow("age", 1.2, 0.1, 1.0, 1.4, "sign and magnitude")
+    >>> f"{row.name}: {row.estimate} ({row.low} to {row.high})"
+    'age: 1.2 (1.0 to 1.4)'
     """
 
     name: str
@@ -255,7 +270,8 @@ class Summary:
             found.append(MEANS_SENTENCE)
         if self.certificate is not None:
             found.append(self.certificate.describe(self.candidates[0]["value"]))
-        if self.detail or len(found) + len(self.remarks) <= _SHOWN_NOTES:
+        # With three features the short summary has twelve lines at most.
+        if self.detail or len(found) + len(self.remarks) <= 2:
             return (*found, *self.remarks, *(self.details if self.detail else ()))
         return tuple(" ".join(part) for part in (found, self.remarks) if part)
 

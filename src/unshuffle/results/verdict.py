@@ -11,6 +11,7 @@ from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_su
 from unshuffle.data.pairing import Pairing, Permutation
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
+from unshuffle.options import LEVEL
 from unshuffle.results.determined import (
     MAGNITUDE_SHARE,
     NEGLIGIBLE,
@@ -26,23 +27,10 @@ from unshuffle.results.remedies import advise_on_collinear, find_remedy
 
 IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
-DEFAULT_LEVEL = 0.95
-# Candidates with less than this share of the posterior are not shown.
-LEAST_SHARE = 0.02
-SHOWN_CANDIDATES = 5
 # Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
 # the best one's share does not explain the labels about equally well.
 _STRONG_EVIDENCE = 10.0
-# The estimate is near an answer that is so much closer than the next.
-_NEAR = 0.5
-# Names in a sentence; the table has all of them.
-_SHOWN_NAMES = 8
 _SHOWN_PAIRS = 3
-# Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
-# sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
-_MANY_FEATURES = 20
-# Where the mismatch rate is known no better than this, it dominates the intervals.
-_WIDE_RATE = 0.1
 _LINKS_OPEN = (
     "Wrong links and heavy tails or weak dependence look alike in these data: the intervals cover "
     "both readings. What would help: an audit of some links, a known mismatch rate, match "
@@ -131,7 +119,7 @@ def check_level(level: float, alpha: float | None = None) -> float:
         raise InputError(f"alpha must lie between 0 and 1, got {alpha}: 0.05 means 95 % intervals")
     # In decimals 1 − 0.1 is 0.9, as users write it.
     found = round(1.0 - float(alpha), 15)
-    if level not in (DEFAULT_LEVEL, found):
+    if level not in (LEVEL, found):
         raise InputError(f"level={level} and alpha={alpha} differ: give one of them")
     return found
 
@@ -250,8 +238,9 @@ def list_collinear_pairs(solution: Solution, facts: Facts) -> tuple[tuple[str, s
 
 def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
     """Return the answers with a notable share, best first; one stands alone."""
-    shown = [c for c in solution.candidates if c.share is None or c.share >= LEAST_SHARE]
-    return tuple(shown[:SHOWN_CANDIDATES]) or solution.candidates[:1]
+    # Candidates with less than this share of the posterior are not shown.
+    shown = [c for c in solution.candidates if c.share is None or c.share >= 0.02]
+    return tuple(shown[:5]) or solution.candidates[:1]
 
 
 def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
@@ -312,7 +301,8 @@ def _place_estimate(solution: Solution, rivals: list[Candidate], facts: Facts) -
     gaps = [(solution.weights[:d] - each.weights[:d]) * scales for each in rivals]
     sizes = root_sum_square(np.array(gaps).T)
     first, second = np.argsort(sizes, kind="stable")[:2].tolist()
-    if sizes[first] <= _NEAR * sizes[second]:
+    # The estimate is near an answer that is so much closer than the next.
+    if sizes[first] <= 0.5 * sizes[second]:
         where = f"is nearest to answer {places[first]}"
     else:
         pair = sorted((places[first], places[second]))
@@ -334,7 +324,7 @@ def _list_determined(solution: Solution, facts: Facts) -> str:
         return "sign and magnitude of every coefficient are determined"
 
     def name(kind: str) -> str:
-        return list_names(groups[kind], _SHOWN_NAMES)
+        return list_names(groups[kind])
 
     parts = []
     if groups[SIGN_AND_MAGNITUDE]:
@@ -388,7 +378,8 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
     if ends is not None:
         low, high = ends
         first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
-        more = [_LINKS_OPEN] if high - low > _WIDE_RATE else []
+        # Where the mismatch rate is known no better than this, it dominates the intervals.
+        more = [_LINKS_OPEN] if high - low > 0.1 else []
         if solution.stats.links_say_nothing:
             more = [_LINKS_SILENT]
         return [f"{first}{high:.0%}).", *more]
@@ -414,7 +405,9 @@ def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
         return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
     ways = [collinear] if collinear else []
-    if is_thin and d >= _MANY_FEATURES:
+    # Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
+    # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
+    if is_thin and d >= 20:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
     if facts.is_linked or facts.n <= len(facts.names):
         ways.append("more rows")

@@ -38,7 +38,7 @@ ROUNDING = 1e-9
 
 
 # Rows sorted between two looks at the clock: some tens of milliseconds. No answer depends on it.
-_CLOCK_ROWS = 1_000_000
+CLOCK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class _Search:
     def _choose(self) -> np.ndarray:
         """Return the places of the lowest bounds, as many as a round splits."""
         n_open = len(self.bounds)
-        most = max(1, _CLOCK_ROWS // len(self.axes.labels))
+        most = max(1, CLOCK_ROWS // len(self.axes.labels))
         # Few rounds, and still the lowest bounds first.
         size = min(n_open, max(256, n_open // 4), most)
         return np.argsort(self.bounds, kind="stable")[:size]
@@ -313,7 +313,7 @@ class _Search:
 
     def _collect(self, points: np.ndarray, values: np.ndarray) -> None:
         """Climb from points to their own least squares, and keep the ends, best first."""
-        steps = max(1, _CLOCK_ROWS // len(self.axes.labels))
+        steps = max(1, CLOCK_ROWS // len(self.axes.labels))
         self.n_climbs += len(points)
         while True:
             ends, lower = self._climb(points, steps)
@@ -329,7 +329,7 @@ class _Search:
     def _climb(self, directions: np.ndarray, n_steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Sort along directions, in threads where asked."""
         points, values = np.empty(directions.shape), np.empty(len(directions))
-        size = max(1, _CLOCK_ROWS // (16 * len(self.axes.labels)))
+        size = max(1, CLOCK_ROWS // (16 * len(self.axes.labels)))
 
         def fill(start: int) -> None:
             part = slice(start, start + size)

@@ -1,4 +1,7 @@
-"""Least squares by enumeration of every permutation, for the smallest data."""
+"""Least squares by enumeration of every permutation, for the smallest data.
+
+It is the maximum likelihood estimator of Pananjady, Wainwright and Courtade (2018).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,6 @@ from unshuffle.objectives.problem import Problem
 # Rows of one bag that can be enumerated.
 MAX_ROWS = 8
 MAX_PERMUTATIONS = factorial(MAX_ROWS)
-# Matchings kept as candidates.
-_N_KEPT = 10
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def solve(bags: Bags) -> Solution:
             "smaller ones; use method 'ls'"
         )
     weights, values = fit_matchings(bags)
-    best = np.argsort(values, kind="stable")[:_N_KEPT]
+    # Matchings kept as candidates.
+    best = np.argsort(values, kind="stable")[:10]
     candidates = tuple(Candidate(weights[i], float(values[i])) for i in best)
     n_matchings = prod(factorial(size) for size in bags.sizes.tolist())
     return Solution(candidates, Status.EXACT, Stats(n_starts=0, n_matchings=n_matchings))

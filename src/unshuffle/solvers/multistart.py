@@ -29,9 +29,6 @@ __all__ = [
     "SAME_ANSWER", "Search", "Space", "label_spread", "make_space", "search", "solve", "step_aside",
 ]  # fmt: skip
 
-# Minima of the smooth stand-in from which the compass search starts.
-_N_FINISHED = 10
-
 
 @dataclass(frozen=True)
 class Search(Strategy):
@@ -75,7 +72,8 @@ def solve_smooth(
 
 def _finish_without_slopes(problem: Problem, rough: Solution, rng: np.random.Generator) -> Solution:
     """Minimise the loss itself by compass search, from the best minima of a smooth stand-in."""
-    starts = np.stack([c.weights for c in rough.candidates[:_N_FINISHED]])
+    # Minima of the smooth stand-in from which the compass search starts.
+    starts = np.stack([c.weights for c in rough.candidates[:10]])
     values, vectors = np.linalg.eigh(problem.curvature)
     keep = values > 1e-10 * values.max()
     spread = vectors[:, keep] / np.sqrt(values[keep]) * np.std(problem.bags.y)

@@ -93,10 +93,10 @@ def _solve_smooth(problem: Problem, dp: int, rng: np.random.Generator, effort: E
         status = Status.EXACT if dp == 1 else Status.UNMET_MOMENTS
         return _at_points(problem, sphere.centre[None], status)
     if dp == 1:
-        return search(_plane(problem, rng), effort, problem.bags.n)
+        return search(make_plane(problem, rng), effort, problem.bags.n)
     if n_free == 1 and dp == 2:
         return _at_points(problem, sphere.on_sphere(np.array([[1.0], [-1.0]])), Status.EXACT)
-    solution = search(_surface(problem, rng), effort, problem.bags.n)
+    solution = search(make_surface(problem, rng), effort, problem.bags.n)
     return solution if dp == 2 else _meet_more(problem, dp, solution)
 
 
@@ -115,7 +115,7 @@ def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solutio
     return Solution(candidates, status, Stats(n_starts=0), values[order])
 
 
-def _plane(problem: Problem, rng: np.random.Generator) -> Space:
+def make_plane(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over the coordinates u of the plane w = centre + basis u."""
     sphere = problem.sphere
     comparison = _make_comparison(problem)
@@ -143,7 +143,7 @@ def _plane(problem: Problem, rng: np.random.Generator) -> Space:
     )
 
 
-def _surface(problem: Problem, rng: np.random.Generator) -> Space:
+def make_surface(problem: Problem, rng: np.random.Generator) -> Space:
     """Search over directions p of the sphere; the value does not depend on the length of p."""
     sphere = problem.sphere
     n_free = sphere.basis.shape[1]

@@ -24,7 +24,7 @@ from unshuffle.data.blocks.row_sample import (
     keep_lowest,
     renumber,
     sample_at_once,
-    thin_rows,
+    select_rows,
 )
 from unshuffle.data.blocks.sources import Block, Source
 from unshuffle.errors import InputError
@@ -36,8 +36,6 @@ _LEAST_REACH = float(np.finfo(float).tiny)
 _HASHED_ROWS = 1 << 13
 # So many times as many rows as are wanted may wait: more than lie below the limit tried first.
 _MOST_WAITING = 1.5
-# Third moments of more columns cost more than the rest of the pass; the sample serves then.
-_THIRD_COLUMNS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +56,7 @@ class FirstPass:
     third: np.ndarray
     label_ends: np.ndarray
     cells: LabelCells
+    label_mean: float
     label_base: float
     label_square: float
     sample: RowSample
@@ -73,12 +72,6 @@ class FirstPass:
     def mean(self) -> np.ndarray:
         """The mean of every column."""
         return self.base + self.reach * self._pool(self.first)
-
-    @property
-    def label_mean(self) -> float:
-        """The mean of all labels."""
-        below = self.cells.moved(self.label_base, 1.0)
-        return self.label_base + float((below * self.cells.counts).sum()) / self.n
 
     def label_means(self, centre: float) -> np.ndarray:
         """Return the mean label of every bag, less a centre."""
@@ -160,7 +153,8 @@ def look_at(
     label_base = float(0.5 * (ends.labels.min() + ends.labels.max()))
     _check_reach(reach, float(np.abs(ends.labels - label_base).max()))
     unit = float(2 ** (62 - ceil(log2(source.n + 1))))
-    has_cubes = has_cubes and source.d <= _THIRD_COLUMNS
+    # Third moments of more columns cost more than the rest of the pass; the sample serves then.
+    has_cubes = has_cubes and source.d <= 12
     sums = _add_up(source, base, reach, label_base, ends.labels, unit, has_cubes, report)
     label_square = sums.label_squares[0] / unit / source.n
     label_reach = float(np.abs(ends.labels - label_base).max())
@@ -172,6 +166,8 @@ def look_at(
     per = ends.counts[order].astype(float) * unit
     second = sums.second[order] / per[:, None, None]
     second = second + np.triu(second, 1).transpose(0, 2, 1)
+    cells = join_cells(pieces, order)
+    below = float((cells.moved(label_base, 1.0) * cells.counts).sum())
     return FirstPass(
         source=source.renumbered(numbers),
         sizes=ends.counts[order],
@@ -182,7 +178,8 @@ def look_at(
         second=second,
         third=_mirror(sums.third / (unit * source.n)),
         label_ends=ends.labels[order],
-        cells=join_cells(pieces, order),
+        cells=cells,
+        label_mean=label_base + below / source.n,
         label_base=label_base,
         label_square=label_square,
         sample=renumber(sample, numbers),
@@ -248,7 +245,7 @@ def _take_ends(source: Source, seed: int, wanted: int, limit: int, report: Repor
             rows, codes = block.X[part] + 0.0, block.codes[part]
             hashes = np.empty(len(rows), np.uint64)
             kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
-            total.waiting.append(thin_rows(total.sample, hashes, codes, rows, wanted, limit))
+            total.waiting.append(select_rows(total.sample, hashes, codes, rows, wanted, limit))
             total.let_in(wanted)
 
     def merge(total: _Ends, other: _Ends) -> _Ends:

@@ -13,7 +13,7 @@ _Parts = list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def hold_rows(
-    source: Source, is_held: np.ndarray, needs_labels: bool = True
+    source: Source, is_kept: np.ndarray, needs_labels: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows (m, d) of some bags, one bag after another, and their labels, if needed.
 
@@ -24,7 +24,7 @@ def hold_rows(
         return []
 
     def add(total: _Parts, block: Block) -> None:
-        own = np.flatnonzero(is_held[block.codes])
+        own = np.flatnonzero(is_kept[block.codes])
         if len(own):
             y = (block.y[own] if needs_labels else block.y[:0]) + 0.0
             total.append((block.X[own] + 0.0, y, block.codes[own]))

@@ -26,11 +26,11 @@ RANK = 1e-4
 _MOST_CELLS = 400_000
 # Bags whose cells are more than this together are looked at one after another: threads have a total
 # each, and all cells of 20 bags took 70 MB beside a million rows of 40. Half as many take as long.
-_ROOM = 75_000
+ROOM = 75_000
 # Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
 # spread of the labels: what is kept of them is half as much.
 _MERGES, _MERGED = 2, 512.0
-# A cell is no wider than this part of the spread of the labels, also in thin tails.
+# A cell is no wider than this part of the spread of the labels, also in sparse tails.
 _WIDEST = 1.0 / 256.0
 # Extremes of one sign further apart than this are divided by their logarithm.
 _FAR = 4.0
@@ -75,7 +75,7 @@ class LabelCells:
         """The bag of every cell."""
         return _bag_of(self.offsets)
 
-    def divide(self, most: int = _ROOM) -> Iterator[LabelCells]:
+    def divide(self, most: int = ROOM) -> Iterator[LabelCells]:
         """Yield some bags at a time, whose cells are no more than this unless one bag has more."""
         start, n_bags = 0, len(self.offsets) - 1
         while start < n_bags:
@@ -150,7 +150,7 @@ def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
     wanted = np.minimum(_MORE / rank, 2.0 * sizes)
     starts, total = [0], 0.0
     for r, cells in enumerate(wanted):
-        if total > 0.0 and total + cells > _ROOM:
+        if total > 0.0 and total + cells > ROOM:
             starts.append(r)
             total = 0.0
         total += cells
@@ -169,7 +169,7 @@ def _count_some(
 ) -> Iterator[LabelCells]:
     """Yield the cells of some bags, those that are fine after one look first; others have none.
 
-    What a bag's cells are hangs on no other bag.
+    The cells of a bag depend on no other bag.
     """
     # One cell for a bag at first, divided at once.
     chosen = np.zeros(len(sizes), np.int64)
@@ -309,10 +309,10 @@ def _divide(
             own, bag_of_edge = _divide_cells(
                 totals.lows[part], totals.highs[part], n_parts[part], bag
             )
-            tops = np.full(stop - start, -np.inf)
-            np.maximum.at(tops, bag, totals.highs[part])
+            ends = np.full(stop - start, -np.inf)
+            np.maximum.at(ends, bag, totals.highs[part])
             is_last = np.append(np.diff(bag_of_edge) > 0, True)
-            following = np.where(is_last, tops[bag_of_edge], np.append(own[1:], 0.0))
+            following = np.where(is_last, ends[bag_of_edge], np.append(own[1:], 0.0))
             edges.append(own)
             widths.append(following - own)
             lengths[start:stop] = np.bincount(bag_of_edge, minlength=stop - start)

@@ -1,4 +1,7 @@
-"""A sample of distinct rows by hash: the same for every order and division of the data."""
+"""A bottom-k sample (Cohen and Kaplan 2007): the distinct rows of lowest hash.
+
+It is the same for every order and division of the data.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from unshuffle.data.blocks.histogram_source import ScanningSource
 from unshuffle.data.blocks.sources import Block, Source
 
 # Distinct rows that the search for answers works on. Where the means of bags help, more find no
-# better start, and the climb on all rows decides; shapes alone have dozens of tops, which are told
-# apart, and sampled as far as intervals trust them, on a larger sample.
+# better start, and the climb on all rows decides. The within-bag likelihood alone has dozens of
+# modes, which are told apart, and sampled at the power of intervals, on a larger sample.
 SAMPLE_ROWS, FEW_BAGS, SAMPLE_ROWS_OF_FEW = 20_000, 8, 1 << 17
 # Rows furthest from the middle that stand in a sample of few bags one and all, about so many, and
 # the parts of a row that masses are counted in.
-_FAR_ROWS, _PARTS = 1 << 15, 16
+FAR_ROWS, PARTS_OF_ROW = 1 << 15, 16
 # How many more rows than wanted have hashes below the limit that is tried first; and the most that
 # a source lists at once.
-_AMPLE, _MOST_LISTED = 1.25, 1 << 19
+_AMPLE, MOST_LISTED = 1.25, 1 << 19
 _HIGHEST = 2**64 - 1
 
 
@@ -58,7 +61,7 @@ def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample 
     """
     limit = guess_limit(source.n, wanted)
     while True:
-        found = source.find_rows(seed, limit, _MOST_LISTED)
+        found = source.find_rows(seed, limit, MOST_LISTED)
         if found is None:
             return None
         sample = keep_lowest([RowSample(*found, np.ones(len(found[0]), np.int64))], wanted)
@@ -70,21 +73,21 @@ def sample_at_once(source: ScanningSource, seed: int, wanted: int) -> RowSample 
 def add_far(sample: RowSample, source: Source, centre: np.ndarray, factor: np.ndarray) -> RowSample:
     """Return the sample with all rows that are far from the middle, in counts of 1/16 of a row.
 
-    A sample lacks the ends of its law, so that labels there are far from any prediction: with
+    A sample lacks the ends of its distribution, so labels there are far from any prediction. With
     little noise a few in a million cost hundreds of nats each, and pass for more noise. (One bag of
     10⁶ rows, five lognormal columns, 1661 labels: halving the noise erred by 6 nats, now by .4.)
     """
     apart = _measure(sample.rows, centre, factor)
-    limit = float(np.quantile(apart, max(0.0, 1.0 - _FAR_ROWS / source.n)))
+    limit = float(np.quantile(apart, max(0.0, 1.0 - FAR_ROWS / source.n)))
     codes, rows = _find_far(source, centre, factor, limit)
     near = np.flatnonzero(apart <= limit)
     n_near = int(sample.counts[near].sum())
-    mass = round(_PARTS * (source.n - len(rows)) / n_near)
+    mass = round(PARTS_OF_ROW * (source.n - len(rows)) / n_near)
     return RowSample(
         np.append(sample.hashes[near], np.full(len(rows), sample.hashes[-1])),
         np.append(sample.codes[near], codes),
         np.concatenate([sample.rows[near], rows]),
-        np.append(mass * sample.counts[near], np.full(len(rows), _PARTS)),
+        np.append(mass * sample.counts[near], np.full(len(rows), PARTS_OF_ROW)),
     )
 
 
@@ -120,7 +123,7 @@ def _find_far(
     return codes[order], rows[order]
 
 
-def thin_rows(
+def select_rows(
     sample: RowSample,
     hashes: np.ndarray,
     codes: np.ndarray,

@@ -229,7 +229,7 @@ class ArraySource(ThreadedSource):
 
 
 def limit_threads(n_jobs: int | None, n_rows: int) -> int:
-    """Return how many threads are worth a total of their own: few for few blocks.
+    """Return how many threads have a total of their own: few for few blocks.
 
     Histograms take about as long to make and to merge as a block takes to be counted. With 16
     threads a fit of a million rows took three times the processor time of one.

@@ -27,7 +27,7 @@ _FAN_IN = 8
 _LAST = 2
 # Passes that workers have before them while something is made here of the one before: the next, and
 # one more for who is done with it sooner. Workers hold so many totals of up to 12 MB and one.
-_AHEAD = 2
+AHEAD = 2
 # A task is tried again so often where its worker was lost.
 _RETRIES = 3
 # Rows of a block. Dask has its workers give memory back at once, so that numbers of bags of 128 kB
@@ -77,7 +77,7 @@ def work_here(work: SentPass, groups: Sequence[Sequence[Any]]) -> Any:
     node = delayed(work, name=f"pass-{uuid4().hex}", traverse=False)
     add, join = delayed(_add_up, pure=False), delayed(_join, pure=False)
     totals = [add(node, group) for group in groups]
-    return _finish(work, compute(_join_in_tree(totals, lambda part: join(node, part))))
+    return finish(work, compute(_join_in_tree(totals, lambda part: join(node, part))))
 
 
 def work_there(
@@ -91,11 +91,11 @@ def work_there(
 
     def fetch() -> Any:
         work, totals = waiting.popleft()
-        return _finish(work, run(partial(client.gather, direct=is_near), totals))
+        return finish(work, run(partial(client.gather, direct=is_near), totals))
 
     for work in works:
         waiting.append((work, run(hand_over, client, work, groups)))
-        if len(waiting) > _AHEAD:
+        if len(waiting) > AHEAD:
             yield fetch()
     while waiting:
         yield fetch()
@@ -124,7 +124,7 @@ def _join_in_tree(totals: list[Any], join: Callable[[list[Any]], Any]) -> list[A
     return totals
 
 
-def _finish(work: SentPass, totals: Sequence[Any]) -> Any:
+def finish(work: SentPass, totals: Sequence[Any]) -> Any:
     """Return the total of the last ones."""
     return unpack(totals[0]) if len(totals) == 1 else _merge(work, totals)
 

@@ -20,7 +20,7 @@ from unshuffle.errors import InputError, import_extra
 from unshuffle.io.dask.calls import PURPOSE, compute, find_client, find_future, run
 from unshuffle.io.dask.passes import SentPass, work_here, work_there
 from unshuffle.io.dask.pieces import Piece, describe_piece, recode_piece, sort_piece
-from unshuffle.io.parquet_source import ParquetSource, RowGroup
+from unshuffle.io.sources.parquet_source import ParquetSource, RowGroup
 
 Total = TypeVar("Total")
 

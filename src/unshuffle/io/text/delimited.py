@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from unshuffle.errors import quote
-from unshuffle.io.missing_codes import MissingCodes, clear_table
+from unshuffle.io.columns.missing_codes import MissingCodes, clear_table
 from unshuffle.io.table import Column, Table, check_names, make_table
 from unshuffle.io.text.decoding import decode_text
 from unshuffle.io.text.dialect import sniff_dialect

@@ -19,11 +19,11 @@ from unshuffle.io.text.notation import (
 
 # In order of preference when two fit equally well. The space stands for any run of blanks.
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
+# What files are expected to have: no note says so.
+_COMMON = ("\t", ",")
 _BLANKS = re.compile(r"[ \t]+")
 _BY_NAME = {name: mark for mark, name in _DELIMITERS.items()} | {"\\t": "\t"}
 
-# Fifty lines settle a dialect; more would only slow files of many thousand columns.
-_N_LINES = 50
 
 Record = list[str]
 
@@ -67,7 +67,7 @@ def sniff_dialect(
     notes = []
     if delimiter is None:
         delimiter, is_split = _choose_delimiter(lines, is_whole, decimal, source)
-        if is_split:
+        if is_split and delimiter not in _COMMON:
             notes.append(f"delimiter {_DELIMITERS[delimiter]} (guessed)")
     try:
         records, ends = _split(lines, delimiter, is_whole)
@@ -97,7 +97,8 @@ def _is_number(cell: str, decimal: str) -> bool:
 
 def _first_lines(text: bytes) -> tuple[list[str], bool]:
     end = -1
-    for _ in range(_N_LINES):
+    # Fifty lines settle a dialect; more would only slow files of many thousand columns.
+    for _ in range(50):
         end = text.find(b"\n", end + 1)
         if end < 0:
             end = len(text)

@@ -44,9 +44,6 @@ _WITH_UNIT = re.compile(
     rf"(?P<after>[{_SIGNS}]\S?|[^\W\d_]\S{{0,9}})?"
 )
 
-# Numbers are of one size where they differ by no more than this factor.
-_SAME_SIZE = 10.0
-
 
 @dataclass(frozen=True, eq=False)
 class Texts:
@@ -287,7 +284,8 @@ def _find_unmarked(written: Mapping[str, Written], doubtful: Sequence[str]) -> s
         return None
     largest = max(plain, key=lambda cell: abs(float(cell)))
     smallest = min(abs(float(_join(cell, cell[-4]))) for cell in doubtful)
-    is_near = _SAME_SIZE * abs(float(largest)) >= smallest
+    # Numbers are of one size where they differ by no more than this factor.
+    is_near = 10.0 * abs(float(largest)) >= smallest
     return largest if is_near or any(cell.endswith("0") for cell in doubtful) else None
 
 

@@ -24,7 +24,7 @@ from unshuffle.io.text.dialect import Dialect, Kind
 from unshuffle.io.text.notation import MISSING, Texts, shows_decimals
 
 # Rows kept as Python strings at a time: some 10 MB for six columns.
-_CHUNK = 32_768
+CHUNK = 32_768
 # Bytes that pyarrow parses at a time, or so many lines where these are long: sixteen times as many
 # take twice as long, for new memory.
 _BLOCK, _LINES = 1 << 20, 16
@@ -169,7 +169,7 @@ def _as_numbers(column: Any, dialect: Dialect, has_points: bool) -> Column | Non
     cells = compute.utf8_trim_whitespace(column)
     is_missing = compute.is_in(cells, value_set=pa.array(sorted(MISSING)))
     cells = compute.if_else(is_missing, pa.scalar(None, pa.string()), cells)
-    first = cells.slice(0, _CHUNK).to_pylist()
+    first = cells.slice(0, CHUNK).to_pylist()
     if has_points and _has_mark(cells, "."):
         return None
     if not _is_clear(partial(_has_mark, cells), first, dialect):
@@ -261,7 +261,7 @@ def _read_pass(
     builders = {j: _TextBuilder() for j in places}
     texts, late = set(as_text), set[int]()
     records = _iter_records(body, dialect, source)
-    while chunk := list(itertools.islice(records, _CHUNK)):
+    while chunk := list(itertools.islice(records, CHUNK)):
         for j in places:
             cells = [record[j] for record in chunk]
             if j not in texts and j not in late:

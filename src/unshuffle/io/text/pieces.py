@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from unshuffle.errors import InputError
-from unshuffle.io.design_matrix import describe_odd_cell, describe_text
+from unshuffle.io.designs.design_matrix import describe_odd_cell, describe_text
 from unshuffle.io.table import source_name
 from unshuffle.io.text.decoding import decode_text
 from unshuffle.io.text.delimited import line_start

@@ -36,21 +36,21 @@ def _plan_rows(log_kernel, row_masses, temperature, g, plan, first, last):
     n_rows, n_labels = log_kernel.shape
     f = np.empty(n_rows)
     for i in range(n_rows):
-        top = -np.inf
+        highest = -np.inf
         for j in range(n_labels):
             plan[i, j] = log_kernel[i, j] / temperature + g[j]
-            top = max(top, plan[i, j])
+            highest = max(highest, plan[i, j])
         total = 0.0
         first[i], last[i] = n_labels, 0
         for j in range(n_labels):
-            if plan[i, j] < top - _NOTHING:
+            if plan[i, j] < highest - _NOTHING:
                 plan[i, j] = 0.0
                 continue
-            plan[i, j] = exp(plan[i, j] - top)
+            plan[i, j] = exp(plan[i, j] - highest)
             total += plan[i, j]
             first[i] = min(first[i], j)
             last[i] = j
-        f[i] = log(row_masses[i] / total) - top
+        f[i] = log(row_masses[i] / total) - highest
         for j in range(first[i], last[i] + 1):
             plan[i, j] *= row_masses[i] / total
     return f
@@ -61,7 +61,7 @@ def factor_dual(plan, row_masses, columns, first, last):
     """Return the Cholesky factor of diag(columns) − Pᵀ diag(1/rows) P without its last label.
 
     It is the curvature of the dual in the labels' scalings, which are free up to a constant: the
-    last one is held. Returns the factor and where each of its rows begins.
+    last one is kept. Returns the factor and where each of its rows begins.
     """
     n_rows, n_labels = plan.shape
     size = n_labels - 1
@@ -93,7 +93,7 @@ def factor_dual(plan, row_masses, columns, first, last):
 
 @njit(**OPTIONS)
 def solve_dual(factor, begin, target):
-    """Return the solution of the factored system, with a zero for the label that is held."""
+    """Return the solution of the factored system, with a zero for the label that is kept."""
     size = factor.shape[0]
     found = np.zeros(size + 1)
     for j in range(size):
@@ -159,12 +159,12 @@ def couple(log_kernel, row_masses, label_masses, plan, first, last):
     g = np.zeros(n_labels)
     reach = 0.0
     for j in range(n_labels):
-        top, least = -np.inf, np.inf
+        highest, least = -np.inf, np.inf
         for i in range(n_rows):
-            top = max(top, log_kernel[i, j])
+            highest = max(highest, log_kernel[i, j])
             least = min(least, log_kernel[i, j])
-        g[j] = -top
-        reach = max(reach, top - least)
+        g[j] = -highest
+        reach = max(reach, highest - least)
     log_labels = np.log(label_masses)
     temperature = max(1.0, reach / _RANGE)
     g = g / temperature + log_labels

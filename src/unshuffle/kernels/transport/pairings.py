@@ -16,7 +16,7 @@ from unshuffle.kernels.transport.correction import correct, correct_slope
 from unshuffle.kernels.transport.densities import fill_log_kernel
 from unshuffle.kernels.transport.dual import MARGIN_TOLERANCE, couple, factor_dual, solve_dual
 
-# A label that no row can reach lacks a row's worth of this log density at the most.
+# The log density of a label that no row can reach is at least this.
 _LEAST_LOG = -1e6
 # Codes of the pairings.
 PERMUTATION, SUBSET, DRAWS = 0, 1, 2
@@ -28,35 +28,35 @@ _LEAST_GRIDDED, _CELLS_PER_SIGMA = 64, 4.0
 
 
 @njit(**OPTIONS)
-def mixture_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
+def mixture_terms(log_kernel, row_masses, label_masses, wants_slopes, gradient):
     """Return Σ m log Σ (mass/total) density of labels drawn independently; fill its slopes.
 
-    ``pull[i, j]`` becomes the slope in entry (i, j) of the log kernel. The second result is the
-    slope in the mass of each row, the total being held.
+    ``gradient[i, j]`` becomes the slope in entry (i, j) of the log kernel. The second result is the
+    slope in the mass of each row, the total being kept.
     """
     n_rows, n_labels = log_kernel.shape
     total = row_masses.sum()
     value = 0.0
     by_mass = np.zeros(n_rows)
     for j in range(n_labels):
-        top = -np.inf
+        highest = -np.inf
         for i in range(n_rows):
-            top = max(top, log_kernel[i, j])
+            highest = max(highest, log_kernel[i, j])
         density = 0.0
         for i in range(n_rows):
-            density += row_masses[i] * exp(log_kernel[i, j] - top)
-        value += label_masses[j] * (top + log(density / total))
+            density += row_masses[i] * exp(log_kernel[i, j] - highest)
+        value += label_masses[j] * (highest + log(density / total))
         if not wants_slopes:
             continue
         for i in range(n_rows):
-            share = exp(log_kernel[i, j] - top) / density
-            pull[i, j] = label_masses[j] * row_masses[i] * share
+            share = exp(log_kernel[i, j] - highest) / density
+            gradient[i, j] = label_masses[j] * row_masses[i] * share
             by_mass[i] += label_masses[j] * share
     return value, by_mass
 
 
 @njit(**OPTIONS)
-def coupling_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
+def coupling_terms(log_kernel, row_masses, label_masses, wants_slopes, gradient):
     """Return log(permanent/n!) of the matrix in which every item stands as often as its mass.
 
     Entropic transport with the local correction of `kernels.transport.coupling`; slopes as
@@ -101,7 +101,7 @@ def coupling_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
         for j in range(n_labels):
             density = plan[i, j] / (row_masses[i] * label_masses[j])
             gain = density * (row_slope[i] + column_slope[j])
-            pull[i, j] = gain
+            gradient[i, j] = gain
             by_row[i] += plan[i, j] * gain
             by_column[j] += plan[i, j] * gain
             crossing += column_slope[j] * density * plan[i, j] / row_masses[i]
@@ -119,12 +119,12 @@ def coupling_terms(log_kernel, row_masses, label_masses, wants_slopes, pull):
         lam = part / row_masses[i]
         by_mass[i] += lam
         for j in range(n_labels):
-            pull[i, j] = plan[i, j] * (1.0 + pull[i, j] - lam - mu[j])
+            gradient[i, j] = plan[i, j] * (1.0 + gradient[i, j] - lam - mu[j])
     return value, by_mass
 
 
 @njit(**OPTIONS)
-def enumerate_terms(log_kernel, n_rows_total, pull):
+def enumerate_terms(log_kernel, n_rows_total, gradient):
     """Return log Σ over injections of labels into rows, over all of them; fill its slopes.
 
     Dynamic programming over subsets of at most a few labels, rows one by one: forwards for the
@@ -132,10 +132,10 @@ def enumerate_terms(log_kernel, n_rows_total, pull):
     """
     n_rows, n_labels = log_kernel.shape
     full = 1 << n_labels
-    tops = np.empty(n_labels)
+    maxima = np.empty(n_labels)
     for j in range(n_labels):
-        tops[j] = log_kernel[:, j].max()
-    kernel = np.exp(log_kernel - tops)
+        maxima[j] = log_kernel[:, j].max()
+    kernel = np.exp(log_kernel - maxima)
     ahead = np.zeros((n_rows + 1, full))
     ahead[0, 0] = 1.0
     for i in range(n_rows):
@@ -158,13 +158,13 @@ def enumerate_terms(log_kernel, n_rows_total, pull):
                     step = kernel[i, j] * behind[subset | (1 << j)]
                     pair += ahead[i, subset] * step
                     before[subset] += step
-            pull[i, j] = pair / max(total, 1e-300)
+            gradient[i, j] = pair / max(total, 1e-300)
         behind = before
     # Below, products of densities have lost their digits: the coupling does better.
     if total < 1e-290:
         return -np.inf
     count = lgamma(n_rows_total - n_labels + 1.0) - lgamma(n_rows_total + 1.0)
-    return log(total) + tops.sum() + count
+    return log(total) + maxima.sum() + count
 
 
 @njit(**OPTIONS)
@@ -183,26 +183,26 @@ def _grid(z, sigma, n_cells_per_sigma):
 
 
 @njit(**OPTIONS)
-def _node_terms(log_kernel, masses, label_masses, pairing, wants_slopes, pull):
-    """Return value and slopes of one pairing on nodes of predictions; fill `pull`."""
+def _node_terms(log_kernel, masses, label_masses, pairing, wants_slopes, gradient):
+    """Return value and slopes of one pairing on nodes of predictions; fill `gradient`."""
     n_rows, n_labels = log_kernel.shape
     if pairing == DRAWS:
-        return mixture_terms(log_kernel, masses, label_masses, wants_slopes, pull)
+        return mixture_terms(log_kernel, masses, label_masses, wants_slopes, gradient)
     n, m = masses.sum(), label_masses.sum()
     is_unit = n == n_rows and m == n_labels
     if is_unit and n_labels <= EXACT_LABELS and n_rows <= EXACT_ROWS:
-        value = enumerate_terms(log_kernel, n, pull)
+        value = enumerate_terms(log_kernel, n, gradient)
         if value > -np.inf:
             return value, np.zeros(n_rows)
     if n - m < 0.5:
-        return coupling_terms(log_kernel, masses, label_masses, wants_slopes, pull)
+        return coupling_terms(log_kernel, masses, label_masses, wants_slopes, gradient)
     # Rows without a label hold a joker each, which suits any row.
     wider, jokers = np.zeros((n_rows, n_labels + 1)), np.empty(n_labels + 1)
     wider[:, :n_labels] = log_kernel
     jokers[:n_labels], jokers[n_labels] = label_masses, n - m
-    wide_pull = np.empty((n_rows, n_labels + 1))
-    value, by_mass = coupling_terms(wider, masses, jokers, wants_slopes, wide_pull)
-    pull[:] = wide_pull[:, :n_labels]
+    wide_gradient = np.empty((n_rows, n_labels + 1))
+    value, by_mass = coupling_terms(wider, masses, jokers, wants_slopes, wide_gradient)
+    gradient[:] = wide_gradient[:, :n_labels]
     return value, by_mass
 
 
@@ -234,14 +234,16 @@ def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, wants_
     shape = (nodes.size, low.size)
     log_kernel, in_z, in_sigma = np.empty(shape), np.empty(shape), np.empty(shape)
     fill_log_kernel(nodes, low, high, narrowed, start, step, tables, log_kernel, in_z, in_sigma)
-    pull = np.empty(shape)
-    value, by_mass = _node_terms(log_kernel, node_masses, label_masses, pairing, wants_slopes, pull)
+    gradient = np.empty(shape)
+    value, by_mass = _node_terms(
+        log_kernel, node_masses, label_masses, pairing, wants_slopes, gradient
+    )
     if not wants_slopes:
         return value, 0.0
-    slope = (pull * in_sigma).sum() * (sigma / narrowed) ** 2
+    slope = (gradient * in_sigma).sum() * (sigma / narrowed) ** 2
     if n_cells == 0:
         for i in range(z.size):
-            grad[i] = (pull[i] * in_z[i]).sum()
+            grad[i] = (gradient[i] * in_z[i]).sum()
         return value, slope
     every = np.zeros(n_cells)
     every[keep] = by_mass

@@ -31,6 +31,7 @@ from unshuffle.results.pictures.drawing import (
     plain,
     prepare,
     row_height,
+    shorten_apart,
     space_pane_ticks,
     space_ticks,
     spread,
@@ -41,9 +42,7 @@ from unshuffle.results.result import Fit, as_fit
 # Bags in one picture, and panels; the largest are shown.
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
 # Bags that are named beside an axis, and letters of a name above one of four or three panels.
-_NAMED_BAGS, _SHORT_NAME, _LONG_NAME = 40, 14, 20
-# Points of a cloud: more look the same and make the file large.
-_SHOWN_POINTS = 600
+_NAMED_BAGS, _LONG_NAME = 40, 20
 # How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
 _CERTAINTY = (
     (0.95, "0.95 or more", BLUE, "o"),
@@ -171,7 +170,7 @@ def draw_bag_means(
         ms=4.5, lw=1.2, capsize=2, ecolor=BLUE, elinewidth=0.9,
     )  # fmt: skip
     space_ticks(ax)
-    ax.set_xlabel(f"mean prediction of a bag, {name_label(label)}")
+    ax.set_xlabel(f"mean prediction of a bag, {name_label(label, 32)}")
     ax.set_ylabel(f"mean of its labels, {name_label(label, 24)}")
     return ax
 
@@ -302,12 +301,13 @@ def panel_size(views: list[BagView]) -> tuple[float, float]:
 def _count_columns(shown: list[BagView]) -> int:
     """Return how many panels stand side by side: fewer below long names."""
     longest = max(len(view.name) for view in shown)
-    return min(len(shown), 4 if longest <= _SHORT_NAME else 3)
+    return min(len(shown), 4 if longest <= 14 else 3)
 
 
-def _title_panel(view: BagView) -> str:
-    """Return the name above a panel; a number alone says nothing."""
-    return plain(f"bag {view.name}" if view.name.isdigit() else shorten(view.name, _LONG_NAME))
+def _title_panels(views: list[BagView]) -> list[str]:
+    """Return the names above panels; a number alone says nothing."""
+    names = shorten_apart([view.name for view in views], _LONG_NAME)
+    return [plain(f"bag {name}" if name.isdigit() else name) for name in names]
 
 
 def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax: Any = None) -> Any:
@@ -321,9 +321,10 @@ def draw_bags(found: Fit, views: list[BagView], *, label: str | None = None, ax:
     room = 0.04 * (high - low) or abs(low) or 1.0
     edges = np.linspace(low - room, high + room, 29)
     heights = []
+    titles = _title_panels(shown)
     for place, (pane, view) in enumerate(zip(panes, shown, strict=True)):
         heights.append(_draw_panel(pane, found, view, edges))
-        pane.set_title(_title_panel(view), fontsize=8, pad=3)
+        pane.set_title(titles[place], fontsize=8, pad=3)
         pane.set_xlim(edges[0], edges[-1])
         space_pane_ticks(pane)
         pane.set_yticks([])
@@ -394,7 +395,7 @@ def plot_offsets(
     >>> model = ShuffledLinearRegression(bag_offsets="estimate", random_state=0)
     >>> model = model.fit(data.X, data.y + data.groups, data.groups)
     >>> plot_offsets(model, data.X, data.y + data.groups, data.groups).get_xlabel()
-    'bag'
+    'offset, label'
     """
     found = as_fit(model)
     return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
@@ -470,7 +471,8 @@ def plot_predictions(
     ax = prepare(ax, (5.4, 4.6))
     z = found.predict(np.asarray(X, dtype=float))
     given, labels = match.probability, np.asarray(match.labels, dtype=float)
-    step = max(1, len(z) // _SHOWN_POINTS)
+    # Points of a cloud: more look the same and make the file large.
+    step = max(1, len(z) // 600)
     order = np.argsort(z, kind="stable")[::step]
     low, high = float(min(z.min(), labels.min())), float(max(z.max(), labels.max()))
     ax.plot([low, high], [low, high], color=GRID, lw=1.2, zorder=0)

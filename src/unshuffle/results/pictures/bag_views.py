@@ -22,7 +22,11 @@ N_ATOMS, _MOST_LABELS = 256, 4000
 
 @dataclass(frozen=True, eq=False)
 class BagView:
-    """One bag: its name, predictions z and labels y with their masses, and its mean row."""
+    """One bag: its name, predictions z and labels y with their masses, and its mean row.
+
+    Where only the mean label is known it stands for itself, and z for the mean prediction;
+    `n_behind` is the number of labels behind it.
+    """
 
     name: str
     z: np.ndarray
@@ -30,6 +34,12 @@ class BagView:
     y: np.ndarray
     y_masses: np.ndarray
     row: np.ndarray
+    n_behind: float | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether only the mean of the labels is known."""
+        return self.n_behind is not None
 
     @property
     def n_rows(self) -> float:
@@ -38,8 +48,8 @@ class BagView:
 
     @property
     def n_labels(self) -> float:
-        """Number of labels."""
-        return float(self.y_masses.sum())
+        """Number of labels, those behind a known mean counted."""
+        return float(self.y_masses.sum()) if self.n_behind is None else self.n_behind
 
     @property
     def mean_z(self) -> float:
@@ -86,7 +96,7 @@ def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> 
     `names` are in that order too; without them bags are numbered from 1.
     """
     z = predict_rows(bags.X, found.coef) + found.intercept
-    labels, masses = bags.labels.points, bags.rows.masses
+    labels, masses, known = bags.labels.points, bags.rows.masses, bags.known_means
     # Bags are kept in an order of their own; the places of their rows tell that of the data.
     firsts = np.minimum.reduceat(bags.rows.order, bags.rows.offsets[:-1])
     views = []
@@ -95,9 +105,9 @@ def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> 
         items = slice(labels.offsets[r], labels.offsets[r + 1])
         mean = np.average(bags.X[rows], axis=0, weights=masses[rows])
         name = shorten(place + 1 if names is None else names[place], 40)
-        views.append(
-            BagView(name, z[rows], masses[rows], labels.values[items], labels.masses[items], mean)
-        )
+        y, y_masses = labels.values[items], labels.masses[items]
+        n_behind = float(known.counts[r]) if known is not None and known.is_mean[r] else None
+        views.append(BagView(name, z[rows], masses[rows], y, y_masses, mean, n_behind))
     return views
 
 

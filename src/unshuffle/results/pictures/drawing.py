@@ -22,8 +22,6 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BROWN, GREY)
 MARKERS = "osD^vPX*"
 GRID = "#c8c9ca"
 
-# Room for a long name beside the picture; the table holds it in full.
-_NAME_LENGTH = 28
 # A line of more points looks the same and makes the file large.
 CURVE_POINTS = 200
 # Without these a file would carry the time and matplotlib's version.
@@ -107,11 +105,29 @@ def row_height(n_rows: int) -> float:
 
 def name_rows(ax: Any, names: Sequence[str]) -> None:
     """Write the names at the left, the first on top."""
-    ax.set_yticks(np.arange(len(names)), [plain(shorten(name, _NAME_LENGTH)) for name in names])
+    # Room for a long name beside the picture; the table holds it in full.
+    ax.set_yticks(np.arange(len(names)), [plain(name) for name in shorten_apart(names, 28)])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="y", color=GRID, lw=0.5)
     ax.set_axisbelow(True)
     ax.tick_params(axis="y", length=0)
+
+
+def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
+    """Shorten names, in the middle where they would be alike with their ends cut off.
+
+    >>> shorten_apart(["temperature at noon", "temperature at night"], 12)
+    ['tempe…t noon', 'tempe… night']
+    """
+    shown = [shorten(name, limit) for name in names]
+    if len(set(shown)) == len(set(names)):
+        return shown
+    whole = [shorten(name, len(name) + 1) for name in names]
+    head = (limit - 1) // 2
+    return [
+        name if len(name) <= limit else f"{name[:head]}…{name[head + 1 - limit :]}"
+        for name in whole
+    ]
 
 
 def plain(text: str) -> str:

@@ -29,25 +29,16 @@ from unshuffle.results.pictures.drawing import (
     plain as _plain,
     prepare as _prepare,
     row_height as _row_height,
+    shorten_apart as _shorten_apart,
     space_pane_ticks,
     space_ticks,
 )
 from unshuffle.results.result import Fit, as_fit
 
-# Draws in a pane, and in all panes of a picture: more look the same and make the file large.
-_SHOWN_DRAWS, _DRAWS_IN_ALL = 400, 3000
-# Errors over so wide a range stand on a log scale.
-_WIDE_ERRORS = 10.0
 # Letters beside a pane of a grid of more than so many panes a side.
-_PANE_LETTERS, _WIDE_PANES = 13, 3
+_WIDE_PANES = 3
 # Ticks of an axis beside long names.
 _FEW_TICKS = 5
-# Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
-_WIDE_FACTORS, _LARGEST_EXPONENT = 20.0, 50.0
-# Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
-_ASIDE = 1.045
-# Where the risk stands below the bar of its release.
-_BELOW = 0.36
 
 
 def plot_coefficients(
@@ -127,7 +118,8 @@ def _add_factors(ax: Any, base: float, per: str) -> None:
     """Show at the upper edge by which factor the label changes."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
     low, high = ax.get_xlim()
-    if max(abs(low), abs(high)) * np.log(base) > _LARGEST_EXPONENT:
+    # Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
+    if max(abs(low), abs(high)) * np.log(base) > 50.0:
         return
     upper = ax.secondary_xaxis(
         "top",
@@ -137,7 +129,7 @@ def _add_factors(ax: Any, base: float, per: str) -> None:
         ),
     )
     ends = base**low, base**high
-    if ends[1] / ends[0] > _WIDE_FACTORS:
+    if ends[1] / ends[0] > 20.0:
         upper.xaxis.set_major_locator(ticker.LogLocator(numticks=_FEW_TICKS))
         upper.xaxis.set_minor_locator(ticker.NullLocator())
     else:
@@ -176,7 +168,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     >>> data = make_shuffled(60, 2, bags=6, rng=0)
     >>> model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     >>> plot_noise(model).get_xlabel()
-    'sd of the noise, in units of label'
+    'sd of the noise\\n(in units of label)'
     """
     found = as_fit(model)
     posterior = _need_posterior(found)
@@ -195,7 +187,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     space_ticks(ax)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(f"sd of the noise, in units of {name_label(label)}")
+    ax.set_xlabel(f"sd of the noise\n(in units of {name_label(label)})")
     return ax
 
 
@@ -243,7 +235,7 @@ def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> A
     ax.set_xticks(places, names)
     ax.set_ylim(0, 110)
     ax.set_yticks([0, 50, 100])
-    ax.set_xlabel(f"sd of the offsets between bags, in units of {name_label(label)}")
+    ax.set_xlabel(f"sd of the offsets between bags\n(in units of {name_label(label)})")
     ax.set_ylabel("probability, %")
     return ax
 
@@ -383,10 +375,12 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     n_shown = len(chosen)
     ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
-    n_letters = _PANE_LETTERS if n_shown > _WIDE_PANES else 18
-    names = [_plain(shorten(_feature_names(found)[j], n_letters)) for j in chosen]
+    n_letters = 13 if n_shown > _WIDE_PANES else 18
+    names = _shorten_apart([_feature_names(found)[j] for j in chosen], n_letters)
+    names = [_plain(name) for name in names]
     n_pairs = n_shown * (n_shown - 1) // 2
-    draws = _equal_draws(posterior, min(_SHOWN_DRAWS, _DRAWS_IN_ALL // max(n_pairs, 1)))
+    # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
+    draws = _equal_draws(posterior, min(400, 3000 // max(n_pairs, 1)))
     limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
     for i, row in enumerate(chosen):
         for j, column in enumerate(chosen[: i + 1]):
@@ -531,7 +525,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     plan : Plan
-        What `design.plan_runs` or `design.judge_bags` returned.
+        What `design.plan_runs` or `design.assess_bags` returned.
     ax : matplotlib.axes.Axes, optional
         The axes to draw on; new ones without it.
 
@@ -561,7 +555,8 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
         )
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
         # Beside each other, so that no bar hides another.
-        aside = _ASIDE ** (place - (len(kinds) - 1) / 2)
+        # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+        aside = 1.045 ** (place - (len(kinds) - 1) / 2)
         ax.errorbar(
             [each.n_runs * aside for each in found], [each.error for each in found],
             yerr=[each.error_mc for each in found], color=colour, marker=marker, ms=5, lw=1.5,
@@ -573,7 +568,8 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.set_xticks(ticks, [str(each) for each in ticks])
     ax.minorticks_off()
     errors = [each.error for each in plan.expectations]
-    if min(errors) > 0 and max(errors) > _WIDE_ERRORS * min(errors):
+    # Errors over so wide a range stand on a log scale.
+    if min(errors) > 0 and max(errors) > 10.0 * min(errors):
         ax.set_yscale("log", nonpositive="clip")
         ax.set_ylim(bottom=0.5 * min(errors))
         ticker = import_extra("matplotlib.ticker", "plots", "drawing")
@@ -627,7 +623,8 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     for place, each in zip(places, found, strict=True):
         risk = each.risk
         ends = [100 * risk.low, 100 * risk.high]
-        below = [place + _BELOW] * 2
+        # Where the risk stands below the bar of its release.
+        below = [place + 0.36] * 2
         label = "risk, 95 % interval" if place == 0 else None
         ax.plot(ends, below, "-", color=PURPLE, lw=2.2, label=label, solid_capstyle="butt")
         ax.plot([100 * risk.value], below[:1], "o", color=PURPLE, ms=4)

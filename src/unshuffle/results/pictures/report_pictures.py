@@ -46,8 +46,6 @@ _STYLE = {
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
-# Of an inch: letters of nine points are then as large as the captions.
-_PIXELS = 108
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +125,36 @@ def _draw_coefficients(
 
 def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Drawing]:
     """Draw labels beside what is predicted for them, bag by bag and in all."""
+    single = [view for view in views if not view.is_mean]
+    drawings = _draw_labels(found, single, label) if single else []
+    if len(views) > 1:
+        drawings.append(
+            Drawing(
+                "Means of the bags",
+                partial(bag_plots.draw_bag_means, found, views, label=label),
+                (4.8, 3.9),
+                f"Mean label against mean prediction of {len(views)} bags, with 95 % bars: up and "
+                "down the noise of the mean, along the uncertainty of the coefficients. If the "
+                "model is right, the bars reach the line.",
+            )
+        )
+    if single and found.noise is not None:
+        drawings.append(
+            Drawing(
+                "Goodness of fit",
+                partial(bag_plots.draw_places, found, single),
+                (4.8, 2.8),
+                "PIT histogram: the probability integral transform of the labels in the predictive "
+                "distributions of their bags. If the model is right it is uniform, and 95 of 100 "
+                "bars end in the band. High ends mean labels further out than predicted, a slope a "
+                "shift, a hump less noise.",
+            )
+        )
+    return drawings
+
+
+def _draw_labels(found: Fit, views: list[BagView], label: str | None) -> list[Drawing]:
+    """Draw the single labels of bags beside their predictions."""
     n_bags = len(views)
     predicted = "predictive distribution (line)" if found.noise else "predictions (outline)"
     which = (
@@ -136,7 +164,7 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Draw
         if n_bags > 1
         else "The bag"
     )
-    drawings = [
+    return [
         Drawing(
             "Labels and predictions",
             partial(bag_plots.draw_bags, found, views, label=label)
@@ -149,30 +177,6 @@ def _draw_data(found: Fit, views: list[BagView], label: str | None) -> list[Draw
             "through the marks.",
         )
     ]
-    if n_bags > 1:
-        drawings.append(
-            Drawing(
-                "Means of the bags",
-                partial(bag_plots.draw_bag_means, found, views, label=label),
-                (4.8, 3.9),
-                f"Mean label against mean prediction of {n_bags} bags, with 95 % bars: up and down "
-                "the noise of the mean, along the uncertainty of the coefficients. If the model is "
-                "right, the bars reach the line.",
-            )
-        )
-    if found.noise is not None:
-        drawings.append(
-            Drawing(
-                "Goodness of fit",
-                partial(bag_plots.draw_places, found, views),
-                (4.8, 2.8),
-                "PIT histogram: the probability integral transform of the labels in the predictive "
-                "distributions of their bags. If the model is right it is uniform, and 95 of 100 "
-                "bars end in the band. High ends mean labels further out than predicted, a slope a "
-                "shift, a hump less noise.",
-            )
-        )
-    return drawings
 
 
 def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Drawing:
@@ -321,7 +325,8 @@ def _embed(svg: str, title: str, inches: float) -> str:
     # A hundredth of a point is finer than any screen, and halves the file; text is left alone.
     svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
     # Small drawings stay small: letters are of the same size in all of them.
-    width = f"max-width: {inches * _PIXELS:.0f}px"
+    # Of an inch: letters of nine points are then as large as the captions.
+    width = f"max-width: {inches * 108:.0f}px"
     head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)

@@ -1,0 +1,1 @@
+"""The commands: one module for each, except ``reproduce``, which `experiments` has."""

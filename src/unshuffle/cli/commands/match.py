@@ -1,0 +1,216 @@
+"""``unshuffle match``: which label most probably belongs to which row."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unshuffle.cli import console
+from unshuffle.cli.data import load_data
+from unshuffle.cli.fitting import fit_data
+from unshuffle.cli.options import (
+    ManyFiles,
+    data_options,
+    json_option,
+    links_option,
+    model_options,
+    provenance,
+    seed_option,
+)
+from unshuffle.errors import shorten
+from unshuffle.formatting import show_probability
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+    from unshuffle.cli.data import InMemory
+    from unshuffle.io import Design
+    from unshuffle.results.fit import Fit
+    from unshuffle.results.matching import Match
+
+_EPILOG = """\b
+Examples:
+  unshuffle match cells.csv --label fluorescence --bag pool --out matches.csv
+  unshuffle match registers.csv --label income --bag village --mislinked estimate
+  unshuffle match registers.csv --label income --link-probability p --draws 10 --out completed"""
+
+
+@click.command(cls=ManyFiles, epilog=_EPILOG)
+@data_options
+@model_options
+@links_option
+@seed_option
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write the CSV to a file instead of stdout; with --draws the folder of the files.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(min=1),
+    metavar="M",
+    help="Write M completed tables to the folder --out, each with a pairing drawn at random.",
+)
+@json_option
+def match(**options: Any) -> None:
+    """Print a CSV of row, label, probability and bag.
+
+    The model is fitted first; its verdict goes to stderr. The probability is that the row has a
+    label of this value. It is empty for methods without a posterior. Labels are those of the file,
+    also with --log10. Rows are counted from 1 below the header.
+
+    With --mislinked a row keeps the label beside it if that is more probable than not. The column
+    link_probability has the probability that the link is right.
+
+    --draws M writes M tables completed-1.csv, … instead. Each has a pairing drawn from the
+    posterior: row, id, bag, features, label, and label_row, the row that the label stood beside.
+    Run any analysis on each table, and pool the results by Rubin's rules (unshuffle.pool in
+    Python).
+    """
+    from unshuffle.io import join_design, write_out
+    from unshuffle.io.writing import check_writable, write_whole
+
+    folder = _check_folder(options)
+    if options["out"] and folder is None:
+        check_writable(options["out"])
+    data = load_data(options)
+    design = write_out(data.design, f"{data.source}: match")
+    console.print_messages(data.describe(), options["quiet"])
+    given = design.y
+    if data.given is not None:
+        kept = dataclasses.replace(data.design, y=data.given)
+        given = write_out(kept, f"{data.source}: match").y
+    data = dataclasses.replace(data, design=design)
+    with console.show_progress("fitting", options["quiet"]) as status:
+        report = console.reporter(status)
+        fitted = fit_data(data, options, report)
+        if folder is not None:
+            report("drawing pairings", 0.0)
+            drawn = _draw_pairings(fitted, design, options)
+            _write_draws(folder, drawn, data, given, options)
+            return
+        report("matching", 0.0)
+        found = fitted.match(join_design(design))
+    verdict = [*fitted.summary().explanation, *found.verdict]
+    console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
+    records = _list_records(design, found, given[found.order])
+    links = fitted.stats.link_probability
+    if links is not None:
+        records = _append(records, "link_probability", links.tolist())
+    if data.ids is not None:
+        ids = [data.ids[row] for row in design.rows.tolist()]
+        records = _append(records, "id", ids)
+    if options["out"]:
+        write_whole(options["out"], _as_csv(records))
+        console.print_messages([f"matches written to {options['out']}"], options["quiet"])
+    if options["as_object"]:
+        origin = provenance(options["seed"], data.sha256)
+        facts = {
+            "verdict": verdict,
+            "method": fitted.method,
+            "identified": fitted.identified,
+            "model_fits": fitted.model_fits,
+        }
+        console.print_json({"matches": records, **facts, "provenance": origin})
+    elif not options["out"]:
+        sys.stdout.write(_as_text(records) if sys.stdout.isatty() else _as_csv(records))
+
+
+def _check_folder(options: dict[str, Any]) -> Path | None:
+    """Return the folder of completed tables, made if missing; None where none are asked for."""
+    if options["draws"] is None:
+        return None
+    if not options["out"]:
+        raise click.UsageError("--draws writes a file for each draw; name their folder with --out")
+    from unshuffle.io.writing import make_folder
+
+    return make_folder(options["out"])
+
+
+def _draw_pairings(fitted: Fit, design: Design, options: dict[str, Any]) -> np.ndarray:
+    """Return the pairings, (draws, rows)."""
+    from unshuffle.io import join_design
+
+    keeps = fitted.pairings is not None or fitted.data is not None
+    bags = None if keeps else join_design(design)
+    return fitted.sample_pairings(options["draws"], options["seed"], bags)
+
+
+def _write_draws(
+    folder: Path, drawn: np.ndarray, data: InMemory, given: np.ndarray, options: dict[str, Any]
+) -> None:
+    """Write one completed table for each pairing."""
+    from unshuffle.io.writing import write_whole
+
+    design, n_digits = data.design, len(str(len(drawn)))
+    own: dict[str, list[Any]] = {"row": (design.rows + 1).tolist()}
+    if data.ids is not None:
+        own["id"] = [data.ids[row] for row in design.rows.tolist()]
+    if design.groups is not None:
+        own["bag"] = design.groups.tolist()
+    columns = zip(design.feature_names, design.X.T.tolist(), strict=True)
+    own |= {(f"({name})" if name in own else name): values for name, values in columns}
+    paths = []
+    for k, pairing in enumerate(drawn, start=1):
+        values, places = given.tolist(), pairing.tolist()
+        label = f"({data.label})" if data.label in own else data.label
+        table = {**own, label: [None if at < 0 else values[at] for at in places]}
+        if not options["rows"]:  # labels of a file of their own stand in no row
+            table["label_row"] = (design.rows[pairing] + 1).tolist()
+        records = [
+            dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)
+        ]
+        paths.append(write_whole(folder / f"completed-{k:0{n_digits}d}.csv", _as_csv(records)))
+    console.print_messages(
+        [f"{len(paths)} completed tables written to {options['out']}"], options["quiet"]
+    )
+    if options["as_object"]:
+        origin = provenance(options["seed"], data.sha256)
+        console.print_json({"files": [str(path) for path in paths], "provenance": origin})
+
+
+def _list_records(design: Design, found: Match, labels: np.ndarray) -> list[dict[str, Any]]:
+    """Return one record for each row: what it was matched to, how surely, and in which bag."""
+    rows, known = (design.rows + 1).tolist(), found.probability
+    probabilities = [None] * len(rows) if known is None else known.tolist()
+    records = [
+        {"row": row, "label": label, "probability": probability}
+        for row, label, probability in zip(rows, labels.tolist(), probabilities, strict=True)
+    ]
+    if design.groups is None:
+        return records
+    return [
+        {**record, "bag": bag} for record, bag in zip(records, design.groups.tolist(), strict=True)
+    ]
+
+
+def _append(records: list[dict[str, Any]], name: str, values: list[Any]) -> list[dict[str, Any]]:
+    """Add a column to the records."""
+    return [{**record, name: value} for record, value in zip(records, values, strict=True)]
+
+
+def _as_csv(records: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(records[0])
+    for record in records:
+        cells = [repr(cell) if isinstance(cell, float) else cell for cell in record.values()]
+        writer.writerow(["" if cell is None else cell for cell in cells])
+    return text.getvalue()
+
+
+def _as_text(records: list[dict[str, Any]]) -> str:
+    """Return columns for reading, tiny probabilities in words."""
+    lines = [[*records[0]]]
+    for record in records:
+        shown = {**record, "probability": show_probability(record["probability"])}
+        lines.append([shorten(cell) for cell in shown.values()])
+    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+    return "".join("  ".join(map(str.rjust, line, widths)) + "\n" for line in lines)

@@ -1,0 +1,109 @@
+"""Codes for missing values, such as 999 or "unknown", that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unshuffle.io.columns.missing import list_counts
+from unshuffle.io.table import Column, Table
+from unshuffle.io.text.notation import Texts, is_number
+
+
+@dataclass(frozen=True)
+class MissingCodes:
+    """Codes of all columns, and codes of single columns by their name."""
+
+    everywhere: frozenset[str] = frozenset()
+    by_column: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.everywhere or self.by_column)
+
+    def find(self, name: str) -> frozenset[str]:
+        """Return the codes of a column."""
+        return self.everywhere | self.by_column.get(name, frozenset())
+
+    def clear_texts(self, name: str, column: Texts) -> tuple[Texts, int]:
+        """Return a column of text without its codes, and how many cells had one."""
+        codes = self.find(name)
+        is_code = np.array([is_one(level, codes) for level in column.levels], dtype=bool)
+        levels = [
+            None if found else level for level, found in zip(column.levels, is_code, strict=True)
+        ]
+        return Texts(levels, column.codes), int(is_code[column.codes].sum())
+
+    def clear(self, name: str, column: Column) -> tuple[Column, int]:
+        """Return a column without its codes, and how many cells had one."""
+        codes = self.find(name)
+        if column.dtype == object:
+            cells = column.tolist()
+            is_code = np.array([is_one(cell, codes) for cell in cells], dtype=bool)
+            left = column.copy()
+            left[is_code] = None
+            return (_as_numbers(left) if is_code.any() else column), int(is_code.sum())
+        numbers = [float(code) for code in codes if is_number(code)]
+        is_code = np.isin(column, numbers)
+        return np.where(is_code, np.nan, column), int(is_code.sum())
+
+
+def read_codes(given: Sequence[str]) -> MissingCodes:
+    """Read codes: "999" is one of all columns, "age=999" one of the column age.
+
+    >>> codes = read_codes(["-9", "age=999"])
+    >>> sorted(codes.find("age")), sorted(codes.find("income"))
+    (['-9', '999'], ['-9'])
+    """
+    everywhere, by_column = set(), dict[str, set[str]]()
+    for each in given:
+        name, _, code = each.rpartition("=")
+        if name.strip():
+            by_column.setdefault(name.strip(), set()).add(code.strip())
+        else:
+            everywhere.add(each.strip())
+    columns = {name: frozenset(codes) for name, codes in by_column.items()}
+    return MissingCodes(frozenset(everywhere), columns)
+
+
+def is_one(cell: str | None, codes: Collection[str]) -> bool:
+    """Say whether a cell holds a code, as a text or as the same number.
+
+    >>> is_one("999.0", {"999"}), is_one("unknown", {"999"}), is_one(None, {""})
+    (True, False, False)
+    """
+    if cell is None:
+        return False
+    word = cell.strip()
+    if word in codes or not is_number(word):
+        return word in codes
+    return any(is_number(code) and float(code) == float(word) for code in codes)
+
+
+def _as_numbers(column: Column) -> Column:
+    """Return a column of text as numbers where only numbers are left."""
+    cells = column.tolist()
+    if not all(cell is None or is_number(cell) for cell in cells) or not any(cells):
+        return column
+    return np.array([np.nan if cell is None else float(cell) for cell in cells])
+
+
+def clear_table(
+    table: Table, codes: MissingCodes, cleared: Mapping[str, int] | None = None
+) -> Table:
+    """Return a table without codes, and note how many cells had one.
+
+    ``cleared`` are the numbers of cells that the reader of the file has cleared already.
+    """
+    columns, counts = dict(table.columns), dict(cleared or {})
+    by_name = MissingCodes(
+        codes.everywhere,
+        {table.aliases.get(name, name): found for name, found in codes.by_column.items()},
+    )
+    for name in table.names:
+        columns[name], n_cells = by_name.clear(name, table.columns[name])
+        counts[name] = counts.get(name, 0) + n_cells
+    found = {name: count for name, count in counts.items() if count}
+    note = f"missing codes: {list_counts(found)}" if found else "no cell holds a missing code"
+    return replace(table, columns=columns, notes=(*table.notes, note))

@@ -1,0 +1,1 @@
+"""Designs: X, labels and bags from one table, from two, from histograms and from means."""
