@@ -13,6 +13,7 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
 from unshuffle.io.paths import expand_paths
+from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.transport.bags import MOST_ATOMS
 from unshuffle.model import block_building
 from unshuffle.model.block_building import pose_blocks
@@ -183,10 +184,10 @@ def test_means_of_very_many_bags_are_added_up_once():
     predictions = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
     found = target._weigh_many_means(predictions)
     for k in range(30):
-        squares = np.einsum("rij,i,j->r", target.bag_squares, law.w[k], law.w[k])
-        gaps = target.bag_labels - target.bag_rows @ law.w[k]
-        gaps -= law.curves[k] * (squares - law.signals[k])
-        expected = target.means.evaluate(gaps, np.zeros(600), float(law.log_sigmas[k]))[0]
+        squares = np.einsum("rij,i,j->r", target.bag_squares, predictions.w[k], predictions.w[k])
+        gaps = target.bag_labels - target.bag_rows @ predictions.w[k]
+        gaps -= predictions.curves[k] * (squares - predictions.signals[k])
+        expected = target.means.evaluate(gaps, np.zeros(600), float(predictions.log_sigmas[k]))[0]
         # Of squares of labels what is left is their noise.
         assert found[k] == pytest.approx(expected, rel=1e-10)
 
