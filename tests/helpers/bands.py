@@ -12,7 +12,6 @@ from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.diagonals import LANES as BLOCK
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.splines import spread_rows
-from unshuffle.model.kept_bags import _match_group
 from unshuffle.model.nodes import NODES_PER_SIGMA
 
 
@@ -93,7 +92,18 @@ def scale_beside(problems, tolerance=PRECISE):
     return found
 
 
-WAYS = ["exact", "points", "grid", "large points", "large grid"]
+def _match_beside(group, given, is_exact, spread, values, slopes):
+    """Match up to `LANES` bags side by side, and add what they say to values and slopes."""
+    sides, ends, *places = kernels.lay_group(group, given[0], *given[2:-1])
+    found, stretches, lane_slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
+    wants_slopes = given[-1]
+    if is_exact:
+        kernels.match_exactly(sides, wants_slopes, found, stretches, lane_slopes)
+    else:
+        laid = kernels.scale_group(sides, ends, spread, PRECISE, wants_slopes, found)
+        if wants_slopes:
+            kernels.slope_group(sides, *laid, spread, lane_slopes, stretches)
+    kernels.take_group(group, *given, sides, *places, found, stretches, lane_slopes, values, slopes)
 
 
 def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):
@@ -122,7 +132,9 @@ def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_s
         kernels.match_large(order, *given, PRECISE, values, slopes)
     else:
         for at in range(0, n_bags, LANES):
-            _match_group(order[at : at + LANES], given, PRECISE, values, slopes)
+            spread = 1.0 / (3.0 * per_sigma**2) if way == "grid" else 0.0
+            group = order[at : at + LANES]
+            _match_beside(group, given, way == "exact", spread, values, slopes)
     return values[0, :, 0], slopes[0] / sigma, values[0, :, 1]
 
 
