@@ -46,9 +46,10 @@ def make_law(weights, log_sigmas, curves=0.0):
 
 
 def read_law(target, points):
-    """Return points (w, log sigma, curve) of a target."""
+    """Return points (w, log sigma, curve) of a target; one bag has no curve."""
     thetas = np.array([target.join(w, log_sigma) for w, log_sigma, _ in points])
-    thetas[:, target.curve_place] = [curve for *_, curve in points]
+    if target.has_curve:
+        thetas[:, target.curve_place] = [curve for *_, curve in points]
     return target.read_points(thetas)
 
 
