@@ -265,7 +265,7 @@ def test_modes_that_all_labels_rule_out_are_kept_for_the_power_of_intervals(two_
     exchanged[[0, 2]] = truth[[2, 0]]
     target = replace(target, power=1.0)
     modes, others = _ascend(target, _weaken(target), [truth, exchanged], np.random.default_rng(0))
-    values = target.weigh_values([modes[0].theta, *(theta for _, theta in others)])
+    values = target.weigh_values(np.array([modes[0].theta, *(theta for _, theta in others)]))
     # Two modes a hundred nats apart are nearly equal at a hundredth of the power, which is more
     # than the power of intervals of two bags.
     far = [target.distance(theta, modes[0].theta) > 0.05 for _, theta in others]
