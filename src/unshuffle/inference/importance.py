@@ -15,8 +15,6 @@ from unshuffle.model.posterior import Target
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# Draws so many nats below the best mode have no weight.
-OUT_OF_REACH = 50.0
 # Draws of the first round and of others in blocks, as parts of those of rows in memory: most
 # often the first, which is worth .6 to .9 of its number, is enough.
 _FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
@@ -102,12 +100,12 @@ def sample_posterior(
     weight. The mixture adapts between rounds.
     """
     o = target.options
-    sample, floor = earlier, _find_floor(target, mixture)
+    sample = earlier
     if target.shapes.has_passes and earlier is None:
         mixture = teach(target, mixture, rng)
     for n_rounds in range(1, o.max_rounds + 1):
         proposal, n_draws = _aim(target, mixture, sample, rng)
-        new = _draw(target, proposal, n_draws, floor, rng)
+        new = _draw(target, proposal, n_draws, rng)
         sample = reweigh(target, _add_round(target, new, proposal, mixture, sample))
         if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:
             break
@@ -116,14 +114,6 @@ def sample_posterior(
             mixture = follow(mixture, sample.x, shares, rng)
     assert sample is not None
     return sample
-
-
-def _find_floor(target: Target, mixture: Mixture) -> float:
-    """Return the log posterior below which draws have no weight; in blocks nobody asks for it."""
-    if mixture.lessons is not None:
-        return -np.inf
-    best = target.parts(mixture.means)
-    return float((target.mix(best[:, 0], best[:, 1]) + best[:, 2]).max()) - OUT_OF_REACH
 
 
 def _aim(
@@ -147,16 +137,14 @@ def _aim(
 _Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def _draw(
-    target: Target, proposal: Proposal, n_draws: int, floor: float, rng: np.random.Generator
-) -> _Drawn:
+def _draw(target: Target, proposal: Proposal, n_draws: int, rng: np.random.Generator) -> _Drawn:
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
     if isinstance(proposal, Followed) and target.shapes.has_passes:
         parts, is_judged = _evaluate_some(target, proposal, x)
         return x, parts, slopes, is_judged
-    return x, target.parts(x, floor), slopes, np.ones(len(x), bool)
+    return x, target.parts(x), slopes, np.ones(len(x), bool)
 
 
 def _evaluate_some(

@@ -95,7 +95,6 @@ class BlockShapes(Shapes):
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
-        floors: np.ndarray | None = None,
     ) -> Evaluated:
         per_sigma = nodes_per_sigma(power * float(self.sizes.sum()))
         found = self.kept.evaluate(law, per_sigma, wants_slopes, self.tolerance(power), n_jobs)

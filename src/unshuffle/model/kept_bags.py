@@ -63,12 +63,10 @@ class KeptBags:
         wants_slopes: bool,
         tolerance: float,
         n_jobs: int | None,
-        floors: np.ndarray | None = None,
     ) -> Evaluated:
         """Return the log likelihoods of deviations from bag means at points, and their slopes.
 
-        Iterations may end at steps that gain less than the tolerance, in nats. A value surely below
-        its floor may be -inf.
+        Iterations may end at steps that gain less than the tolerance, in nats.
         """
         m, p = law.w.shape
         totals = np.zeros((len(self._pieces), m, p + 4))
@@ -194,11 +192,10 @@ class KeptShapes(Shapes):
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
-        floors: np.ndarray | None = None,
     ) -> Evaluated:
         per_sigma = nodes_per_sigma(power * float(self.bags.sizes.sum()))
         tolerance = self.tolerance(power)
-        return self.bags.evaluate(law, per_sigma, wants_slopes, tolerance, n_jobs, floors)
+        return self.bags.evaluate(law, per_sigma, wants_slopes, tolerance, n_jobs)
 
     def bag_laws(self, law: Laws) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         width = exp(law.log_sigmas[0]) / FINE_PER_SIGMA

@@ -89,21 +89,15 @@ class Target(Coordinates):
             np.array([gradient[: self.p] for _, gradient, _ in parts]),
         )
 
-    def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
+    def parts(self, x: np.ndarray) -> np.ndarray:
         """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
 
-        The likelihoods are those of shapes and of means at full power. Where the log posterior is
-        surely below the floor the point may count as impossible.
+        The likelihoods are those of shapes and of means at full power.
         """
         law = self.read_points(x)
         means, inside = self._weigh_many_means(law), np.flatnonzero(law.is_inside)
-        some = law.part(inside)
-        floors = None
-        if np.isfinite(floor):
-            reached = some.log_prior + self._means_power * means[inside]
-            floors = (floor - reached) / self.power
         shapes = np.full(len(x), -np.inf)
-        shapes[inside] = self._shape(some, False, floors).values
+        shapes[inside] = self._shape(law.part(inside), False).values
         return law.join(shapes, means)
 
     def parts_of_means(self, law: Laws) -> np.ndarray:
@@ -125,10 +119,10 @@ class Target(Coordinates):
         values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
         return float(values[0]), gradients[0]
 
-    def _shape(self, law: Laws, wants_slopes: bool, floors: np.ndarray | None = None) -> Evaluated:
+    def _shape(self, law: Laws, wants_slopes: bool) -> Evaluated:
         """Return what the shapes say in full at points."""
         self.evaluations.add(len(law))
-        return self.shapes.evaluate(law, self.power, wants_slopes, self.n_jobs, floors)
+        return self.shapes.evaluate(law, self.power, wants_slopes, self.n_jobs)
 
     def _order(self, gradients: np.ndarray, stretches: np.ndarray) -> np.ndarray:
         """Return slopes in (w, c, level) and in log sigma in the order of the coordinates."""

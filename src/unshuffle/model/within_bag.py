@@ -72,11 +72,10 @@ class Shapes(ABC):
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
-        floors: np.ndarray | None = None,
     ) -> Evaluated:
         """Return the log likelihoods of points, and their slopes if wanted (otherwise zeros).
 
-        To digits that matter at this power. A value surely below its floor may be -inf.
+        To digits that matter at this power.
         """
 
     def tolerance(self, power: float) -> float:
@@ -167,7 +166,6 @@ class PairedShapes(Shapes):
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
-        floors: np.ndarray | None = None,
     ) -> Evaluated:
         m, p = law.w.shape
         found = Evaluated(np.empty(m), np.zeros((m, p + 2)), np.empty(m))
