@@ -284,6 +284,24 @@ def test_the_likelihood_is_the_sum_of_log_permanents_of_bags(sizes):
         assert_allclose(found.values[0], expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("way", "n", "sigma"),
+    [("exact", 2, 0.5), ("exact", 10, 3.0), ("points", 11, 0.5), ("points", 20, 5.0),
+     ("points", 90, 0.02), ("grid", 60, 0.5), ("grid", 250, 0.5), ("large points", 130, 0.02),
+     ("large grid", 300, 0.07)],
+)  # fmt: skip
+def test_a_bag_is_matched_the_way_of_its_size_and_noise(way, n, sigma):
+    """Exactly, on rows or on a grid with its spreading taken out; side by side where it may."""
+    z, y = make_samples(n, 0.4, 1.0, seed=n)
+    found = evaluate_bags(z, y, np.array([0, n]), sigma)
+    z, y = z - z.mean(), y - y.mean()
+    large = way if way == "exact" or way.startswith("large") else f"large {way}"
+    value, slopes, stretch = match_bag(large, z, y, sigma=sigma)
+    assert_allclose(found.values[0], value - (n - 1) * np.log(sigma), atol=1e-4, rtol=1e-9)
+    assert_allclose(found.gradients[0, 0], slopes @ z, rtol=2e-3, atol=0.02)
+    assert_allclose(found.stretches[0], stretch - (n - 1), rtol=2e-3, atol=0.02)
+
+
 def test_tiny_and_large_bags_add_up_as_if_each_were_alone():
     """They go to different kernels."""
     rng = np.random.default_rng(4)
