@@ -309,7 +309,8 @@ def main() -> int:
             )
             print(rows[key], end="", flush=True)
     args.out.write_text(
-        __doc__.split("\n")[0] + "\n\n" + HEAD + "".join(rows[key] for key in sorted(rows)),
+        f"# Sensitivity of the settings\n\n{__doc__.split(chr(10))[0]} The columns are in "
+        "`benchmarks/sensitivity.py`.\n\n" + HEAD + "".join(rows[key] for key in sorted(rows)),
         encoding="utf-8",
     )
     return 0

@@ -120,7 +120,7 @@ def compare_methods(
     Yields
     ------
     Comparison
-        The fit of one method: weights, intervals, seconds, and error where it is known.
+        The fit of one method: coefficients, intervals, seconds, and error where it is known.
 
     Examples
     --------

@@ -57,8 +57,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         What is known of the noise: nothing, the sd of Gaussian noise, its moments E[e], E[e²], …,
         or ``noise_from_calibration(labels of identical inputs)``.
     l1, l2 : float, default=0.0
-        Penalties λ₁|w|₁ and λ₂|w|² on the weights, never on the intercept, added to the loss as
-        it is defined in the units of the data (LS: the mean squared gap; SM: unitless).
+        Penalties λ₁|w|₁ and λ₂|w|² on the coefficients, never on the intercept. They are added to
+        the loss in the units of the data (LS: the mean squared gap; SM: unitless).
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     n_starts : int or None, default=None
@@ -479,7 +479,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             Rows; after a fit by a formula a frame with the columns that it names. Dask input
             returns lazy Dask output.
         return_std : bool, default=False
-            Whether to return the posterior predictive sd of a label too: weights, noise, the
+            Whether to return the posterior predictive sd of a label too: coefficients, noise, the
             random and contextual effect of the row's bag, and the curvature of the mean function,
             where the model has them. It is infinite where the data say nothing: in a column that
             did not vary.

@@ -84,7 +84,7 @@ def choose_method(
     penalty: bool = False,
     linked: bool = False,
 ) -> Choice:
-    """Say what "auto" would do for n rows, d weights (the intercept counts) and these bags.
+    """Say what "auto" would do for n rows, d coefficients (the intercept counts) and these bags.
 
     The table, first row that applies:
 

@@ -77,7 +77,7 @@ def make_shuffled(
     bags : int or sequence of int
         The number of bags, of sizes as equal as possible, or their sizes.
     weights : sequence of d floats, optional
-        The true weights; drawn from N(0, 1) without it.
+        The true coefficients. Default: drawn from N(0, 1).
     intercept : float, default=0.0
         The true intercept.
     features : {"exponential", "normal", "uniform", "lognormal"}, default="exponential"

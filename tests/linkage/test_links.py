@@ -119,6 +119,20 @@ def test_the_mixture_solves_least_squares_of_the_links_as_far_as_they_are_right(
     assert (np.abs(scores.sum(axis=0)) < 0.01 * sizes).all()
 
 
+def test_many_pairs_are_fitted_as_by_em_on_all(monkeypatch):
+    """Labels of heavy tails, a fifth of the links wrong: within a fifth of a standard error."""
+    X, y, _, _ = make_links(24_000, share=0.2, draw=heavy)
+    pairs, wrong = as_pairs(X, y), np.full(24_000, 0.2)
+    start = np.array([0.8, -1.6, 1.2])
+    found = fit_mixture(pairs, wrong, start)
+    influence = measure_influence(pairs, found)
+    monkeypatch.setattr("unshuffle.linkage.scale_mixture._MOST_PAIRS", 10**9)
+    slowly = fit_mixture(pairs, wrong, start)
+    sds = np.sqrt((influence**2).sum(axis=0))
+    assert (np.abs(found.w - slowly.w) < 0.2 * sds).all()
+    assert abs(found.log_likelihood - slowly.log_likelihood) < 3.0
+
+
 def test_influences_are_those_of_the_jackknife():
     X, y, _, _ = make_links(150)
     pairs, wrong = as_pairs(X, y), np.full(150, 0.3)
@@ -218,6 +232,23 @@ def make_explained(seed, n=300):
     y = linked.copy()
     y[wrong] = linked[rng.permutation(wrong)]
     return X, y, columns, linked
+
+
+def test_match_probabilities_that_are_too_sure_are_calibrated_by_the_fit():
+    """Half of the links are wrong where 0.99 is claimed for the best of them."""
+    errors = []
+    for seed in range(6):
+        X, y, _, linked = make_links(300, share=0.5, seed=seed)
+        rng, is_wrong = np.random.default_rng(seed), y != linked
+        claimed = expit(3.5 - 1.2 * is_wrong + 0.5 * rng.normal(size=300))
+        given = Links(probability=claimed)
+        fits = [fit(X, y, links=given, **how) for how in ({}, {"mislinked": "estimate"})]
+        errors.append([np.linalg.norm(model.coef_ - SLOPES) for model in fits])
+        low, high = fits[1].conf_int().T
+        assert (low < SLOPES).all() and (high > SLOPES).all()
+        gaps = [abs(model.link_probability_.mean() - np.mean(~is_wrong)) for model in fits]
+        assert gaps[1] < 0.15 < gaps[0]
+    assert np.mean(errors, axis=0)[1] < np.mean(errors, axis=0)[0]
 
 
 @pytest.mark.parametrize("rate", [None, "known"])

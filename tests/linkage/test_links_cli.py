@@ -53,6 +53,10 @@ def test_the_command_line_takes_what_is_known_of_links(registers, capsys):
             ["--mislinked", "0.3", "--link-columns", "distance"],
             Links(rate=0.3, columns=registers["distance"]),
         ),
+        "calibrated": (
+            ["--mislinked", "estimate", "--link-probability", "match"],
+            Links(columns=np.log(registers["match"] / (1 - registers["match"]))),
+        ),
         "both": (
             ["--mislinked", "0.3", "--link-probability", "match"],
             Links(rate=0.3, probability=registers["match"]),

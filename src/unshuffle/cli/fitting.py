@@ -51,9 +51,15 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
 
 
 def choose_share(options: dict[str, Any]) -> Any:
-    """Return the share of wrong links, None where match probabilities or an audit give it."""
+    """Return the share of wrong links, None where match probabilities or an audit give it.
+
+    The share "estimate" stays: match probabilities are then calibrated by the fit.
+    """
+    from unshuffle.options import ESTIMATE
+
+    share = options.get("mislinked")
     is_told = options.get("link_probability") is not None or options.get("audit") is not None
-    return None if is_told else options.get("mislinked")
+    return None if is_told and share != ESTIMATE else share
 
 
 def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[str, Any]) -> None:

@@ -371,7 +371,8 @@ _LINKS = (
     click.option(
         "--link-probability",
         metavar="COL",
-        help="Column of match probabilities: the probability that a link is right.",
+        help="Column of match probabilities: the probability that a link is right. "
+        "--mislinked estimate calibrates them.",
     ),
     click.option(
         "--audit",

@@ -11,6 +11,8 @@ SECTIONS = {
         "weight", "anchor", "rows", "labels", "separate", "same_individuals", "together", "truth",
         "missing",
     ),
+    "Runs": ("runs", "sizes", "capacity", "label_sd", "weights", "offset", "trials"),
+    "Outsider": ("known", "known_noise", "accept"),
     "Model": (
         "method", "methods", "noise", "bag_offsets", "calibration", "model_holds", "l1", "l2",
         "no_intercept", "starts", "time_limit", "seed",

@@ -164,8 +164,8 @@ class ModelDraws:
 class Posterior(Uncertainty):
     """Weighted draws from the posterior; `sample` returns draws of equal weight.
 
-    The draws come from importance sampling, and most have a small weight: `shares`. Use `sample` or
-    `to_arviz` for tools that expect draws of equal weight.
+    The draws come from importance sampling, and most have a small importance weight: `shares`. Use
+    `sample` or `to_arviz` for tools that expect draws of equal weight.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class Posterior(Uncertainty):
 
     @property
     def mean(self) -> np.ndarray:
-        """Posterior mean of the weights."""
+        """Posterior mean of the coefficients."""
         return np.asarray((self.shares[:, None] * self.draws).sum(axis=0))
 
     @property
@@ -266,7 +266,7 @@ class Posterior(Uncertainty):
 
     @property
     def cov(self) -> np.ndarray:
-        """Posterior covariance of the weights, NaN where the data say nothing."""
+        """Posterior covariance of the coefficients, NaN where the data say nothing."""
         gaps = self.draws - self.mean
         with np.errstate(over="ignore"):
             cov = multiply((gaps * self.shares[:, None]).T, gaps)

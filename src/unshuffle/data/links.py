@@ -23,6 +23,8 @@ _HALVINGS = 60
 PER_PAIR = ("probability", "safe", "columns")
 # A match probability of one is taken as safe; below it, odds stay finite.
 _SAFEST = 1.0 - 1e-12
+# Beyond this a match probability that is not taken as calibrated says no more.
+_SURE = 1.0 - 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,9 @@ class Links:
     ----------
     probability : array of n numbers or str, optional
         Match probability of each pair, taken as calibrated. Together with `rate` or `audit` it only
-        orders the pairs: its logits are shifted until the mean agrees with the rate.
+        orders the pairs: its logits are shifted until the mean agrees with the rate. With
+        ``mislinked="estimate"`` it is calibrated by the fit: its logit is a column that explains
+        link quality, and a probability of 1 is not taken as safe.
     rate : float or dict, optional
         Share of wrong links: one number, or one for each block by its name in `groups`.
     audit : (checked, wrong) or dict, optional
@@ -204,6 +208,10 @@ def read_links(
                 f"links give {name} as the name {quote(getattr(links, name))}, which only a "
                 "formula finds in its frame: give the values"
             )
+    has_level = links.rate is not None or links.audit is not None
+    if links.probability is not None and not has_level and options.mislinked == ESTIMATE:
+        find_safe(links, n)  # no safe pair has a probability of 0
+        links = replace(links, probability=None, columns=_read_logits(links.probability, n, _SURE))
     prior, safe = make_prior(links, groups, n), find_safe(links, n)
     is_open = prior is None or prior.is_open
     if not is_open and options.mislinked is not None:
@@ -351,7 +359,7 @@ def _read_columns(values: Any, n: int) -> np.ndarray:
     return found
 
 
-def _read_logits(probability: Any, n: int) -> np.ndarray:
-    """Return the logit of every pair being wrong."""
-    right = np.clip(_read_numbers(probability, n), 1.0 - _SAFEST, _SAFEST)
+def _read_logits(probability: Any, n: int, most: float = _SAFEST) -> np.ndarray:
+    """Return the logit of every pair being wrong, with match probabilities of at most `most`."""
+    right = np.clip(_read_numbers(probability, n), 1.0 - most, most)
     return np.asarray(-logit(right))

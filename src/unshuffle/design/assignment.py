@@ -100,8 +100,8 @@ def assign_runs(
         Samples with the same entry stay in one run. Sizes are then as equal as that allows.
     spread : float
         How much the means of squares and products of the (whitened) features are to differ as well,
-        beside those of the features: then the runs differ in their spreads, which tell of weights
-        for which there are too few means.
+        beside those of the features. The runs then differ in their spreads too, which determine
+        coefficients for which there are too few means.
     ridge : float, default=0.01
         Share of the total scatter that is added, for directions that the means cannot span.
     rng : None, int or Generator, default=None
@@ -189,7 +189,7 @@ def assess_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
 
 
 def choose_spread(X: Any, runs: int) -> float:
-    """Return the `spread` that served best in fits: none from five runs on, or two for a weight.
+    """Return the `spread` that served best in fits: none from five runs on, or two a coefficient.
 
     With two runs the spreads decide almost alone, with three or four they count beside the means.
 

@@ -193,7 +193,7 @@ def plan_runs(
     noise : float
         Sd of the noise of a label.
     label_sd, weights : optional
-        The sd of the labels, or the weights that are expected (one for each feature). Without
+        The sd of the labels, or the coefficients that are expected (one for each feature). Without
         either the noise's share of the variance is drawn from the prior, and a note says so.
     offset : float
         Sd of the offsets between runs that are simulated besides, over the sd of the labels.

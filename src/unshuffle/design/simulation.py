@@ -148,11 +148,11 @@ class Expectation:
     has_offsets : bool
         Whether runs were offset.
     errors : ndarray of shape (trials,)
-        Error of each simulated experiment, |ŵ − w|/|w| with weights in units of w_j sd(x_j).
+        Error of each simulated experiment, |ŵ − w|/|w| with coefficients in units of w_j sd(x_j).
     width, width_mc : ndarray of shape (d,) or None
         Width of each 95 % interval, with its Monte-Carlo error; None for methods without intervals.
     sign_known, sign_known_mc : ndarray of shape (d,) or None
-        Chance that the sign of each weight is determined, with its Monte-Carlo error.
+        Chance that the sign of each coefficient is determined, with its Monte Carlo error.
     covered : ndarray of shape (d,) or None
         Share of intervals that contain the truth.
 

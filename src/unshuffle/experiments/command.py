@@ -71,9 +71,10 @@ Fit on one machine, draw on another that has the same folder:
 def reproduce(
     names: tuple[str, ...], out: str, seed: int, jobs: int, step: str | None, **options: Any
 ) -> None:
-    """Compute the paper's figures and tables again, and put them on one page.
+    """Compute the paper's figures and tables again.
 
-    A run can be stopped at any moment; the same command goes on where it stopped.
+    They are put on one page. A run can be stopped at any moment; the same command goes on where it
+    stopped.
     """
     from unshuffle.experiments.runner import Scope
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class GivenPairs:
     def n_slopes(self) -> int:
         """Number of coefficients but for the intercept."""
         return self.X.shape[1] - self.has_intercept
+
+    def take(self, some: slice) -> GivenPairs:
+        """Return some of the pairs; labels keep their density among all."""
+        cut = {name: getattr(self, name)[some] for name in ("y", "codes", "is_known", "place")}
+        quality = None if self.quality is None else self.quality[some]
+        X = np.asfortranarray(self.X[some])
+        return replace(self, X=X, quality=quality, log_reference=self.log_reference[some], **cut)
 
     def restore(self, values: np.ndarray) -> np.ndarray:
         """Return one value for each pair in the order of the data as given."""

@@ -67,8 +67,6 @@ _AGREED = 0.5
 _SHARP_NOISE = 0.003
 # Fewer wrong links than this share leave nothing to gain by matching them.
 _FEW_WRONG = 0.05
-# Low noise must explain this share of the links that are expected to be right.
-_MOST_RIGHT = 0.5
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
 
@@ -371,7 +369,7 @@ def _solve_estimated(
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
     # A narrow component that explains few labels, or any where links say nothing, is an overfit.
-    if says_nothing or float(likeliest.right.sum()) < _MOST_RIGHT * float(right.sum()):
+    if says_nothing or float(likeliest.right.sum()) < 0.5 * float(right.sum()):
         return answer
     return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
 

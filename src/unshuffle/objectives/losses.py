@@ -118,13 +118,13 @@ class KolmogorovSmirnov(Loss):
 class SmallD(Loss):
     """Mean squared gap of the D smallest order statistics, the paper's poor example.
 
-    Without D it takes a tenth of the smallest bag, and at least one more than there are weights.
+    Default of D: a tenth of the smallest bag, and at least one more than there are coefficients.
 
     Parameters
     ----------
     D : int or None, default=None
         Number of order statistics; None takes a tenth of the smallest bag, and at least one more
-        than there are weights.
+        than there are coefficients.
 
     Examples
     --------
@@ -221,7 +221,7 @@ class Moments(Loss):
     Parameters
     ----------
     K : int or None, default=None
-        Number of moments; None takes ⌈d/R⌉ for d weights and R bags, and at least 2 when d > 1.
+        Number of moments. Default: ⌈d/R⌉ for d coefficients and R bags, at least 2 if d > 1.
     f : callable, default=1/k!
         Factor of the k-th moment.
 
@@ -242,12 +242,12 @@ class Moments(Loss):
             raise InputError(f"Moments needs a whole K of at least 1, got {self.K}")
 
     def n_moments(self, d: int, n_bags: int) -> int:
-        """Return the number of moments used for d weights and so many bags.
+        """Return the number of moments used for d coefficients and so many bags.
 
         Parameters
         ----------
         d : int
-            Number of weights.
+            Number of coefficients.
         n_bags : int
             Number of bags.
 

@@ -247,7 +247,8 @@ def _take_links(links: Any, frame: Any) -> tuple[Any, list[str]]:
 
     if not isinstance(links, Links):
         return links, []
-    found, names = {}, []
+    found: dict[str, Any] = {}
+    names: list[str] = []
     for role in PER_PAIR:
         name = getattr(links, role)
         if not isinstance(name, str):

@@ -97,12 +97,12 @@ class Fit:
 
     @property
     def weights(self) -> np.ndarray:
-        """The estimated weights, the intercept last."""
+        """The estimated coefficients, the intercept last."""
         return self.solution.weights
 
     @property
     def coef(self) -> np.ndarray:
-        """The estimated weights of the features."""
+        """The estimated coefficients of the features."""
         return self.weights[: len(self.facts.scales)]
 
     @property
@@ -142,7 +142,7 @@ class Fit:
 
     @property
     def posterior(self) -> Posterior | None:
-        """Weighted draws of weights and noise, where the method has them."""
+        """Weighted draws of coefficients and noise, where the method has them."""
         unsure = self.solution.uncertainty
         return unsure if isinstance(unsure, Posterior) else None
 

@@ -64,11 +64,12 @@ PROOF = ProofSettings()
 
 @dataclass(frozen=True)
 class Certified(Strategy):
-    """Least squares over all matchings and weights, proven to be the least; at most 4 weights.
+    """Least squares over all matchings, proven to be the least; at most 4 coefficients.
 
-    The intercept counts as a weight. `time_limit` is in seconds (None: no limit). If it is reached,
-    the best answer so far is returned with its optimality gap. A complete proof is repeatable to
-    the last bit; an incomplete one depends on the speed of the machine. Known noise is not used.
+    The intercept counts as a coefficient. `time_limit` is in seconds (None: no limit). If it is
+    reached, the best answer so far is returned with its optimality gap. A complete proof
+    is repeatable to the last bit; an incomplete one depends on the speed of the machine. Known
+    noise is not used.
 
     Parameters
     ----------

@@ -40,12 +40,12 @@ _SMOOTHING = 1e-4
 
 @dataclass(frozen=True)
 class Projection(Strategy):
-    """The hybrid estimator P(dp): LS among the weights that meet the first dp moments.
+    """The hybrid estimator P(dp): LS among the coefficients that meet the first dp moments.
 
     Parameters
     ----------
     dp : int, default=1
-        Number of moments that the weights must meet.
+        Number of moments that the coefficients must meet.
 
     Examples
     --------

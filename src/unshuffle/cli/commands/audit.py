@@ -98,7 +98,7 @@ _NOT_SHOWN = "What this does not show:"
 @reading_options
 @json_option
 def audit(**options: Any) -> int:
-    """Say what an outsider could recover from this table with its label shuffled.
+    """Measure what an outsider recovers from shuffled labels.
 
     DATA is the linked table before its release: every label beside its own row. The outsider sees
     the features and, in no order, the labels of each bag. The audit fits and matches as an outsider

@@ -27,7 +27,9 @@ Examples:
 @reading_options
 @json_option
 def describe(**options: Any) -> None:
-    """List the columns of a file: type, range, missing values, and what is odd about them.
+    """List the columns of a file and suggest a fit.
+
+    The table has the type, range and missing values of each column.
 
     DATA is CSV, TSV, Parquet, FCS or Excel; '-' is standard input. Several files are described as
     one table with the columns that all of them have. Notes name outliers, codes such as 999 and

@@ -128,7 +128,7 @@ def split_numbers(
 @reading_options
 @json_option
 def plan(**options: Any) -> None:
-    """Assign samples to runs so that bags differ, and simulate the errors to be expected.
+    """Assign samples to runs, and simulate the errors to expect.
 
     DATA is a table of the samples' features, known before the experiment. For each number of runs,
     samples are assigned so that the means of the runs differ in every direction. Experiments with

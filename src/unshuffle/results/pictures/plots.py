@@ -290,7 +290,7 @@ def plot_starts(model: Any, *, ax: Any = None) -> Any:
 
 
 def plot_candidates(model: Any, *, ax: Any = None) -> Any:
-    """Draw the weights of the best candidates side by side, each row divided by its largest.
+    """Draw the coefficients of the best candidates side by side, each row divided by its largest.
 
     Parameters
     ----------
