@@ -19,7 +19,7 @@ def find_weights(n, entry, folder):
     if entry == "bags":
         bags = [Bag(data.X[codes == r], data.y[codes == r]) for r in np.unique(codes)]
         found = fit(bags, rng=0)
-        return found.weights, np.asarray(found.conf_int())
+        return found.weights, np.asarray(found.conf_int())[:3]
     if entry in ("csv", "parquet"):
         frame = pytest.importorskip("pandas").DataFrame(data.X, columns=["a", "b", "c"])
         frame["y"], frame["bag"] = data.y, codes
@@ -29,15 +29,18 @@ def find_weights(n, entry, folder):
         command += ["--label", "y", "--bag", "bag", "--json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         printed = json.loads(done.stdout)
-        rows = [*printed["coefficients"].values(), printed["intercept"]]
+        ends = printed["coefficients"].values()
+        rows = [*ends, printed["intercept"]]
         return (
             np.array([row["estimate"] for row in rows]),
-            np.array([[row["low"], row["high"]] for row in rows]),
+            np.array([[row["low"], row["high"]] for row in ends]),
         )
     X, y, groups = data.X, data.y, codes
     if entry == "dask":
         da = pytest.importorskip("dask.array")
-        X, y, groups = (da.from_array(each, chunks=(9000, 3)[: each.ndim]) for each in (X, y, codes))
+        X, y, groups = (
+            da.from_array(each, chunks=(9000, 3)[: each.ndim]) for each in (X, y, codes)
+        )
     model = ShuffledLinearRegression(random_state=0).fit(X, y, groups=groups)
     return np.append(model.coef_, model.intercept_), np.asarray(model.conf_int())
 
@@ -54,10 +57,10 @@ def test_every_entry_point_gives_the_same_bits(n, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_one_row_more_than_what_is_held_in_memory_moves_no_estimate(seed):
+def test_one_row_more_than_what_is_kept_in_memory_moves_no_estimate(seed):
     """At 40 000 rows the search and the draws change: estimates may differ by Monte Carlo error.
 
-    A median of 250 effective draws has a standard error of 0.08 sds, a fiftieth of an interval.
+    A median at an effective sample size of 250 has a standard error of 0.08 sds, a fiftieth of an interval.
     """
     rng = np.random.default_rng(seed)
     X, groups = rng.normal(size=(40_001, 5)), np.arange(40_001) % N_BAGS
