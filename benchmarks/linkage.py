@@ -59,7 +59,8 @@ def run_one(job: tuple[float, float, int]) -> dict:
         for name, fit in fits.items()
     }
     low, high = ours.conf_int().T
-    path = "matched" if ours.method_ == "mixture" and ours.posterior_ else ours.method_
+    is_matched = ours.solution_.stats["likelihood_power"] is not None
+    path = "matched" if ours.method_ == "mixture" and is_matched else ours.method_
     return dict(
         noise=noise, share=share, trial=trial, **row, path=path,
         covered=float(np.mean((low <= w) & (w <= high))),

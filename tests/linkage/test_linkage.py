@@ -117,6 +117,20 @@ def test_links_told_one_by_one_leave_the_rest_to_be_matched():
     assert np.abs(model.coef_ - WEIGHTS).max() < 0.01
 
 
+def test_intervals_are_wide_where_links_say_nothing():
+    """All links may be wrong: intervals of ordinary least squares would give a size away."""
+    n_told = 0
+    for seed in range(6):
+        X, y, _ = make_links(300, share=1.0, noise=0.2, seed=seed)
+        model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
+        linear = fit_quietly("auto", X, y, None, mislinked=0.0, random_state=0)
+        if model.solution_.stats["links_say_nothing"]:
+            n_told += 1
+            widths = [np.ptp(each.conf_int(), axis=1) for each in (model, linear)]
+            assert (widths[0] > 2.0 * widths[1]).all() and model.verdict_ == "not identified"
+    assert n_told >= 3
+
+
 def test_a_few_labels_that_a_fit_explains_are_not_taken_for_the_right_links():
     """At high rates a plane through some six of 36 labels leaves no noise: that is an overfit."""
     for seed in (0, 1, 3, 6, 8, 11):

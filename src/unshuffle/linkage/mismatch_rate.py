@@ -53,25 +53,27 @@ _MOST_LEVERAGE = 0.99
 
 @dataclass(frozen=True, eq=False)
 class RateLikelihood:
-    """Log-likelihood of every rate of `RATES`, of independence, and how many pairs there are.
+    """Log-likelihood of every rate of `RATES`, and how many pairs there are.
 
     `values` are those where all labels depend on their rows alike, `loose` those where some depend
-    less. `most_r2` is the upper end of a 95 % interval of the squared correlation of u and v.
+    less. `says_nothing` is whether chance explains as well that labels stand beside their rows.
     `gammas` are the coefficients of link quality at every rate; None without its columns.
     """
 
     values: np.ndarray
     loose: np.ndarray
-    independent: float
     n: int
-    most_r2: float
+    says_nothing: bool = False
     gammas: np.ndarray | None = None
 
     def posterior(self, calibrated: LinkCalibration, pairs: float | None = None) -> np.ndarray:
         """Return the coarsened posterior probability of every rate.
 
-        `pairs` stands in for the calibrated α.
+        `pairs` stands in for the calibrated α. Where links say nothing every rate but 0 is as
+        likely: the labels may depend little on their rows, or all links may be wrong.
         """
+        if self.says_nothing:
+            calibrated = replace(calibrated, none_wrong=0.0, decay=1.0)
         most = calibrated.pairs if pairs is None else pairs
         power = most / (most + self.n)
         widths = np.gradient(RATES)
@@ -152,18 +154,28 @@ def measure_rates(pairs: GivenPairs, ratio: float) -> RateLikelihood:
     gammas = None if n_columns is None else np.zeros((len(RATES), n_columns))
     if not scores.is_free.any() or dot(u, u) == 0.0 or dot(v, v) == 0.0:
         nothing = np.zeros(len(RATES))
-        return RateLikelihood(nothing, nothing, 0.0, max(n, 1), 1.0, gammas)
+        return RateLikelihood(nothing, nothing, max(n, 1), gammas=gammas)
     size = n / len(u)
-    r = dot(u, v) / sqrt(dot(u, u) * dot(v, v))
     (values, same), (loose, free) = (_measure(scores, each, gammas) for each in (1.0, ratio))
     return RateLikelihood(
         values * size,
         loose * size,
-        float(scores.log_reference.sum()) * size,
         n,
-        min((max(r, 0.0) + 1.96 / sqrt(n)) ** 2, 1.0),
+        not pairs.is_known.any() and _says_nothing(scores, float(values.max()) * size, n),
         free if _schwarz_weight(size * (loose.max() - values.max()), n) > 0.5 else same,
     )
+
+
+def _says_nothing(scores: Scores, value: float, n: int) -> bool:
+    """Return whether chance explains as well that labels stand beside their rows.
+
+    The likelihood gains less than a nat by the links, although the squared correlation of u and v
+    is below a tenth with 95 % confidence.
+    """
+    u, v = scores.u, scores.v
+    gain = value - float(scores.log_reference.sum()) * n / len(u)
+    r = dot(u, v) / sqrt(dot(u, u) * dot(v, v))
+    return gain < 1.0 and (max(r, 0.0) + 1.96 / sqrt(n)) ** 2 < 0.1
 
 
 def measure_loose(pairs: GivenPairs, wrong: np.ndarray, ratio: float) -> float:

@@ -58,9 +58,6 @@ _LEAST_MASS = 1e-3
 _N_DRAWS, _FEWEST_DRAWS = 4000, 40
 # Equal data must give equal intervals: draws have a seed of their own.
 _SEED = 0
-# Links say nothing where the likelihood gains less than a nat by them, although the squared
-# correlation of labels and fitted values is below a tenth with 95 % confidence.
-_NO_GAIN, _NO_R2 = 1.0, 0.1
 # The mixture holds where its weight is above this.
 _AGREED = 0.5
 # Noise below this share of the labels' variance tells links one by one.
@@ -348,14 +345,13 @@ def _solve_estimated(
         for wrong in (rates.spread(pairs, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
-    says_nothing = _says_nothing(pairs, rates)
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
         _say(pairs, rate, right),
         mislinked_interval=(float(ends[0]), float(ends[1])),
-        links_say_nothing=says_nothing,
+        links_say_nothing=rates.says_nothing,
     )
     best = found[int(mass.argmax())]
     w = find_centre(np.array([each.w for each in found]), sharp, pairs.n_slopes)
@@ -369,7 +365,7 @@ def _solve_estimated(
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
     # A narrow component that explains few labels, or any where links say nothing, is an overfit.
-    if says_nothing or float(likeliest.right.sum()) < 0.5 * float(right.sum()):
+    if rates.says_nothing or float(likeliest.right.sum()) < 0.5 * float(right.sum()):
         return answer
     return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
 
@@ -461,12 +457,6 @@ def estimate_share(problem: Problem) -> float:
     calibrated = load_link_calibration()
     rates = measure_rates(read_pairs(problem.bags, problem.has_intercept), calibrated.ratio)
     return float((rates.posterior(calibrated) * RATES).sum())
-
-
-def _says_nothing(pairs: GivenPairs, rates: RateLikelihood) -> bool:
-    """Return whether chance explains as well that labels stand beside their rows."""
-    gain = float(rates.values.max()) - rates.independent
-    return not pairs.is_known.any() and gain < _NO_GAIN and rates.most_r2 < _NO_R2
 
 
 def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
