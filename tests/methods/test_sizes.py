@@ -60,7 +60,8 @@ def test_every_entry_point_gives_the_same_bits(n, tmp_path):
 def test_one_row_more_than_what_is_kept_in_memory_moves_no_estimate(seed):
     """At 40 000 rows the search and the draws change: estimates may differ by Monte Carlo error.
 
-    A median at an effective sample size of 250 has a standard error of 0.08 sds, a fiftieth of an interval.
+    A median at an effective sample size of 250 has a standard error of 0.08 sds, a fiftieth of an
+    interval.
     """
     rng = np.random.default_rng(seed)
     X, groups = rng.normal(size=(40_001, 5)), np.arange(40_001) % N_BAGS
