@@ -95,15 +95,17 @@ def scale_beside(problems, tolerance=PRECISE):
 def _match_beside(group, given, is_exact, spread, values, slopes):
     """Match up to `LANES` bags side by side, and add what they say to values and slopes."""
     sides, ends, *places = kernels.lay_group(group, given[0], *given[2:-1])
-    found, stretches, lane_slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
+    found, by_log_sigma, lane_slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
     wants_slopes = given[-1]
     if is_exact:
-        kernels.match_exactly(sides, wants_slopes, found, stretches, lane_slopes)
+        kernels.match_exactly(sides, wants_slopes, found, by_log_sigma, lane_slopes)
     else:
         laid = kernels.scale_group(sides, ends, spread, PRECISE, wants_slopes, found)
         if wants_slopes:
-            kernels.slope_group(sides, *laid, spread, lane_slopes, stretches)
-    kernels.take_group(group, *given, sides, *places, found, stretches, lane_slopes, values, slopes)
+            kernels.slope_group(sides, *laid, spread, lane_slopes, by_log_sigma)
+    kernels.take_group(
+        group, *given, sides, *places, found, by_log_sigma, lane_slopes, values, slopes
+    )
 
 
 def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):
@@ -140,8 +142,8 @@ def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_s
 
 def match_bag(way, z, y, **how):
     """Return the same numbers of one bag."""
-    values, slopes, stretches = match_bags(way, z, y, [0, len(z)], **how)
-    return values[0], slopes, stretches[0]
+    values, slopes, by_log_sigma = match_bags(way, z, y, [0, len(z)], **how)
+    return values[0], slopes, by_log_sigma[0]
 
 
 def lay_nodes(values, per_sigma=NODES_PER_SIGMA):
