@@ -32,7 +32,7 @@ from unshuffle.gpu.rows import DeviceRows
 from unshuffle.gpu.source import ResidentSource
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.methods import find_block_settings
-from unshuffle.model.block_building import pose_blocks
+from unshuffle.model.block_building import build_blocks
 from unshuffle.options import FitOptions
 from unshuffle.results.fit import fit_source
 
@@ -97,14 +97,15 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
     import cupy
 
     first = look_at(draw_rows(device, n), 0)
-    target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     rng, scaling = np.random.default_rng(SEED), standardise_pass(first, True)
+    target, within_bag, _ = build_blocks(first, scaling, None, Likelihood())
     w = WEIGHTS * scaling.scale / scaling.label_scale
     level = np.log(NOISE / scaling.label_scale)
     near = 0.02 * rng.standard_normal((N_POINTS, D + 2))
-    points = [(w + step[:D], level + step[D], 0.1 * step[-1]) for step in near]
-    grid = target._lay_out(points)
-    units = device.send(target.centre), device.send(target.factor)
+    # Weights, log sigma and curve of every point.
+    points = np.column_stack([w + near[:, :D], level + near[:, D], 0.1 * near[:, -1]])
+    grid = within_bag._lay_out(target.read_points(points))
+    units = device.send(within_bag.centre), device.send(within_bag.factor)
     for wants_slopes in (False, True):
         times, totals = [], []
         for _ in range(6):

@@ -1,7 +1,7 @@
 """Properties of the likelihood: permanents, slopes, bins, and the posterior by enumeration."""
 
 import warnings
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from math import exp, log
 
 import numpy as np
@@ -31,8 +31,8 @@ def log_likelihood_by_permanents(target, w, log_sigma):
     """Evaluate the likelihood bag by bag with permanents over every permutation."""
     variance = exp(2 * log_sigma)
     value = (1.0 - target.n) * log_sigma
-    z, y = w @ target.rows, target.label_items()[0]
-    for start, stop in zip(target.offsets[:-1], target.offsets[1:], strict=True):
+    z, y = w @ target.within_bag.rows, target.label_items()[0]
+    for start, stop in pairwise(target.within_bag.offsets):
         gaps = y[start:stop][None, :] - z[start:stop][:, None]
         kernel = -(gaps**2) / (2 * variance)
         value += log_permanent(kernel) - sum(log(k) for k in range(1, stop - start + 1))

@@ -120,26 +120,6 @@ def test_a_batch_has_the_values_of_its_points(n, bags):
         assert_array_equal(replace(target, n_jobs=n_jobs).parts(x), parts)
 
 
-def test_a_point_below_its_floor_is_impossible_at_every_power():
-    """Points far from any fit; those above the floor are not touched.
-
-    A bound in the place of a value was below the floor at the power it was made for, and far above
-    every value at a higher one.
-    """
-    target = make_target(40, 2, 1)
-    starts = draw_starts(target, 10, np.random.default_rng(0))
-    x = np.array([target.join(w, level) for w in starts for level in (-4.0, -1.0)])
-    exact = target.parts(x)
-    total = target.mix(exact[:, 0], exact[:, 1]) + exact[:, 2]
-    floor = float(np.median(total))
-    found = target.parts(x, floor)
-    is_above = total >= floor
-    assert_array_equal(found[is_above], exact[is_above])
-    is_same = (found == exact).all(axis=1)
-    assert not is_same.all()
-    assert (found[~is_same, 0] < -1e299).all()
-
-
 def test_draws_at_a_low_power_do_not_win_at_a_high_one():
     """One bag of alike columns, off-centre and without intercept: no answer beyond the labels.
 

@@ -1,12 +1,11 @@
-"""Properties of small bags in blocks: their rows are kept, with the values of rows in memory."""
+"""Properties of small bags in blocks: rows are kept, with the values of rows in memory."""
 
 from dataclasses import replace
-from math import lgamma
 
 import numpy as np
 import pytest
 
-from oracles import central_differences, log_permanent, place_in_distribution, score_in_distribution
+from oracles import central_differences, place_in_distribution, score_in_distribution
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
 from unshuffle.data.blocks.first_pass import look_at
@@ -15,16 +14,15 @@ from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
 from unshuffle.io.paths import expand_paths
 from unshuffle.io.sources.parquet_source import open_parquet
-from unshuffle.kernels.transport.grid import CELLS_PER_SIGMA
-from unshuffle.kernels.transport.lanes import LANES
-from unshuffle.model import kept_bags
-from unshuffle.model.block_building import pose_blocks
-from unshuffle.model.building import pose
+from unshuffle.kernels.transport.bags import MOST_ATOMS
+from unshuffle.model import block_building
+from unshuffle.model.block_building import build_blocks
+from unshuffle.model.building import build_target
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
-from unshuffle.model.kept_bags import LANE_ROWS, SMALL_ROWS, count_held, hold_bags
+from unshuffle.model.nodes import SMALL_ROWS
 
-# Of one row, exact, side by side, on lattices of their own, placed by quantiles, and counted.
-SIZES = [1, 1, 2, 5, 5, 9, 10, 11, 20, 20, LANE_ROWS, LANE_ROWS + 1, 100, SMALL_ROWS, 300, 3000]
+# Of one row, exact, side by side, alone, placed by quantiles, and with nodes of predictions.
+SIZES = [1, 1, 2, 5, 5, 9, 10, 11, 20, 20, 40, MOST_ATOMS + 20, SMALL_ROWS, 300, 3000]
 DATA = make_shuffled(sum(SIZES), 3, bags=SIZES, snr_db=15, rng=1)
 
 
@@ -36,7 +34,7 @@ def as_source(data, **how):
 def build_from_rows(data, n_jobs=None, **how):
     first = look_at(as_source(data, n_jobs=n_jobs, **how), 1)
     scaling = standardise_pass(first, True)
-    return pose_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
+    return build_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
 
 
 def point_of(target, data, scaling, curve=0.03):
@@ -51,87 +49,6 @@ POINT = point_of(TARGET, DATA, SCALING)
 
 
 # --- kernels ------------------------------------------------------------
-
-
-def match_lanes(z, y, sigma=1.0, wants_slopes=True):
-    """Return what bags of one column say, (m, LANES) both, each centred."""
-    m = len(z)
-    values, by_log_sigma = np.empty((1, LANES)), np.empty((1, LANES))
-    gradients = np.empty((1, 3, LANES))
-    kernels.match_small_bags(
-        z[None, None], y[None], np.zeros((1, LANES)), np.ones(1), 0.0, sigma, wants_slopes, 1e-6,
-        values, by_log_sigma, gradients,
-    )  # fmt: skip
-    assert values.shape[1] == z.shape[1] and m == z.shape[0]
-    return values[0], by_log_sigma[0], gradients[0]
-
-
-def draw_bags(m, seed, sigma=0.3):
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal((m, LANES))
-    y = z + sigma * rng.standard_normal((m, LANES))
-    return z - z.mean(axis=0), np.sort(y - y.mean(axis=0), axis=0)
-
-
-@pytest.mark.parametrize("m", [2, 3, 6])
-def test_permanents_of_tiny_bags_are_exact(m):
-    z, y = draw_bags(m, m)
-    found = match_lanes(z, y, 0.3)[0]
-    for k in range(LANES):
-        logs = -0.5 * ((z[:, k, None] - y[:, k]) / 0.3) ** 2
-        # Eight terms of the exponential, squared ten times.
-        assert found[k] == pytest.approx(log_permanent(logs) - lgamma(m + 1.0), abs=1e-10)
-
-
-@pytest.mark.parametrize("m", [2, 10, 11, 20])
-@pytest.mark.parametrize("sigma", [0.02, 0.3, 3.0])
-def test_bags_side_by_side_say_what_they_say_in_memory(m, sigma):
-    z, y = draw_bags(m, 0)
-    found, by_log_sigma, gradients = match_lanes(z, y, sigma)
-    # Where noise is large rows in memory lie on a grid.
-    is_on_grid = (np.ptp(y, axis=0) * CELLS_PER_SIGMA < m * sigma) & (m > 10)
-    assert is_on_grid.all() == (sigma == 3.0 and m > 10)
-    for k in np.flatnonzero(~is_on_grid):
-        value, gradient, slope = kernels.log_likelihood(
-            np.ascontiguousarray(z[None, :, k]), np.ascontiguousarray(y[:, k]), np.array([0, m]),
-            np.ones(1), np.log(sigma), True,
-        )  # fmt: skip
-        inner = m - 1
-        # Both end where a step gains a millionth of a nat, and corrections are not stationary.
-        assert found[k] - inner * np.log(sigma) == pytest.approx(value, abs=1e-3)
-        assert gradients[1, k] / sigma == pytest.approx(gradient[0], abs=2e-3 / sigma)
-        whole = by_log_sigma[k] - gradients[1, k] / sigma
-        assert whole - inner == pytest.approx(slope, abs=5e-3)
-
-
-def test_no_bag_hangs_on_those_beside_it():
-    z, y = draw_bags(20, 1)
-    one = match_lanes(z, y, 0.3)
-    # The same bag among bags that take far longer, and in another lane.
-    other_z, other_y = draw_bags(20, 2)
-    other_z, other_y = other_z * 5.0, other_y.copy()
-    other_z[:, 3], other_y[:, 3] = z[:, 9], y[:, 9]
-    other = match_lanes(other_z, other_y, 0.3)
-    for left, right in zip(one, other, strict=True):
-        assert np.array_equal(left[..., 9], right[..., 3])
-
-
-def test_larger_bags_have_the_value_of_the_grid_in_memory():
-    rng = np.random.default_rng(3)
-    z = rng.standard_normal(200)
-    y = np.sort(z + 0.3 * rng.standard_normal(200))
-    z, y = z - z.mean(), y - y.mean()
-    values, by_log_sigma, gradients = np.zeros(1), np.zeros(1), np.zeros((1, 3))
-    kernels.match_held_bags(
-        z[None], np.array([0, 200]), y, np.zeros(1), np.ones(1), 0.0, 0.3, 2.25, True, values,
-        by_log_sigma, gradients,
-    )  # fmt: skip
-    value, gradient, slope = kernels.log_likelihood(
-        z[None], y, np.array([0, 200]), np.ones(1), np.log(0.3), True
-    )
-    assert values[0] - 199 * np.log(0.3) == pytest.approx(value, abs=1e-4)
-    assert gradients[0, 1] / 0.3 == pytest.approx(gradient[0], abs=5e-3)
-    assert by_log_sigma[0] - gradients[0, 1] / 0.3 - 199 == pytest.approx(slope, abs=5e-3)
 
 
 def test_labels_are_placed_and_scored_as_by_their_plain_twins():
@@ -159,14 +76,14 @@ def test_small_bags_say_what_they_say_in_memory():
     sizes = [1, 5, 10, 20, 200, 30, 700] + 20 * [20]
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=15, rng=2)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    plain = pose(standard, True, None, Likelihood())[0]
+    plain = build_target(standard, True, None, Likelihood())[0]
     block, scaling = build_from_rows(data)
-    assert block.n_held == len(sizes)
+    assert block.within_bag.n_kept == len(sizes)
     theta = point_of(block, data, scaling)
     (value, gradient), (expected, slopes) = block(theta), plain(theta)
-    # Those of 30 rows lie half on a grid in memory; each of the others is right to 1e-3.
-    assert value == pytest.approx(expected, abs=0.2)
-    np.testing.assert_allclose(gradient, slopes, atol=2e-3 * np.abs(slopes).max())
+    # The same rows in the same units, but for the rounding of their moments.
+    assert value == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(gradient, slopes, atol=1e-6 * np.abs(slopes).max())
 
 
 def test_slopes_of_kept_bags_are_differences_of_their_values():
@@ -194,34 +111,45 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
 
 
 def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
-    sizes = np.array([3, 40, 900, 900, 2000])
-    assert count_held(sizes, 3) == 5
-    monkeypatch.setattr(kept_bags, "HELD_BYTES", 8.0 * 4.0 * 500)
-    assert count_held(sizes, 3) == 2
+    assert TARGET.within_bag.n_kept == len(SIZES)
+    # Rows of three columns and labels: eight bytes each.
+    monkeypatch.setattr(block_building, "_KEPT_BYTES", 8.0 * 4.0 * 500)
     less = build_from_rows(DATA)[0]
-    assert 0 < less.n_held < TARGET.n_held
+    assert less.within_bag.n_kept == (np.cumsum(SIZES) <= 500).sum()
     # Two grids of one distribution.
     assert less(POINT)[0] == pytest.approx(TARGET(POINT)[0], abs=0.3)
+    monkeypatch.setattr(block_building, "_KEPT_BYTES", 1e9)
+    monkeypatch.setattr(block_building, "_KEPT_ROWS", 20)
+    assert build_from_rows(DATA)[0].within_bag.n_kept == (np.array(SIZES) <= 20).sum()
 
 
-def test_bags_are_kept_in_groups_of_one_size():
-    sizes = np.array([1, 2, 2, 2, *[3] * (LANES + 1), 50])
-    rng = np.random.default_rng(6)
-    rows, labels = rng.standard_normal((sizes.sum(), 2)), rng.standard_normal(sizes.sum())
-    kept = hold_bags(rows, labels, sizes)
-    assert [len(each.bags) for each in kept.lanes] == [3, LANES + 1]
-    for lanes in kept.lanes:
-        for k, bag in enumerate(lanes.bags):
-            own = slice(kept.offsets[bag], kept.offsets[bag + 1])
-            group, lane = divmod(k, LANES)
-            assert np.array_equal(lanes.rows[group, :, :, lane].T, rows[own])
-            assert np.array_equal(lanes.labels[group, :, lane], labels[own])
+def test_bags_are_kept_with_their_own_rows_and_labels_in_ascending_order():
+    kept = TARGET.within_bag.kept
+    units = (DATA.X - SCALING.centre) / SCALING.scale
+    y = (DATA.y - SCALING.label_centre) / SCALING.label_scale
+    sizes = np.bincount(DATA.groups)
+    assert np.array_equal(np.diff(kept.offsets), np.sort(sizes))
+    for r, (start, stop) in enumerate(zip(kept.offsets[:-1], kept.offsets[1:], strict=True)):
+        labels, rows = kept.labels[start:stop], kept.rows[:, start:stop].T
+        assert (np.diff(labels) >= 0.0).all()
+        # Bags of one size come in an order of their own: one of them has these labels and rows.
+        found = []
+        for group in np.flatnonzero(sizes == stop - start):
+            own = np.sort(y[DATA.groups == group])
+            mine = units[DATA.groups == group]
+            order, other = np.lexsort(mine.T), np.lexsort(rows.T)
+            found.append(
+                np.allclose(labels, own - own.mean(), atol=1e-12)
+                and np.allclose(mine[order], rows[other], atol=1e-12)
+                and np.allclose(TARGET.bag_labels[r], own.mean(), atol=1e-12)
+            )
+        assert sum(found) == 1
 
 
 def test_labels_of_small_bags_lie_in_their_distribution_as_in_memory():
     data = make_shuffled(3560, 3, bags=[*[20] * 50, *[128] * 20], snr_db=12, rng=7)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    plain = pose(standard, True, None, Likelihood())[0]
+    plain = build_target(standard, True, None, Likelihood())[0]
     block, scaling = build_from_rows(data)
     for shift in (0.0, 0.5):
         theta = point_of(block, data, scaling)
@@ -236,9 +164,9 @@ def test_labels_of_small_bags_lie_in_their_distribution_as_in_memory():
 def test_labels_of_larger_bags_lie_in_their_distribution_as_where_rows_are_counted(monkeypatch):
     data = make_shuffled(6000, 3, bags=[1000, 2000, 3000], snr_db=12, rng=7)
     kept, scaling = build_from_rows(data)
-    monkeypatch.setattr(kept_bags, "HELD_ROWS", 0)
+    monkeypatch.setattr(block_building, "_KEPT_ROWS", 0)
     counted = build_from_rows(data)[0]
-    assert (kept.n_held, counted.n_held) == (3, 0)
+    assert (kept.within_bag.n_kept, counted.within_bag.n_kept) == (3, 0)
     theta = point_of(kept, data, scaling)
     theta[kept.p] += 0.5
     # Nodes of a sixth of sigma, which begin elsewhere.
@@ -256,9 +184,9 @@ def test_means_of_very_many_bags_are_added_up_once():
     predictions = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
     found = target._weigh_many_means(predictions)
     for k in range(30):
-        gaps = target.bag_labels - target._bag_predictions(
-            predictions.w[k], float(predictions.curves[k])
-        )
+        squares = np.einsum("rij,i,j->r", target.bag_squares, predictions.w[k], predictions.w[k])
+        gaps = target.bag_labels - target.bag_rows @ predictions.w[k]
+        gaps -= predictions.curves[k] * (squares - predictions.signals[k])
         expected = target.means.evaluate(gaps, np.zeros(600), float(predictions.log_sigmas[k]))[0]
         # Of squares of labels what is left is their noise.
         assert found[k] == pytest.approx(expected, rel=1e-10)
@@ -296,8 +224,8 @@ def send_to_card(_):
 @pytest.mark.parametrize("read", [read_parquet, read_dask, send_to_card])
 def test_small_bags_have_the_same_bits_from_every_source(read, tmp_path):
     first = look_at(read(tmp_path), 1)
-    there = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
-    assert there.n_held == TARGET.n_held
+    there = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+    assert there.within_bag.n_kept == TARGET.within_bag.n_kept
     (value, gradient), (same, again) = TARGET(POINT), there(POINT)
     assert value == same and np.array_equal(gradient, again)
     assert np.array_equal(TARGET.parts(POINT[None]), there.parts(POINT[None]))

@@ -13,7 +13,7 @@ from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffle
 from unshuffle.inference.calibration import calibrated_count, load_calibration
 from unshuffle.inference.diagnostics import Diagnostics
 from unshuffle.inference.likelihood import choose_power
-from unshuffle.model import goodness_of_fit, parameters
+from unshuffle.model import goodness_of_fit, kept_bags
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.nodes import share_nodes
 
@@ -208,7 +208,7 @@ def test_labels_of_large_bags_are_compared_as_if_every_row_were_read(bags, monke
     wrong = theta.copy()
     wrong[target.p] += 1.5  # noise that is too large is a misfit
     found = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
-    for module in (parameters, goodness_of_fit):
+    for module in (kept_bags, goodness_of_fit):
         monkeypatch.setattr(module, "SMALL_ROWS", 10**9)
     rows = [(measure_uneven(target, x), measure_misfit(target, x)) for x in (theta, wrong)]
     assert rows[0][1] == 0.0 and rows[1][1] > 10.0

@@ -16,12 +16,14 @@ ALLOWED = {
     "helpers/targets.py": {"_fit_least_squares"},
     "inference/test_tempered_smc.py": {"_add_labels", "_draw_orders", "_reorder_modes", "_step"},
     "kernels/test_kernel_limits.py": {"_node_terms"},
-    "kernels/test_lattice.py": {"_band_kernel", "_weigh_links"},
+    "kernels/test_lattice.py": {"_weigh_links"},
     "kernels/test_pairing_kernels.py": {"_node_terms"},
     "objectives/test_gradients.py": {"_plain_evaluator"},
     # A limit of memory or size that is lowered, so that little data reach it.
-    "data/test_blocks.py": {"_MEMORY", "_plan"},
+    "data/test_blocks.py": {"_KEPT_ROWS", "_MEMORY", "_plan"},
+    "inference/test_likelihood_slopes.py": {"_PIECE_PREDICTIONS", "_PIECE_ROWS"},
     "io/test_dask.py": {"_MEMORY"},
+    "model/test_kept_bags.py": {"_KEPT_BYTES", "_KEPT_ROWS"},
     "results/test_prediction.py": {"_MOST_OFFSETS"},
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.data.blocks.histogram_source import Grid
+from unshuffle.data.blocks.sources import Grid
 from unshuffle.gpu.devices import Device
 from unshuffle.gpu.rows import DeviceRows
 from unshuffle.kernels.filling import tail_node

@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from unshuffle.inference.importance import OUT_OF_REACH, Sample
+from unshuffle.inference.importance import Sample
 from unshuffle.inference.moves import JITTER, STEP, WHOLE
 from unshuffle.inference.proposals import flatten
 from unshuffle.model.posterior import Target
@@ -33,7 +33,7 @@ class EnsembleSettings:
 
     n_members: int = 64
     least_sweeps: int = 18
-    most_sweeps: int = 45
+    most_sweeps: int = 90
     enough: float = 110.0
 
 
@@ -56,7 +56,7 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
             length = np.where(rng.random(len(mine)) < WHOLE, 1.0, STEP / sqrt(2.0 * d))
             trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
             trial += jitter * rng.standard_normal(trial.shape)
-            trial_parts = target.parts(trial, float(value.min()) - OUT_OF_REACH)
+            trial_parts = target.parts(trial)
             trial_value = _log_posterior(target, trial_parts)
             is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
             moved = mine[is_taken]

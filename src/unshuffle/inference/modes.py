@@ -1,4 +1,4 @@
-"""The search for modes: annealed starts, least-squares answers, and the climb to the top."""
+"""The search for modes: annealed starts, least-squares answers, and the climb to the mode."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
+from unshuffle.data.products import multiply
 from unshuffle.model.posterior import Steps, Target
-from unshuffle.threads import map_all
 
 # Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
 # modes are ranked.
@@ -16,7 +16,7 @@ ANNEALING = (0.4, 0.25, 0.15, 0.1)
 OVERSTEP = 1.7
 # Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
 SAME_MODE = 0.05
-# An expected gain below 0.01 nats is not worth a step.
+# An expected gain below 0.01 nats needs no step.
 _LEAST_GAIN = 0.01
 # Climbs end within a dozen steps; the limit only ends those that wander.
 _MAX_STEPS = 30
@@ -52,14 +52,15 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
 
 
-def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> Mode:
-    """Follow the likelihood from broad noise to narrow; return value and end at the last level."""
+def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> list[Mode]:
+    """Follow the likelihood from broad noise to narrow; return values and ends."""
     variance = target.options.weight_scale**2
     for share, solver in zip(ANNEALING, solvers, strict=True):
-        gradient = target.likelihood(w, 0.5 * log(share))[1][: target.p]
-        w = w + OVERSTEP * (solver @ (gradient - w / variance))
-    value = target.value(w, 0.5 * log(ANNEALING[-1]))
-    return value - 0.5 * float(w @ w) / variance, w
+        gradients = target.likelihoods(w, 0.5 * log(share), True)[1]
+        w = w + OVERSTEP * multiply(gradients - w / variance, solver)
+    values = target.likelihoods(w, 0.5 * log(ANNEALING[-1]), False)[0]
+    values = values - 0.5 * (w * w).sum(axis=1) / variance
+    return list(zip(values.tolist(), w, strict=True))
 
 
 def climb_all(
@@ -174,7 +175,7 @@ def find_modes(
     climbed: list[np.ndarray] = []
     for k in range(0, len(drawn), _ROUND):
         batch = drawn[k : k + _ROUND]
-        ends = map_all(lambda w: _anneal(target, w, solvers), batch, target.n_jobs)
+        ends = _anneal(target, np.array(batch), solvers)
         near = [*climbed, *(theta for _, theta in found)]
         new = [
             w

@@ -20,14 +20,14 @@ _PLACES = {
     "filling": "fill_cells",
     "transport.histograms": "find_filled match_histograms place_nodes share_out",
     "transport.label_places": "place_labels score_labels",
-    "transport.likelihood": "log_likelihood log_likelihoods",
+    "transport.bags": "add_up lay_group lay_out match_large scale_group slope_group take_group",
+    "transport.permanent": "match_exactly",
     "mixture": "student_logs",
     "moment_losses": "accumulate_tensors add_label_powers add_monomials evaluate_moments "
     "evaluate_tensors",
     "transport.pairings": "evaluate_pairings",
     "projection": "gram triangulate",
     "scanning": "add_label_squares add_moments add_to_cells hash_rows order_by_bag widen_extremes",
-    "transport.small_bags": "match_held_bags match_small_bags",
     "sorted_cells": "curve_sorted_cells fill_sorted_cells find_place match_sorted_cells",
     "sorted_losses": "ABSOLUTE KOLMOGOROV_SMIRNOV SMALL_D SQUARED compare_sorted evaluate_sorted "
     "largest_step_gap screen_squares",

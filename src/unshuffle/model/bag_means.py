@@ -64,36 +64,61 @@ class ClassSums(NamedTuple):
 class _Sums(NamedTuple):
     """Precision-weighted sums over bags, for every size t: (…, T) and, of rows, (…, T, p …).
 
-    Sum of log precisions, of precisions, of gaps, of squared gaps; of rows, of products of rows,
-    of rows times gaps (None where no contextual effect is possible).
+    Sum of log precisions, of precisions, of gaps, of squared gaps; of rows, and of rows times gaps,
+    eigenvectors and eigenvalues of the centred products of rows (None where no contextual effect is
+    possible).
     """
 
     logs: np.ndarray
     ones: np.ndarray
     gaps: np.ndarray
     squares: np.ndarray
-    rows: np.ndarray | None
-    products: np.ndarray | None
-    rows_gaps: np.ndarray | None
+    rows: np.ndarray | None = None
+    rows_gaps: np.ndarray | None = None
+    axes: np.ndarray | None = None
+    values: np.ndarray | None = None
+
+
+class _Unit(NamedTuple):
+    """The same where σ is one, but for gaps, and the precisions (T, R).
+
+    Where gaps have no variance that is not in units of σ², precisions are these over σ².
+    """
+
+    weights: np.ndarray
+    logs: np.ndarray
+    ones: np.ndarray
+    rows: np.ndarray | None = None
+    axes: np.ndarray | None = None
+    values: np.ndarray | None = None
+
+    def add_up(
+        self, s2: Any, gaps: np.ndarray, squares: np.ndarray, rows_gaps: np.ndarray | None, n: float
+    ) -> _Sums:
+        """Return the sums over n bags at points of noise s2 from those of unit noise."""
+        per = 1.0 / np.asarray(s2)[..., None]
+        logs, ones = self.logs + n * np.log(per), self.ones * per
+        if rows_gaps is None or self.rows is None or self.axes is None or self.values is None:
+            return _Sums(logs, ones, gaps * per, squares * per)
+        axes = np.broadcast_to(self.axes, (*per.shape[:-1], *self.axes.shape))
+        values, rows = self.values * per[..., None], self.rows * per[..., None]
+        return _Sums(
+            logs, ones, gaps * per, squares * per, rows, rows_gaps * per[..., None], axes, values
+        )
 
 
 class _Sizes(NamedTuple):
     """The posterior over sizes at points: log density, shares (…, T, C), and what δ follows from.
 
-    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows, `pulls`
-    the rows times gaps along the axes; None where no contextual effect is possible.
+    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows,
+    `projections` the rows times gaps along the axes; None where no contextual effect is possible.
     """
 
     value: Any
     shares: np.ndarray
     axes: np.ndarray | None
     values: np.ndarray | None
-    pulls: np.ndarray | None
-
-
-def _add_rows(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the product of (T, R) with (R, k)."""
-    return np.asarray((weights[:, :, None] * rows).sum(axis=1))
+    projections: np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,22 +202,16 @@ class BagMeans:
         """Mean rows of the bags that have effects, zero for the others."""
         return self.rows * self._has_effect[:, None]
 
-    @cached_property
-    def _products(self) -> np.ndarray:
-        """Products of the mean rows of each bag, (R, p²)."""
-        rows = self._effect_rows
-        return (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-
     def evaluate(
         self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
     ) -> tuple[float, np.ndarray, np.ndarray, float]:
         """Return the log density and its derivatives in the gaps, in var(z) and in log σ."""
-        s2, weights = self._precisions(variances, log_sigma)
-        found = self._integrate(self._add_up(gaps, weights))
-        pulls, inner = self._residuals(gaps, weights, found)
+        sums, s2 = self._sum(gaps, variances, log_sigma)
+        found, weights = self._integrate(sums), self._precisions(variances, log_sigma)[1]
+        projections, inner = self._residuals(gaps, weights, found)
         shares = found.shares[:, :, None]
-        by_gap = -(shares * pulls).sum(axis=(0, 1))
-        by_variance = 0.5 * (shares * (pulls * pulls - inner)).sum(axis=1)
+        by_gap = -(shares * projections).sum(axis=(0, 1))
+        by_variance = 0.5 * (shares * (projections * projections - inner)).sum(axis=1)
         per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
         if self.offset_sd is None:
             per_s2 = per_s2 + self._sizes[:, None] ** 2 * self._has_effect
@@ -203,8 +222,7 @@ class BagMeans:
         self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
     ) -> np.ndarray:
         """Return the log densities of many sets of gaps (m, R)."""
-        _, weights = self._precisions(variances, log_sigmas)
-        return np.asarray(self._integrate(self._add_up(gaps, weights)).value)
+        return np.asarray(self._integrate(self._sum(gaps, variances, log_sigmas)[0]).value)
 
     def draw_effects(
         self,
@@ -214,8 +232,8 @@ class BagMeans:
         rng: np.random.Generator,
     ) -> Effects:
         """Draw sizes, contextual effects and intercepts given many sets of gaps (m, R)."""
-        s2, weights = self._precisions(variances, log_sigmas)
-        found = self._draw(self._add_up(gaps, weights), s2, rng)
+        sums, s2 = self._sum(gaps, variances, log_sigmas)
+        found = self._draw(sums, s2, rng)
         if gaps.size > _MOST_OFFSETS:
             return found
         own = np.divide.outer(s2, self.m) + self.fixed + self.factors * variances
@@ -239,8 +257,8 @@ class BagMeans:
         self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the possible sds of random effects, and the probability of each at the gaps."""
-        s2, weights = self._precisions(variances, log_sigma)
-        shares = self._integrate(self._add_up(gaps, weights)).shares.sum(axis=-1)
+        sums, s2 = self._sum(gaps, variances, log_sigma)
+        shares = self._integrate(sums).shares.sum(axis=-1)
         return np.sqrt(self._offset_variances(s2)), shares
 
     def information(self, gaps: np.ndarray, log_sigma: float, slopes: np.ndarray) -> np.ndarray:
@@ -248,9 +266,9 @@ class BagMeans:
 
         For the first size t; contextual effects are averaged over their probabilities.
         """
-        _, weights = self._precisions(np.zeros(len(gaps)), log_sigma)
-        found = self._integrate(self._add_up(gaps, weights))
-        w = weights[0]
+        nothing = np.zeros(len(gaps))
+        found = self._integrate(self._sum(gaps, nothing, log_sigma)[0])
+        w = self._precisions(nothing, log_sigma)[1][0]
         shares = found.shares[0] / found.shares[0].sum()
         inner = np.einsum("r,rj,rk->jk", w, slopes, slopes)
         rows = self._effect_rows
@@ -280,52 +298,99 @@ class BagMeans:
         offsets = self._offset_variances(s2)[..., None] * self._has_effect
         return s2, 1.0 / (own[..., None, :] + offsets)
 
+    @cached_property
+    def _unit(self) -> _Unit | None:
+        """The bags' sums where σ is one; None where other variances do not grow with σ²."""
+        if self.offset_sd is not None or self.fixed.any() or self.factors.any():
+            return None
+        nothing = np.zeros(len(self.m))
+        weights = self._precisions(nothing, 0.0)[1]
+        found = self._add_up(nothing, weights)
+        return _Unit(weights, found.logs, found.ones, found.rows, found.axes, found.values)
+
+    def _sum(self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any) -> tuple[_Sums, Any]:
+        """Add up over bags at points of gaps (…, R); return σ² too."""
+        unit = self._unit
+        if unit is None:
+            s2, weights = self._precisions(variances, log_sigma)
+            return self._add_up(gaps, weights), s2
+        s2, heavy = np.exp(2.0 * np.asarray(log_sigma)), gaps[..., None, :] * unit.weights
+        sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
+        rows_gaps = None if unit.rows is None else self._add_rows(heavy)
+        return unit.add_up(s2, sums, squares, rows_gaps, len(self.m)), s2
+
+    def _add_rows(self, weights: np.ndarray) -> np.ndarray:
+        """Return the product of weights (…, T, R) with the mean rows that have effects (R, p)."""
+        if weights.ndim == 2:  # one point: a sum over an axis has no loop in Python
+            return np.asarray((weights[:, :, None] * self._effect_rows).sum(axis=1))
+        return multiply(weights, self._effect_rows)
+
     def _add_up(self, gaps: np.ndarray, weights: np.ndarray) -> _Sums:
         """Add up over bags."""
         heavy = weights * gaps[..., None, :]
         logs, ones = np.log(weights).sum(axis=-1), weights.sum(axis=-1)
         sums, squares = heavy.sum(axis=-1), (heavy * gaps[..., None, :]).sum(axis=-1)
         if len(self._contexts) == 1:
-            return _Sums(logs, ones, sums, squares, None, None, None)
+            return _Sums(logs, ones, sums, squares)
         p = self.rows.shape[1]
-        # One point: a sum over an axis has no loop in Python.
-        add = _add_rows if gaps.ndim == 1 else multiply
-        rows = add(weights, self._effect_rows)
-        products = add(weights, self._products).reshape(*ones.shape, p, p)
-        return _Sums(logs, ones, sums, squares, rows, products, add(heavy, self._effect_rows))
+        rows, products = self._add_rows(weights), np.zeros((*ones.shape, p, p))
+        for j in range(p):
+            products[..., j] = self._add_rows(weights * self._effect_rows[:, j])
+        axes, values = self._turn(products, rows, ones)
+        return _Sums(logs, ones, sums, squares, rows, self._add_rows(heavy), axes, values)
+
+    def _turn(
+        self, products: np.ndarray, rows: np.ndarray, ones: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return eigenvectors and eigenvalues of the centred products of rows."""
+        if self.has_intercept:
+            products = products - (rows / ones[..., None])[..., None] * rows[..., None, :]
+        values, axes = np.linalg.eigh(products)
+        return axes, np.maximum(values, 0.0)
 
     def _add_up_classes(self, sums: ClassSums, log_sigmas: np.ndarray) -> tuple[_Sums, Any]:
         """Add up over classes of bags; return σ² too."""
-        s2 = np.exp(2.0 * log_sigmas)
+        s2, is_scaled = np.exp(2.0 * log_sigmas), self.offset_sd is None
         has_effect = (sums.m > 1.0).astype(float)
-        variances = np.divide.outer(s2, sums.m)[:, None, :]
-        variances = variances + self._offset_variances(s2)[..., None] * has_effect
-        weights = 1.0 / variances  # (n, T, k)
+        units = np.ones(1) if is_scaled else s2
+        variances = np.divide.outer(units, sums.m)[:, None, :]
+        variances = variances + self._offset_variances(units)[..., None] * has_effect
+        weights = 1.0 / variances  # (n or 1, T, k)
         logs = (sums.counts * np.log(weights)).sum(axis=-1)
         ones = (sums.counts * weights).sum(axis=-1)
         gaps = (weights * sums.gaps[:, None, :]).sum(axis=-1)
         squares = (weights * sums.squares[:, None, :]).sum(axis=-1)
-        if len(self._contexts) == 1:
-            return _Sums(logs, ones, gaps, squares, None, None, None), s2
-        weights = weights * has_effect
-        rows, products = multiply(weights, sums.rows), multiply(weights, sums.products)
-        rows_gaps = (weights[..., None] * sums.rows_gaps[:, None]).sum(axis=-2)
-        return _Sums(logs, ones, gaps, squares, rows, products, rows_gaps), s2
+        found = _Sums(logs, ones, gaps, squares)
+        if len(self._contexts) > 1:
+            weights = weights * has_effect
+            rows, products = multiply(weights, sums.rows), multiply(weights, sums.products)
+            axes, values = self._turn(products, rows, ones)
+            rows_gaps = (weights[..., None] * sums.rows_gaps[:, None]).sum(axis=-2)
+            found = found._replace(rows=rows, rows_gaps=rows_gaps, axes=axes, values=values)
+        if not is_scaled:
+            return found, s2
+        parts = (
+            None if each is None else each[0] for each in (found.rows, found.axes, found.values)
+        )
+        unit = _Unit(weights[0], logs[0], ones[0], *parts)
+        return unit.add_up(s2, gaps, squares, found.rows_gaps, float(sums.counts.sum())), s2
 
     def _integrate(self, sums: _Sums) -> _Sizes:
         """Integrate intercept and effects, and sum over sizes."""
-        logs, axes, values, pulls = self._condition(sums)
+        logs, axes, values, projections = self._condition(sums)
         logs = logs + self._log_prior
         # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
         best = logs.max(axis=(-1, -2))
         shares = np.exp(logs - best[..., None, None])
         mass = shares.sum(axis=(-1, -2))
-        return _Sizes(best + np.log(mass), shares / mass[..., None, None], axes, values, pulls)
+        return _Sizes(
+            best + np.log(mass), shares / mass[..., None, None], axes, values, projections
+        )
 
     def _condition(
         self, sums: _Sums
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Return the log density given every pair of sizes (…, T, C), and axes, values and pulls.
+        """Return the log density given all pairs of sizes (…, T, C), axes, values and projections.
 
         The last three are those of `_Sizes`.
         """
@@ -334,25 +399,22 @@ class BagMeans:
             logs = logs - 0.5 * np.log(sums.ones)
             squares = squares - sums.gaps**2 / sums.ones
         logs = (logs - 0.5 * squares)[..., None] + np.zeros(len(self._contexts))
-        if sums.products is None:
+        if sums.axes is None:
             return logs, None, None, None
         assert sums.rows is not None
         assert sums.rows_gaps is not None
-        products, pull = sums.products, sums.rows_gaps
+        assert sums.values is not None
+        axes, values, projection = sums.axes, sums.values, sums.rows_gaps
         if self.has_intercept:
-            part = sums.rows / sums.ones[..., None]
-            products = products - part[..., None] * sums.rows[..., None, :]
-            pull = pull - part * sums.gaps[..., None]
-        values, axes = np.linalg.eigh(products)
-        values = np.maximum(values, 0.0)
-        pulls = (axes * pull[..., None]).sum(axis=-2)
+            projection = projection - sums.rows / sums.ones[..., None] * sums.gaps[..., None]
+        projections = (axes * projection[..., None]).sum(axis=-2)
         taus = self._contexts[1:]
         values_of = values[..., None, :]
-        logs[..., 1:] += 0.5 * (pulls[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)).sum(
-            -1
-        )
+        logs[..., 1:] += 0.5 * (
+            projections[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)
+        ).sum(-1)
         logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
-        return logs, axes, values, pulls
+        return logs, axes, values, projections
 
     def _residuals(
         self, gaps: np.ndarray, w: np.ndarray, found: _Sizes
@@ -361,14 +423,16 @@ class BagMeans:
         total, rest = w.sum(axis=1)[:, None, None], gaps[None, None]
         inner = w - w * w / total[:, 0] if self.has_intercept else w
         inner = inner[:, None]
-        if found.axes is not None and found.values is not None and found.pulls is not None:
+        if found.axes is not None and found.values is not None and found.projections is not None:
             rows = self._effect_rows
             taus = self._contexts
             inverse = np.where(taus > 0.0, taus, 1.0) ** -2
             parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
-            deltas = ((parts * found.pulls[:, None])[:, :, None] * found.axes[:, None]).sum(axis=-1)
+            deltas = ((parts * found.projections[:, None])[:, :, None] * found.axes[:, None]).sum(
+                axis=-1
+            )
             rest = gaps - multiply(deltas, rows.T)
-            middle = multiply(w, rows) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
+            middle = self._add_rows(w) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
             turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
             inner = inner - w[:, None] ** 2 * np.einsum("tck,tkr->tcr", parts, turned**2)
         if self.has_intercept:
@@ -385,9 +449,9 @@ class BagMeans:
         point = np.arange(n)
         tau, p = self._contexts[c], self.rows.shape[1]
         steps, delta = rng.standard_normal((n, p)), np.zeros((n, p))
-        if found.axes is not None and found.values is not None and found.pulls is not None:
+        if found.axes is not None and found.values is not None and found.projections is not None:
             scale = found.values[point, t] + np.where(tau > 0.0, tau, 1.0)[:, None] ** -2
-            along = found.pulls[point, t] / scale + steps / np.sqrt(scale)
+            along = found.projections[point, t] / scale + steps / np.sqrt(scale)
             delta = (found.axes[point, t] * along[:, None, :]).sum(axis=-1)
             delta[tau == 0.0] = 0.0
         levels = np.zeros(n)

@@ -13,9 +13,9 @@ from unshuffle.data.blocks.row_sample import RowSample
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.data.scaling import Scaling
 from unshuffle.model.bag_means import BagMeans
-from unshuffle.model.block_target import BlockTarget
-from unshuffle.model.histogram_labels import HistogramShapes
-from unshuffle.model.kept_bags import HeldBags, count_held, hold_bags
+from unshuffle.model.block_likelihood import BlockWithinBag
+from unshuffle.model.kept_bags import KeptBags
+from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, MOST_LABELS, Settings
 from unshuffle.model.special_cases import Columns, split_noise
 from unshuffle.model.within_bag import SAMPLED
@@ -28,15 +28,22 @@ _SAME_LABEL = 1.0 / 512.0
 _BIN = 1.0 / 128.0
 # A bag with fewer rows in the sample has no shape there.
 _LEAST_SAMPLED = 20
+# Bags of up to so many rows are kept: 5000 rows take 130 μs a point, as their cells do, and their
+# values are smooth. (In cells all steps of a climb were taken at 50 000 rows: at full power a
+# mode's last steps gain less than values waver.) A histogram of hundreds of cells for each of
+# thousands of bags would cost more than their rows.
+_KEPT_ROWS = 8192
+# Bytes of all rows and labels that are kept: bags beyond, the largest, are counted in cells.
+_KEPT_BYTES = 240e6
 
 
-def pose_blocks(
+def build_blocks(
     first: FirstPass,
     scaling: Scaling,
     noise: Noise | None,
     options: Settings,
     n_jobs: int | None = None,
-) -> tuple[BlockTarget, Columns] | None:
+) -> tuple[Target, BlockWithinBag, Columns] | None:
     """Return the posterior of all rows in standard units; None where no column or label varies."""
     has_intercept = scaling.has_intercept
     is_kept = scaling.scale > 0
@@ -49,59 +56,52 @@ def pose_blocks(
     shares, sizes = first.sizes / first.n, first.sizes.astype(float)
     covariance = np.einsum("r,rjk->jk", shares, squares)
     label_means = first.label_means(scaling.label_centre) / scaling.label_scale
-    held = _hold(first, scaling, label_means, kept)
     third = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and len(sizes) > 1:
         third = _find_third(first, scaling, cubes, kept)
         third = third - np.einsum("r,rj->j", shares, means)[:, None, None] * covariance
-    target = BlockTarget(
-        rows=np.empty((len(kept), 0)),
-        masses=np.empty(0),
-        offsets=np.zeros(len(sizes) + 1, np.int64),
+    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
+    values -= np.repeat(label_means, np.diff(offsets))
+    within_bag = BlockWithinBag(
+        source=first.source,
+        columns=kept,
+        centre=scaling.centre,
+        factor=np.where(is_kept, 1.0 / np.where(is_kept, scaling.scale, 1.0), 0.0),
+        covariance=covariance,
+        values=values,
+        masses=masses,
+        cell_offsets=offsets,
+        sizes=sizes,
+        counts=(sizes > 1).astype(float),
+        row_means=means,
+        row_squares=squares,
+        label_bins=_bin_labels(first.cells, scaling),
+        kept=_keep_small(first, scaling, label_means, kept),
+    )
+    target = Target(
         bag_rows=means,
+        bag_squares=squares,
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
-        shapes=_lay_shapes(first, scaling, label_means, (means, squares), held),
+        within_bag=within_bag,
         means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept, means),
         log_sigma=known,
         options=options,
         third=third,
         power=min(1.0, MOST_LABELS / first.n),
         n_jobs=n_jobs,
-        source=first.source,
-        kept=kept,
-        centre=scaling.centre,
-        factor=np.where(is_kept, 1.0 / np.where(is_kept, scaling.scale, 1.0), 0.0),
-        bag_squares=squares,
-        label_bins=_bin_labels(first.cells, scaling),
-        held=held,
     )
-    return target, Columns(is_kept, has_intercept, shift)
+    return target, within_bag, Columns(is_kept, has_intercept, shift)
 
 
-def _lay_shapes(
-    first: FirstPass,
-    scaling: Scaling,
-    label_means: np.ndarray,
-    moments: tuple[np.ndarray, np.ndarray],
-    held: HeldBags | None,
-) -> HistogramShapes:
-    """Return the labels of all bags, centred in each, beside what is known of their rows."""
-    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
-    values -= np.repeat(label_means, np.diff(offsets))
-    sizes, n_held = first.sizes.astype(float), 0 if held is None else len(held)
-    factors = (sizes > 1).astype(float)
-    return HistogramShapes(values, masses, offsets, sizes, factors, *moments, n_held)
+def build_sample(target: Target, all_rows: BlockWithinBag, sample: RowSample) -> Target:
+    """Return the posterior of the sampled rows: at a lower power, with exact means of bags.
 
-
-def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
-    """Return the posterior of the sampled rows: shapes count less, the means of bags are exact.
-
-    Rows of a sample stand for others, so that their law is known only as well as they tell it: they
-    count as separate samples do.
+    Rows of a sample stand for others, so that their distribution is known only as well as they tell
+    it: they count as separate samples do.
     """
-    rows = (sample.rows - target.centre) * target.factor
-    rows = rows[:, target.kept]
+    rows = (sample.rows - all_rows.centre) * all_rows.factor
+    rows = rows[:, all_rows.columns]
     n_bags, counts = target.n_bags, sample.counts.astype(float)
     totals = np.bincount(sample.codes, counts, n_bags)
     n_rows = np.bincount(sample.codes, minlength=n_bags)
@@ -118,38 +118,41 @@ def pose_sample(target: BlockTarget, sample: RowSample) -> BlockTarget:
         axis=1,
     )
     p = rows.shape[1]
-    shapes = target.shapes
-    is_told = (n_rows >= _LEAST_SAMPLED) & (shapes.factors > 0)
+    is_told = (n_rows >= _LEAST_SAMPLED) & (all_rows.counts > 0)
     source = ArraySource(
         sample.rows, np.zeros(len(rows)), sample.codes, n_bags, None, sample.counts
     )
-    return replace(
-        target,
+    within_bag = replace(
+        all_rows,
         source=source,
-        held=None,
-        power=min(1.0, SAMPLED * len(rows) / target.n),
-        shapes=replace(
-            shapes,
-            n_held=0,
-            factors=np.where(is_told, shapes.sizes / per, 0.0),
-            row_means=means / per[:, None],
-            row_squares=(squares / per[:, None]).reshape(n_bags, p, p),
-        ),
+        kept=_keep_none(p),
+        counts=np.where(is_told, all_rows.sizes / per, 0.0),
+        row_means=means / per[:, None],
+        row_squares=(squares / per[:, None]).reshape(n_bags, p, p),
     )
+    return replace(target, within_bag=within_bag, power=min(1.0, SAMPLED * len(rows) / target.n))
 
 
-def _hold(
+def _keep_none(p: int) -> KeptBags:
+    """Return no bags."""
+    return KeptBags(np.empty((p, 0)), np.empty(0), np.zeros(1, np.int64))
+
+
+def _keep_small(
     first: FirstPass, scaling: Scaling, label_means: np.ndarray, kept: np.ndarray
-) -> HeldBags | None:
-    """Return the small bags with their rows and labels; None where there are none."""
-    n_held = count_held(first.sizes, first.source.d)
-    if n_held == 0:
-        return None
-    rows, labels = hold_rows(first.source, np.arange(len(first.sizes)) < n_held)
-    sizes = first.sizes[:n_held]
+) -> KeptBags:
+    """Return the small bags, which are the first, with their rows and labels."""
+    sizes = first.sizes
+    is_kept = (sizes <= _KEPT_ROWS) & (8.0 * (first.source.d + 1) * np.cumsum(sizes) <= _KEPT_BYTES)
+    n_kept = int(is_kept.sum())
+    if n_kept == 0:
+        return _keep_none(len(kept))
+    rows, labels = hold_rows(first.source, np.arange(len(sizes)) < n_kept)
     rows = (rows[:, kept] - scaling.centre[kept]) / scaling.scale[kept]
     labels = (labels - scaling.label_centre) / scaling.label_scale
-    return hold_bags(rows, labels - np.repeat(label_means[:n_held], sizes), sizes)
+    labels -= np.repeat(label_means[:n_kept], sizes[:n_kept])
+    offsets = np.concatenate([[0], np.cumsum(sizes[:n_kept])]).astype(np.int64)
+    return KeptBags(np.ascontiguousarray(rows.T), labels, offsets)
 
 
 def _merge_near(

@@ -8,14 +8,15 @@ import numpy as np
 
 from unshuffle.data.bags import Bags
 from unshuffle.model.bag_means import AnchoredMeans, BagMeans
+from unshuffle.model.kept_bags import KeptBags, KeptWithinBag
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, Settings
 from unshuffle.model.special_cases import Columns, split_noise
-from unshuffle.model.within_bag import PairedShapes, Shapes, make_shapes
+from unshuffle.model.within_bag import WithinBag, has_shaped_noise, pair_within_bag
 from unshuffle.objectives.noise import Noise
 
 
-def pose(
+def build_target(
     bags: Bags,
     has_intercept: bool,
     noise: Noise | None,
@@ -51,41 +52,58 @@ def make_target(
     """Split standardised data into bag means and deviations from them; the noise is unknown."""
     stats = bags.statistics
     rows = np.ascontiguousarray(bags.columns[kept])
-    masses = np.ascontiguousarray(bags.rows.masses)
-    shapes = make_shapes(bags, noise)
-    weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
-    third = np.empty((0, 0, 0))
+    gram, means = stats.gram[np.ix_(kept, kept)], stats.row_means[:, kept]
+    within_bag: WithinBag
+    if bags.is_plain and not has_shaped_noise(bags, noise):
+        within_bag = keep_bags(rows, bags.y, stats.label_means, bags.offsets)
+        fixed = factors = np.zeros(bags.n_bags)
+    else:
+        within_bag = pair_within_bag(bags, noise, kept)
+        fixed, factors = within_bag.spreads / within_bag.label_totals, within_bag.factors
+    third = squares = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and bags.n_bags > 1:
+        weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
         # cov(x, x xᵀ): without an intercept the rows have a mean.
-        gram, mean = stats.gram[np.ix_(kept, kept)], (rows * weights).sum(axis=1)
         third = np.einsum("ji,ki,li->jkl", rows * weights, rows, rows)
-        third -= mean[:, None, None] * gram
+        third -= (rows * weights).sum(axis=1)[:, None, None] * gram
+        squares = _square_bags(rows, bags)
+    m = np.asarray(stats.m, dtype=float)
+    is_free = has_intercept and within_bag.is_centred
+    given = (m, fixed, factors, is_free, means)
     return Target(
-        rows=rows,
-        masses=masses,
-        offsets=np.ascontiguousarray(bags.offsets, dtype=np.int64),
-        bag_rows=np.ascontiguousarray(stats.row_means[:, kept]),
+        bag_rows=np.ascontiguousarray(means),
+        bag_squares=squares,
         bag_labels=stats.label_means,
-        covariance=stats.gram[np.ix_(kept, kept)],
-        shapes=shapes,
-        means=_make_means(bags, shapes, has_intercept, kept),
+        covariance=gram,
+        within_bag=within_bag,
+        means=(
+            BagMeans(*given)
+            if bags.original_bags is None
+            else AnchoredMeans(*given, original_bags=bags.original_bags)
+        ),
         log_sigma=None,
         options=options,
         third=third,
-        has_level=has_intercept and not shapes.is_centred,
+        has_level=has_intercept and not within_bag.is_centred,
         original_bags=bags.original_bags,
         is_mean=None if bags.known_means is None else bags.known_means.is_mean,
     )
 
 
-def _make_means(bags: Bags, shapes: Shapes, has_intercept: bool, kept: np.ndarray) -> BagMeans:
-    """Return the distribution of the bag means."""
-    m, n = (np.asarray(each, dtype=float) for each in (bags.statistics.m, bags.statistics.n))
-    fixed, factors = np.zeros(len(m)), np.zeros(len(m))
-    if isinstance(shapes, PairedShapes):
-        fixed, factors = shapes.spreads / m, bags.pairing.row_factors(n, m)
-    is_free = has_intercept and shapes.is_centred
-    rows = bags.statistics.row_means[:, kept]
-    if bags.original_bags is None:
-        return BagMeans(m, fixed, factors, is_free, rows)
-    return AnchoredMeans(m, fixed, factors, is_free, rows, original_bags=bags.original_bags)
+def keep_bags(
+    rows: np.ndarray, y: np.ndarray, label_means: np.ndarray, offsets: np.ndarray
+) -> KeptWithinBag:
+    """Return what rows (p, n) and labels of bags say under Gaussian noise."""
+    centred = y - np.repeat(label_means, np.diff(offsets))
+    return KeptWithinBag(KeptBags(rows, centred, np.ascontiguousarray(offsets, dtype=np.int64)))
+
+
+def _square_bags(rows: np.ndarray, bags: Bags) -> np.ndarray:
+    """Return the second moments of the columns in each bag, (R, p, p)."""
+    masses = bags.rows.masses
+    totals = np.add.reduceat(masses, bags.offsets[:-1])
+    found = np.empty((bags.n_bags, len(rows), len(rows)))
+    for j, column in enumerate(rows):
+        sums = np.add.reduceat(rows[: j + 1] * (masses * column), bags.offsets[:-1], axis=1)
+        found[:, j, : j + 1] = found[:, : j + 1, j] = (sums / totals).T
+    return found

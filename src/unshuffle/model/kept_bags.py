@@ -1,173 +1,220 @@
-"""Small bags of data in blocks: their rows are held, and matched as they are.
-
-A histogram of hundreds of cells for each of thousands of bags would cost more than their rows.
-"""
+"""The within-bag likelihood of rows that are kept: Gaussian noise, one label for each row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from math import exp
 
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.kernels.transport.coupling import PRECISE
+from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.lanes import LANES
-from unshuffle.model.nodes import SMALL_ROWS
-from unshuffle.threads import count_threads, map_all
+from unshuffle.kernels.transport.permanent import EXACT_ROWS
+from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
+from unshuffle.model.points import Evaluated, Parameters, predict
+from unshuffle.model.within_bag import WithinBag
+from unshuffle.threads import map_all
 
-# Bags of up to so many rows are held: 5000 rows take 130 μs a point, as their cells do, and their
-# values are smooth. (In cells all steps of a climb were taken at 50 000 rows: at full power a
-# top's last steps gain less than values waver.)
-HELD_ROWS = 8192
-# Bytes of all rows and labels that are held: bags beyond, the largest, are counted in cells.
-HELD_BYTES = 240e6
-# Bags of up to so many rows are matched row by row, side by side; larger ones on lattices, which
-# take 25 μs for 40 rows as 64 do, where rows take 20 and 41.
-LANE_ROWS = 40
-# Nats that the last step of a scaling may gain where no slopes are wanted, in all bags together.
-_ROUGH = 0.05
-# Groups of bags in a piece of work, and rows of larger bags: about a millisecond.
-_PIECE_GROUPS, _PIECE_ROWS = 32, 4000
-# Points for each thread above which a point is one piece of work.
-_PIECES = 2
-
-# Weights, log sigma and curve.
-Point = tuple[np.ndarray, float, float]
-# Values, slopes in log sigma due to labels, and pulls of all bags: see the kernels.
-Matched = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Rows of a piece of work, and predictions at all of its points: about a millisecond, and points
+# enough that bags of any number fill the lanes.
+_PIECE_ROWS, _PIECE_PREDICTIONS = 8000, 60_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Lanes:
-    """Bags of one size, side by side: numbers (b,), rows (g, p, m, LANES), labels (g, m, LANES).
-
-    The last group is filled up with its last bag.
-    """
-
-    bags: np.ndarray
-    rows: np.ndarray
-    labels: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class HeldBags:
-    """The rows (p, m) and labels of the first bags, centred in each, in standard units.
-
-    `rows` are not centred. Bags of one row have no shape and are left out of `lanes`.
-    """
+class KeptBags:
+    """The rows (p, n) and labels of bags; labels are centred in each, and ascend."""
 
     rows: np.ndarray
     labels: np.ndarray
     offsets: np.ndarray
-    lanes: tuple[_Lanes, ...]
-    n_lanes: int
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Rows of each bag."""
+        return np.diff(self.offsets).astype(float)
+
     @property
     def n_small(self) -> int:
-        """How many bags have few enough rows that all labels are placed among all of them."""
-        return int(np.searchsorted(np.diff(self.offsets), SMALL_ROWS, "right"))
+        """How many bags, where these ascend by size, have few enough rows to look at one by one."""
+        return int(np.searchsorted(self.sizes, SMALL_ROWS, "right"))
 
-    def match(
-        self,
-        points: Sequence[Point],
-        means: Sequence[np.ndarray],
-        per_sigma: float,
-        wants_slopes: bool,
-        n_jobs: int | None,
-    ) -> list[Matched]:
-        """Return what the bags say at every point, where they have these mean predictions."""
-        n_threads, p, n = count_threads(n_jobs), len(self.rows), len(self)
-        found = [(np.zeros(n), np.zeros(n), np.zeros((n, p + 2))) for _ in points]
-        is_many = len(points) >= _PIECES * n_threads or n_threads == 1
-        pieces = self._divide(None if is_many else 1)
-
-        def work(task: tuple[int, tuple[int, slice]]) -> None:
-            at, (which, part) = task
-            self._match_piece(
-                which, part, points[at], means[at], per_sigma, wants_slopes, found[at]
-            )
-
-        map_all(work, [(at, piece) for at in range(len(points)) for piece in pieces], n_jobs)
-        return found
-
-    def _divide(self, size: int | None) -> list[tuple[int, slice]]:
-        """Return pieces of work: some groups of a size, or (-1) some of the larger bags."""
-        pieces = []
-        for which, lanes in enumerate(self.lanes):
-            n, step = len(lanes.rows), len(lanes.rows) if size is None else _PIECE_GROUPS
-            pieces += [(which, slice(k, min(k + step, n))) for k in range(0, n, step)]
-        start = self.n_lanes
+    @cached_property
+    def _pieces(self) -> list[slice]:
+        """Bags that are matched at a time: the same for any number of points and threads."""
+        pieces, start = [], 0
         while start < len(self):
-            stop = len(self)
-            if size is not None:
-                most = self.offsets[start] + _PIECE_ROWS
-                stop = max(start + 1, int(np.searchsorted(self.offsets, most, "right")) - 1)
-            pieces.append((-1, slice(start, stop)))
+            most = self.offsets[start] + _PIECE_ROWS
+            stop = max(start + 1, int(np.searchsorted(self.offsets, most, "right")) - 1)
+            pieces.append(slice(start, stop))
             start = stop
         return pieces
 
-    def _match_piece(
+    def evaluate(
         self,
-        which: int,
-        part: slice,
-        point: Point,
-        means: np.ndarray,
+        params: Parameters,
         per_sigma: float,
         wants_slopes: bool,
-        found: Matched,
-    ) -> None:
-        """Write what some bags say at a point."""
-        w, sigma, curve = point[0], exp(point[1]), point[2]
-        values, stretches, pulls = found
-        if which < 0:
-            offsets = self.offsets[part.start : part.stop + 1]
-            kernels.match_held_bags(
-                self.rows, offsets, self.labels, means[part], w, curve, sigma, per_sigma,
-                wants_slopes, values[part], stretches[part], pulls[part],
-            )  # fmt: skip
-            return
-        lanes = self.lanes[which]
-        rows, n = lanes.rows[part], part.stop - part.start
-        bags = lanes.bags[part.start * LANES : part.stop * LANES]
-        own = np.full(n * LANES, means[bags[-1]])
-        own[: len(bags)] = means[bags]
-        shape = (n, LANES)
-        value, stretch, pull = np.zeros(shape), np.zeros(shape), np.zeros((n, len(w) + 2, LANES))
-        tolerance = PRECISE if wants_slopes else max(PRECISE, min(1e-4, _ROUGH / len(self)))
-        kernels.match_small_bags(
-            rows, lanes.labels[part], own.reshape(shape), w, curve, sigma, wants_slopes, tolerance,
-            value, stretch, pull,
-        )  # fmt: skip
-        values[bags] = value.ravel()[: len(bags)]
-        stretches[bags] = stretch.ravel()[: len(bags)]
-        pulls[bags] = pull.transpose(0, 2, 1).reshape(n * LANES, -1)[: len(bags)]
+        tolerance: float,
+        n_jobs: int | None,
+    ) -> Evaluated:
+        """Return the log likelihoods of deviations from bag means at points, and their slopes.
+
+        Iterations may end at steps that gain less than the tolerance, in nats.
+        """
+        m, p = params.w.shape
+        totals = np.zeros((len(self._pieces), m, p + 4))
+        tasks = []
+        for i, bags in enumerate(self._pieces):
+            size = self.offsets[bags.stop] - self.offsets[bags.start]
+            step = max(LANES, _PIECE_PREDICTIONS // max(int(size), 1))
+            tasks += [(i, slice(k, min(k + step, m))) for k in range(0, m, step)]
+
+        def work(task: tuple[int, slice]) -> None:
+            i, some = task
+            totals[i, some] = self._match(
+                self._pieces[i], params.part(some), per_sigma, wants_slopes, tolerance
+            )
+
+        map_all(work, tasks, n_jobs)
+        # One piece after the other, whatever thread matched it.
+        total = np.cumsum(totals, axis=0)[-1] if len(totals) else np.zeros((m, p + 4))
+        inner = float((self.sizes - 1.0).sum())
+        gradients = np.zeros((m, p + 2))
+        gradients[:, : p + 1] = total[:, 2 : p + 3]
+        return Evaluated(total[:, 0] - inner * params.log_sigmas, gradients, total[:, 1] - inner)
+
+    def _match(
+        self,
+        bags: slice,
+        params: Parameters,
+        per_sigma: float,
+        wants_slopes: bool,
+        tolerance: float,
+    ) -> np.ndarray:
+        """Return values, slopes in log sigma, in weights and in the curve, (m, p + 4), of bags."""
+        start, stop = self.offsets[bags.start], self.offsets[bags.stop]
+        offsets = self.offsets[bags.start : bags.stop + 1] - start
+        rows, labels = self.rows[:, start:stop], self.labels[start:stop]
+        m, n = len(params), len(labels)
+        w, sigmas = np.ascontiguousarray(params.w), np.exp(params.log_sigmas)
+        z, bent = np.empty((m, n)), np.empty((m, n))
+        problems, shares, order, starts = kernels.lay_out(
+            rows, labels, offsets, w, sigmas, params.curves, per_sigma, z, bent
+        )
+        values, slopes = np.zeros((m, len(offsets) - 1, 2)), np.zeros((m, n * wants_slopes))
+        given = (problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes)
+        for group in _divide(order, starts):
+            _match_group(group, given, tolerance, values, slopes)
+        large = order[starts[LARGE] :]
+        if len(large):
+            kernels.match_large(large, *given, tolerance, values, slopes)
+        found = np.zeros((m, len(rows) + 4))
+        kernels.add_up(rows, offsets, z, slopes, params.curves, sigmas, values, found)
+        return found
+
+    def predict(self, params: Parameters, bags: slice) -> np.ndarray:
+        """Return what a point predicts of the rows of some bags."""
+        start, stop = self.offsets[bags.start], self.offsets[bags.stop]
+        return predict(self.rows[:, start:stop], params, 0)
 
 
-def count_held(sizes: np.ndarray, d: int) -> int:
-    """Return how many of the first bags, which are the smallest, are held."""
-    is_held = (sizes <= HELD_ROWS) & (8.0 * (d + 1) * np.cumsum(sizes) <= HELD_BYTES)
-    return int(is_held.sum())
+def _divide(order: np.ndarray, starts: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield problems that stand side by side: tiny bags of one size, points, or grids."""
+    ends = [*(starts[k] for k in range(1, EXACT_ROWS + 2)), starts[GRIDS], starts[LARGE]]
+    for first, last in pairwise(ends):
+        for at in range(first, last, LANES):
+            yield order[at : min(at + LANES, last)]
 
 
-def hold_bags(rows: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> HeldBags:
-    """Return bags of such sizes, which ascend, from their rows (m, p) and centred labels."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    columns = np.ascontiguousarray(rows.T)
-    n_lanes = int(np.searchsorted(sizes, LANE_ROWS, "right"))
-    lanes = []
-    for m in np.unique(sizes[:n_lanes]):
-        if m == 1:
-            continue
-        bags = np.flatnonzero(sizes[:n_lanes] == m)
-        filled = np.full(-(-len(bags) // LANES) * LANES, bags[-1])
-        filled[: len(bags)] = bags
-        # Rows of a bag stand together: (groups, lanes, rows).
-        at = (offsets[filled][:, None] + np.arange(m)).reshape(-1, LANES, m).transpose(0, 2, 1)
-        own = np.ascontiguousarray(columns[:, at].transpose(1, 0, 2, 3))
-        lanes.append(_Lanes(bags, own, np.ascontiguousarray(labels[at])))
-    return HeldBags(columns, labels, offsets, tuple(lanes), n_lanes)
+def _match_group(
+    group: np.ndarray,
+    given: tuple[object, ...],
+    tolerance: float,
+    values: np.ndarray,
+    slopes: np.ndarray,
+) -> None:
+    """Match problems side by side, and add what they say to values and slopes of their bags."""
+    problems, _, bent, labels, offsets, sigmas, per_sigma, wants_slopes = given
+    laid = kernels.lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma)
+    sides, key = laid[0], problems[group[0], 2]  # type: ignore[index]
+    found, by_sigmas = np.empty(LANES), np.zeros(LANES)
+    lane_slopes = np.empty(sides.shape[1:])
+    if key <= EXACT_ROWS:
+        kernels.match_exactly(sides, wants_slopes, found, by_sigmas, lane_slopes)
+    else:
+        spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
+        coupling = kernels.scale_group(sides, laid[1], spread, tolerance, wants_slopes, found)
+        if wants_slopes:
+            kernels.slope_group(sides, *coupling, spread, lane_slopes, by_sigmas)
+    kernels.take_group(
+        group, *given, sides, *laid[2:], found, by_sigmas, lane_slopes, values, slopes
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KeptWithinBag(WithinBag):
+    """All bags are kept."""
+
+    bags: KeptBags
+    is_centred = True
+
+    @property
+    def rows(self) -> np.ndarray:  # type: ignore[override]
+        """The columns, (p, n)."""
+        return self.bags.rows
+
+    @property
+    def offsets(self) -> np.ndarray:  # type: ignore[override]
+        """Where bags begin and end."""
+        return self.bags.offsets
+
+    @cached_property
+    def bag_of_row(self) -> np.ndarray:
+        """The bag of every row."""
+        return np.repeat(np.arange(len(self.bags)), np.diff(self.offsets))
+
+    @property
+    def label_counts(self) -> np.ndarray:  # type: ignore[override]
+        """Number of rows of each bag."""
+        return self.bags.sizes
+
+    @property
+    def approximate(self) -> float:  # type: ignore[override]
+        """Share of the rows in bags too large for exact permanents."""
+        sizes = self.bags.sizes
+        return float(sizes[sizes > EXACT_ROWS].sum()) / float(sizes.sum())
+
+    def evaluate(
+        self,
+        params: Parameters,
+        power: float,
+        wants_slopes: bool,
+        n_jobs: int | None,
+    ) -> Evaluated:
+        per_sigma = nodes_per_sigma(power * float(self.bags.sizes.sum()))
+        tolerance = self.tolerance(power)
+        return self.bags.evaluate(params, per_sigma, wants_slopes, tolerance, n_jobs)
+
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        width = exp(params.log_sigmas[0]) / FINE_PER_SIGMA
+        for r, (start, stop) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
+            z = self.bags.predict(params, slice(r, r + 1))
+            if len(z) > SMALL_ROWS:
+                yield slice(start, stop), *share_nodes(z, width)
+            else:
+                yield slice(start, stop), z, np.full(len(z), 1.0 / len(z))
+
+    def label_items(
+        self, label_means: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        y = self.bags.labels + label_means[self.bag_of_row]
+        return y, y, np.ones(len(y)), self.offsets

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import exp, sqrt
+from math import sqrt
 from threading import Lock
 from typing import Self
 
 import numpy as np
 
 from unshuffle.data.anchors import count_original_bags
-from unshuffle.data.products import predict_rows
 from unshuffle.model.bag_means import BagMeans
-from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
-from unshuffle.model.within_bag import PairedShapes, PermutationShapes, Shapes
+from unshuffle.model.within_bag import WithinBag
 
 
 @dataclass
@@ -37,17 +34,16 @@ class Coordinates:
     """The data in standard units, and their points θ = [weights …, log sigma, curve, level].
 
     Log sigma is absent where the noise is known, the curve where its prior is closed, the level
-    (the intercept of centred rows) where it is integrated out or there is none. `rows` (p, n)
-    are the standardised columns, `masses` how often each row counts.
+    (the intercept of centred rows) where it is integrated out or there is none. Bags have mean rows
+    `bag_rows` (R, p), second moments `bag_squares` (R, p, p), empty where the curve is none, and
+    mean labels; the columns have a `covariance`, and `third` moments cov(x, x xᵀ).
     """
 
-    rows: np.ndarray
-    masses: np.ndarray
-    offsets: np.ndarray
     bag_rows: np.ndarray
+    bag_squares: np.ndarray
     bag_labels: np.ndarray
     covariance: np.ndarray
-    shapes: Shapes
+    within_bag: WithinBag
     means: BagMeans
     log_sigma: float | None
     options: Settings
@@ -64,17 +60,17 @@ class Coordinates:
     @property
     def n(self) -> float:
         """Number of labels, as the deviations count."""
-        return float(self.shapes.worth.sum())
+        return float(self.within_bag.label_counts.sum())
 
     @property
     def p(self) -> int:
         """Number of weights, the intercept left out."""
-        return len(self.rows)
+        return self.bag_rows.shape[1]
 
     @property
     def n_bags(self) -> int:
         """Number of bags, a known pair being one."""
-        return len(self.offsets) - 1
+        return len(self.bag_labels)
 
     @property
     def n_original_bags(self) -> int:
@@ -102,7 +98,7 @@ class Coordinates:
     @property
     def sizes(self) -> np.ndarray:
         """Labels of every bag, as they count."""
-        return self.shapes.worth
+        return self.within_bag.label_counts
 
     @property
     def curve_scale(self) -> float:
@@ -121,21 +117,6 @@ class Coordinates:
     def dim(self) -> int:
         """Number of free coordinates: weights, log sigma unless known, the curve unless flat."""
         return self.p + (self.log_sigma is None) + self.has_curve + self.has_level
-
-    @cached_property
-    def bag_of_row(self) -> np.ndarray:
-        """The bag of every row."""
-        return np.repeat(np.arange(self.n_bags), np.diff(self.offsets))
-
-    @cached_property
-    def row_totals(self) -> np.ndarray:
-        """Rows of every bag, by mass."""
-        return np.add.reduceat(self.masses, self.offsets[:-1])
-
-    @cached_property
-    def within(self) -> np.ndarray:
-        """The columns less the means of their bags, (p, n)."""
-        return self.rows - self.bag_rows.T[:, self.bag_of_row]
 
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Split coordinates into weights and log sigma, which is kept inside its range."""
@@ -163,7 +144,7 @@ class Coordinates:
         return float(theta[-1]) if self.has_level else 0.0
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
-        """Turn draws of θ into the least-squares slopes of their laws, w + c Σ⁻¹ cov(x, z²)."""
+        """Turn draws of θ into least-squares slopes of mean functions, w + c Σ⁻¹ cov(x, z²)."""
         w = x[:, : self.p]
         if not self.has_curve:
             return w
@@ -172,48 +153,17 @@ class Coordinates:
         at = self.curve_place
         return w + x[:, at : at + 1] * np.einsum("jk,mk->mj", inverse, moments)
 
-    def predict(self, theta: np.ndarray) -> np.ndarray:
-        """Return the law's mean of every row; an intercept integrated out is left out."""
-        w, curve = theta[: self.p], self.curve(theta)
-        z = predict_rows(self.rows.T, w) + self.level(theta)
-        if not curve:
-            return z
-        straight = z - self.level(theta)
-        return z + curve * (straight**2 - float(w @ self.covariance @ w))
-
-    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
-
-        The atoms are its rows, or in larger bags ascending nodes.
-        """
-        z, width = self.predict(theta), exp(self.split(theta)[1]) / FINE_PER_SIGMA
-        offsets = self.label_items()[3]
-        for r in range(self.n_bags):
-            start, stop = self.offsets[r], self.offsets[r + 1]
-            labels = slice(offsets[r], offsets[r + 1])
-            part, masses = z[start:stop], self.masses[start:stop]
-            if len(part) > SMALL_ROWS:
-                yield labels, *share_nodes(part, width, masses)
-            else:
-                yield labels, part, masses / masses.sum()
-
     def prediction_spread(self, theta: np.ndarray) -> float:
-        """Return the sd of all predictions."""
-        return float(self.predict(theta).std())
+        """Return the sd of all predictions z."""
+        w = theta[: self.p]
+        return sqrt(max(float(w @ self.covariance @ w), 0.0))
 
     def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return both ends of the labels, how much each counts, and where bags begin and end."""
-        shapes = self.shapes
-        if isinstance(shapes, PairedShapes):
-            sizes = np.diff(shapes.labels.offsets)
-            labels, shares = shapes.labels, np.repeat(shapes.shares, sizes)
-            return labels.low, labels.high, labels.masses * shares, labels.offsets
-        assert isinstance(shapes, PermutationShapes)
-        y = shapes.labels + self.bag_labels[self.bag_of_row]
-        counts = np.ones(len(y))
+        low, high, counts, offsets = self.within_bag.label_items(self.bag_labels)
         if self.is_mean is not None:
-            counts[self.is_mean[self.bag_of_row]] = 0.0
-        return y, y, counts, self.offsets
+            counts = np.where(np.repeat(self.is_mean, np.diff(offsets)), 0.0, counts)
+        return low, high, counts, offsets
 
     def distance(self, a: np.ndarray, b: np.ndarray) -> float:
         """Return the root mean square difference of two answers' predictions, in label spreads."""

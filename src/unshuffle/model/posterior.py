@@ -2,147 +2,235 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, fields
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from unshuffle.data.products import multiply, predict_rows
+from unshuffle.data.products import multiply
+from unshuffle.model.bag_mean_totals import MeanTotals, add_up
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.parameters import Coordinates
+from unshuffle.model.points import Evaluated, Parameters
 from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
-from unshuffle.model.within_bag import PairedShapes
-from unshuffle.threads import map_all
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
-# Points that are evaluated in one go, and the most predictions that they may take (16 MB).
-_BATCH, _BATCH_ROWS = 50, 2_000_000
-# Nats that the last step of a scaling may gain in drawing, at full power, and ever: values then err
-# by a few thousandths of a nat as they count, and a draw takes a quarter less time (half at low
-# powers).
-_ROUGH, _ROUGHEST = 1e-4, 1e-2
-# The parts of a point that cannot be.
-_OUTSIDE = (-1e300, 0.0, 0.0)
+# Bytes of what is made of the bag means of some points at a time.
+_MEMORY = 12e6
 
 Result = TypeVar("Result")
-# A search by reverse communication: it yields a point and is sent its value and gradient.
-Steps = Generator[np.ndarray, tuple[float, np.ndarray], Result]
-
-
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """Many points: weights (m, p), and one number each of the rest."""
-
-    w: np.ndarray
-    log_sigmas: np.ndarray
-    curves: np.ndarray
-    signals: np.ndarray
-    log_prior: np.ndarray
-    is_inside: np.ndarray
-
-    def part(self, chosen: slice) -> Laws:
-        """Return some of the points."""
-        return Laws(*(getattr(self, each.name)[chosen] for each in fields(self)))
-
-    def join(self, shapes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the parts of the points from the log likelihoods of their shapes and means."""
-        parts = np.stack([shapes, means, self.log_prior], axis=1)
-        parts[~(self.is_inside & np.isfinite(shapes))] = _OUTSIDE
-        return parts
+# A search by reverse communication: it yields points and is sent their values and gradients.
+Steps = Generator[np.ndarray, tuple[Any, np.ndarray], Result]
 
 
 @dataclass(frozen=True, eq=False)
 class Target(Coordinates):
     """Log posterior of θ.
 
-    The law of the labels is a weighted sum of the deviations inside bags (`shapes`, at a `power`
-    below one where they are not trusted in full) and of the `means` of bags. Evaluations that do
-    not wait for one another go to `n_jobs` threads.
+    The log likelihood of the labels is that of deviations inside bags (`within_bag`, to a `power`),
+    and that of the `means` of bags. Evaluations that do not wait for one another are made at once,
+    by `n_jobs` threads.
     """
 
-    def _bend(
-        self, w: np.ndarray, curve: float, level: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the slopes of the mean law in (w, c, level), (k, n), their bag means, and a point.
+    def evaluate(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log posterior of points (m, dim), and its gradients."""
+        params = self.read_points(thetas)
+        return self._unite(thetas, params, self._shape(params, True))
 
-        The law g = z + c (z² − mean z²) + level is the product of its slopes with the point
-        (w, −c, level), so that whoever evaluates a linear law evaluates the curved one and its
-        exact slopes. They are centred in each bag where the shapes are.
-        """
-        if not self.has_curve and self.shapes.is_centred:
-            return self.within, self.bag_rows, w
-        slopes, point = self.rows, w
-        if self.has_curve:
-            pull = self.covariance @ w
-            z = predict_rows(self.rows.T, w)
-            bent = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * pull)[:, None]
-            slopes = np.vstack([bent, z * z - float(w @ pull)])
-            point = np.append(w, -curve)
-        if self.has_level:
-            slopes = np.vstack([slopes, np.ones(slopes.shape[1])])
-            point = np.append(point, level)
-        sums = np.add.reduceat(slopes * self.masses, self.offsets[:-1], axis=1)
-        means = sums / self.row_totals
-        if self.shapes.is_centred:
-            slopes = slopes - means[:, self.bag_of_row]
-        return np.ascontiguousarray(slopes), np.ascontiguousarray(means.T), point
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log posterior and its gradient at one point."""
+        values, gradients = self.evaluate(theta[None])
+        return float(values[0]), gradients[0]
 
-    def _gaps(
-        self, columns: np.ndarray, means: np.ndarray, point: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return the gaps of bag means, the variances of predictions in bags, and predictions.
-
-        Where the variances do not matter they are zero, and the predictions None.
-        """
-        gaps = self.bag_labels - predict_rows(means, point)
-        if not isinstance(self.shapes, PairedShapes) or not self.means.factors.any():
-            return gaps, np.zeros(self.n_bags), None
-        z = predict_rows(columns.T, point)
-        return gaps, self.shapes.prediction_variances(z), z
-
-    @property
-    def _means_power(self) -> float:
-        """How much the means count beside the shapes, which hold them unless they are centred."""
-        return 1.0 if self.shapes.is_centred else 1.0 - self.power
+    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches side by side: what they ask for at a time is evaluated at once."""
+        results: dict[int, Any] = {}
+        asked = {i: next(step) for i, step in enumerate(steps)}
+        while asked:
+            values, gradients = self.evaluate(np.vstack(list(asked.values())))
+            start = 0
+            for i, points in list(asked.items()):
+                stop = start + len(np.atleast_2d(points))
+                own: Any = slice(start, stop) if points.ndim == 2 else start
+                try:
+                    asked[i] = steps[i].send((values[own], gradients[own]))
+                except StopIteration as end:
+                    results[i] = end.value
+                    del asked[i]
+                start = stop
+        return [results[i] for i in range(len(steps))]
 
     def likelihood(
         self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
     ) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
-        self.evaluations.add()
-        columns, means, point = self._bend(w, curve, level)
-        value, gradient, slope = self.shapes.evaluate(columns, point, log_sigma, True)
-        gaps, variances, z = self._gaps(columns, means, point)
-        other, by_gap, by_variance, other_slope = self.means.evaluate(gaps, variances, log_sigma)
-        others = -(means * by_gap[:, None]).sum(axis=0)
-        if z is not None and isinstance(self.shapes, PairedShapes):
-            others = others + self.shapes.pull_variances(columns, z, by_variance)
-        share = self._means_power
+        params = self._lay_out(w[None], log_sigma, np.array([curve]), np.array([level]))
+        return self._combine(params, self._shape(params, True), 0)
+
+    def likelihoods(
+        self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log likelihoods of straight mean functions at many weights, and their slopes.
+
+        Without slopes these are zeros.
+        """
+        nothing = np.zeros(len(weights))
+        params = self._lay_out(weights, log_sigma, nothing, nothing)
+        found = self._shape(params, wants_slopes)
+        if not wants_slopes:
+            return self.mix(found.values, self._weigh_many_means(params)), np.zeros(weights.shape)
+        parts = [self._combine(params.part(slice(k, k + 1)), found, k) for k in range(len(params))]
         return (
-            self.power * value + share * other,
-            self.power * gradient + share * others,
-            self.power * slope + share * other_slope,
+            np.array([value for value, _, _ in parts]),
+            np.array([gradient[: self.p] for _, gradient, _ in parts]),
         )
 
-    def value(self, w: np.ndarray, log_sigma: float) -> float:
-        """Return the log likelihood of a straight law at its power."""
-        self.evaluations.add()
-        columns, means, point = self._bend(w, 0.0, 0.0)
-        value = self.shapes.evaluate(columns, point, log_sigma, False)[0]
-        gaps, variances, _ = self._gaps(columns, means, point)
-        return self.mix(value, self.means.evaluate(gaps, variances, log_sigma)[0])
+    def parts(self, x: np.ndarray) -> np.ndarray:
+        """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
 
-    def mix(self, shapes: Any, means: Any) -> Any:
+        The likelihoods are those inside bags and of means, at full power.
+        """
+        params = self.read_points(x)
+        means, inside = self._weigh_many_means(params), np.flatnonzero(params.is_inside)
+        within_bag = np.full(len(x), -np.inf)
+        within_bag[inside] = self._shape(params.part(inside), False).values
+        return params.join(within_bag, means)
+
+    def parts_of_means(self, params: Parameters) -> np.ndarray:
+        """Return the parts of many points without the within-bag likelihood, which is zero."""
+        return params.join(np.zeros(len(params)), self._weigh_many_means(params))
+
+    def evaluate_within_bag(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the within-bag likelihood in full at some points, and its gradients."""
+        found = self._shape(self.read_points(thetas), True)
+        return found.values, self._order(found.gradients, found.by_sigmas)
+
+    def weigh_values(self, thetas: np.ndarray) -> np.ndarray:
+        """Return the within-bag likelihood at some points, at its power."""
+        return self.power * self._shape(self.read_points(thetas), False).values
+
+    def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return what means of bags and prior say at a point, and its gradient."""
+        nothing = Evaluated(np.zeros(1), np.zeros((1, self.p + 2)), np.zeros(1))
+        values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
+        return float(values[0]), gradients[0]
+
+    def _shape(self, params: Parameters, wants_slopes: bool) -> Evaluated:
+        """Return the within-bag likelihood in full at points."""
+        self.evaluations.add(len(params))
+        return self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
+
+    def _order(self, gradients: np.ndarray, by_sigmas: np.ndarray) -> np.ndarray:
+        """Return slopes in (w, c, level) and in log sigma in the order of the coordinates."""
+        parts = [gradients[:, : self.p]]
+        if self.log_sigma is None:
+            parts.append(by_sigmas[:, None])
+        if self.has_curve:
+            parts.append(gradients[:, self.p : self.p + 1])
+        if self.has_level:
+            parts.append(gradients[:, self.p + 1 :])
+        return np.hstack(parts)
+
+    def _unite(
+        self, thetas: np.ndarray, params: Parameters, within_bag: Evaluated
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log posterior of points and its gradients, given the likelihood in bags."""
+        values, gradients, by_sigmas = (np.array(each) for each in within_bag)
+        for k in range(len(params)):
+            own = params.part(slice(k, k + 1))
+            value, gradient, by_sigma = self._combine(own, within_bag, k)
+            prior, prior_gradient, prior_by_sigma = self.prior(
+                params.w[k], float(params.log_sigmas[k])
+            )
+            values[k], gradients[k], by_sigmas[k] = (
+                value + prior,
+                gradient,
+                by_sigma + prior_by_sigma,
+            )
+            gradients[k, : self.p] += prior_gradient
+        if self.has_curve:
+            values -= 0.5 * (params.curves / self.curve_scale) ** 2
+            gradients[:, self.p] -= params.curves / self.curve_scale**2
+        return values, self._order(gradients, by_sigmas)
+
+    def _combine(
+        self, params: Parameters, within_bag: Evaluated, k: int
+    ) -> tuple[float, np.ndarray, float]:
+        """Return the log likelihood of one point, and its slopes in (w, c, level) and log sigma.
+
+        From the within-bag likelihood in full, number k of it.
+        """
+        w, curve = params.w[0], float(params.curves[0])
+        found = self.means.evaluate(
+            self._gaps(params)[0], self.within_bag.variances(params)[0], float(params.log_sigmas[0])
+        )
+        value, by_gap, by_variance, by_sigma = found
+        others = self.within_bag.variance_gradients(params, by_variance)
+        slopes = self.mean_slopes(w, curve)
+        others[: slopes.shape[1]] -= (slopes * by_gap[:, None]).sum(axis=0)
+        others[-1] -= by_gap.sum()
+        share = self._means_power
+        return (
+            self.power * float(within_bag.values[k]) + share * value,
+            self.power * within_bag.gradients[k] + share * others,
+            self.power * float(within_bag.by_sigmas[k]) + share * by_sigma,
+        )
+
+    def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
+        """Return the slopes of every bag's mean prediction in (w, c), (R, p) without a curve."""
+        if not self.has_curve:
+            return self.bag_rows
+        cov_w = self.covariance @ w
+        turned = np.einsum("rjk,k->rj", self.bag_squares, w)
+        slopes = self.bag_rows + 2.0 * curve * (turned - cov_w)
+        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ cov_w)])
+
+    def _gaps(self, params: Parameters) -> np.ndarray:
+        """Return the residuals of the bag means at points, (m, R)."""
+        gaps = self.bag_labels - multiply(params.w, self.bag_rows.T) - params.levels[:, None]
+        if self.has_curve:
+            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, params.w, params.w)
+            gaps -= params.curves[:, None] * (squares - params.signals[:, None])
+        return np.asarray(gaps)
+
+    @cached_property
+    def _mean_totals(self) -> MeanTotals | None:
+        """The means of very many bags, added up once; None where bags are looked at one by one."""
+        if not self.within_bag.is_centred or self.original_bags is not None:
+            return None
+        squares = self.bag_squares if self.has_curve else None
+        return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
+
+    def _weigh_many_means(self, params: Parameters) -> np.ndarray:
+        """Return what the means of bags say at many points, some at a time."""
+        totals = self._mean_totals
+        if totals is not None:
+            return totals.weigh(self.means, params)
+        size = max(1, int(_MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
+        found = [np.empty(0)]
+        for start in range(0, len(params), size):
+            some = params.part(slice(start, start + size))
+            gaps, variances = self._gaps(some), self.within_bag.variances(some)
+            found.append(self.means.evaluate_many(gaps, variances, some.log_sigmas))
+        return np.concatenate(found)
+
+    @property
+    def _means_power(self) -> float:
+        """The power of bag means beside the within-bag likelihood, which may have them."""
+        return 1.0 if self.within_bag.is_centred else 1.0 - self.power
+
+    def mix(self, within_bag: Any, means: Any) -> Any:
         """Return the log likelihood at its power from its two parts, numbers or arrays."""
-        return self.power * shapes + self._means_power * means
+        return self.power * within_bag + self._means_power * means
 
     def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the residuals of the bag means at a point, and variances of predictions."""
-        w, _ = self.split(theta)
-        return self._gaps(*self._bend(w, self.curve(theta), self.level(theta)))[:2]
+        params = self.read_points(theta[None])
+        return self._gaps(params)[0], self.within_bag.variances(params)[0]
 
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the possible sds of random effects, and the probability of each, at a point."""
@@ -150,18 +238,22 @@ class Target(Coordinates):
 
     def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
         """Draw bag effects and intercept given draws of the other parameters (m, dim)."""
-        law = self.read_points(x)
-        levels = x[:, -1] if self.has_level else np.zeros(len(x))
-        gaps, variances = np.empty((2, len(x), self.n_bags))
-        size = max(1, _BATCH_ROWS // max(self.rows.shape[1], 1))
-        for k in range(0, len(x), size):
-            part = slice(k, k + size)
-            z = self._predict_many(law.part(part), levels[part])
-            averages = self._average(z)
-            gaps[part] = self.bag_labels - averages
-            variances[part] = self._variances(z, averages)
-        drawn = self.means.draw_effects(gaps, variances, law.log_sigmas, rng)
-        return drawn._replace(levels=levels) if self.has_level else drawn
+        params, totals = self.read_points(x), self._mean_totals
+        if totals is not None:
+            return totals.draw_effects(self.means, params, rng)
+        gaps, variances = self._gaps(params), self.within_bag.variances(params)
+        drawn = self.means.draw_effects(gaps, variances, params.log_sigmas, rng)
+        return drawn._replace(levels=params.levels) if self.has_level else drawn
+
+    def bag_distributions(
+        self, theta: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield labels and predictions of each bag: see `WithinBag.bag_distributions`."""
+        return self.within_bag.bag_distributions(self.read_points(theta[None]))
+
+    def small_bags(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return labels and predictions of small bags: see `WithinBag.small_bags`."""
+        return self.within_bag.small_bags(self.read_points(theta[None]))
 
     def _log_prior(self, square: Any, signal: Any, log_sigma: Any) -> Any:
         """Return the log prior of weights with a sum of squares and a signal, or of many.
@@ -184,108 +276,36 @@ class Target(Coordinates):
         if o.prior == FLAT:
             return 0.0, np.zeros(self.p), 0.0
         noise = exp(2.0 * log_sigma)
-        pull = self.covariance @ w
-        power = float(w @ pull)
+        cov_w = self.covariance @ w
+        power = float(w @ cov_w)
         total = power + noise
         signal = power + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
         value = float(self._log_prior(float(w @ w), power, log_sigma))
         along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
-        gradient = -w / o.weight_scale**2 + along * pull
+        gradient = -w / o.weight_scale**2 + along * cov_w
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         return value, gradient, slope
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the log posterior and its gradient in the free coordinates."""
-        w, log_sigma = self.split(theta)
-        found = self.likelihood(w, log_sigma, self.curve(theta), self.level(theta))
-        return self.add_prior(theta, found)
-
-    def add_prior(
-        self, theta: np.ndarray, likelihood: tuple[float, np.ndarray, float]
-    ) -> tuple[float, np.ndarray]:
-        """Return the log posterior and its gradient from those of the likelihood."""
-        value, gradient, slope = likelihood
-        w, log_sigma = self.split(theta)
-        curve = self.curve(theta)
-        prior, prior_gradient, prior_slope = self.prior(w, log_sigma)
-        parts = [gradient[: self.p] + prior_gradient]
-        if self.log_sigma is None:
-            parts.append(np.array([slope + prior_slope]))
-        if self.has_curve:
-            prior -= 0.5 * (curve / self.curve_scale) ** 2
-            parts.append(np.array([gradient[self.p] - curve / self.curve_scale**2]))
-        if self.has_level:
-            parts.append(gradient[-1:])
-        return value + prior, np.concatenate(parts)
-
-    def parts(self, x: np.ndarray, floor: float = -np.inf) -> np.ndarray:
-        """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
-
-        The likelihoods are those of shapes and of means at full power.
-        Where the log posterior is surely below the floor the point may count as impossible.
-        """
-        size = max(1, min(_BATCH, _BATCH_ROWS // max(self.rows.shape[1], 1)))
-        batches = [x[k : k + size] for k in range(0, len(x), size)]
-        found = map_all(lambda batch: self._parts_of_batch(batch, floor), batches, self.n_jobs)
-        return np.concatenate(found)
-
-    def _parts_of_batch(self, x: np.ndarray, floor: float) -> np.ndarray:
-        self.evaluations.add(len(x))
-        law = self.read_points(x)
-        z = self._predict_many(law, x[:, -1] if self.has_level else np.zeros(len(x)))
-        averages = self._average(z)
-        gaps, variances = self.bag_labels - averages, self._variances(z, averages)
-        means = self.means.evaluate_many(gaps, variances, law.log_sigmas)
-        if self.shapes.is_centred:
-            z = z - averages[:, self.bag_of_row]
-        tolerance = min(_ROUGH / self.power, _ROUGHEST)
-        reached = law.log_prior + self._means_power * means
-        floors = np.where(law.is_inside, (floor - reached) / self.power, np.inf)
-        shapes = self.shapes.evaluate_many(z, law.log_sigmas, floors, tolerance)
-        return law.join(shapes, means)
-
-    def read_points(self, x: np.ndarray) -> Laws:
+    def read_points(self, x: np.ndarray) -> Parameters:
         """Split many points into their coordinates, and return them with their log priors."""
         w, nothing = x[:, : self.p], np.zeros(len(x))
         curves = x[:, self.curve_place] if self.has_curve else nothing
-        log_sigmas, is_inside = nothing + (self.log_sigma or 0.0), nothing == 0.0
-        if self.log_sigma is None:
-            log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
-            is_inside = log_sigmas == x[:, self.p]
-        signals = np.array([each @ self.covariance @ each for each in w])
-        bend = -0.5 * (curves / self.curve_scale) ** 2 if self.has_curve else nothing
-        squares = (w * w).sum(axis=1)
-        log_prior = self._log_prior(squares, signals, log_sigmas) + bend
-        return Laws(w, log_sigmas, curves, signals, log_prior, is_inside)
+        levels = x[:, -1] if self.has_level else nothing
+        if self.log_sigma is not None:
+            return self._lay_out(w, self.log_sigma, curves, levels)
+        log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
+        params = self._lay_out(w, log_sigmas, curves, levels)
+        return replace(params, is_inside=log_sigmas == x[:, self.p])
 
-    def _predict_many(self, law: Laws, levels: np.ndarray) -> np.ndarray:
-        """Return the mean laws of all rows, (m, n)."""
-        z = multiply(law.w, self.rows)
+    def _lay_out(self, w: np.ndarray, log_sigmas: Any, curves: Any, levels: Any) -> Parameters:
+        """Return points with their log priors; the noise may be one for all."""
+        w, n = np.ascontiguousarray(w), len(w)
+        log_sigmas = log_sigmas + np.zeros(n)
+        signals = (multiply(w, self.covariance) * w).sum(axis=1)
+        log_prior = self._log_prior((w * w).sum(axis=1), signals, log_sigmas)
         if self.has_curve:
-            z = z + law.curves[:, None] * (z * z - law.signals[:, None])
-        return z + levels[:, None] if self.has_level else z
-
-    def _average(self, z: np.ndarray) -> np.ndarray:
-        """Return the bag means of predictions (m, n)."""
-        sums = np.add.reduceat(z * self.masses, self.offsets[:-1], axis=1)
-        return np.asarray(sums / self.row_totals)
-
-    def _variances(self, z: np.ndarray, averages: np.ndarray) -> np.ndarray:
-        """Return the variances of predictions in bags, zero where they do not matter."""
-        if isinstance(self.shapes, PairedShapes) and self.means.factors.any():
-            return self.shapes.prediction_variances(z)
-        return np.zeros(averages.shape)
-
-    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
-        """Run searches that ask for values and gradients, and return what each returns."""
-        return map_all(self._drive_one, steps, self.n_jobs)
-
-    def _drive_one(self, steps: Steps[Result]) -> Result:
-        try:
-            asked = next(steps)
-            while True:
-                asked = steps.send(self(asked))
-        except StopIteration as end:
-            return cast(Result, end.value)
+            log_prior = log_prior - 0.5 * (curves / self.curve_scale) ** 2
+        curves, levels = np.ascontiguousarray(curves), np.ascontiguousarray(levels)
+        return Parameters(w, log_sigmas, curves, levels, signals, log_prior, np.ones(n, bool))

@@ -1,4 +1,4 @@
-"""What the shapes of bags say: the likelihood of their labels, beside that of their means.
+"""The within-bag likelihood: of the labels given a bag's rows, beside that of the means.
 
 Where every row has one label of Gaussian noise, the mean of a bag leaves the sum over matchings
 exactly: both sides are centred in each bag, and the means are weighed apart in full
@@ -9,6 +9,7 @@ intercept, is a coordinate: the whole counts with its power, and the means with 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp
@@ -18,10 +19,13 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.data.bags import Bags
 from unshuffle.data.labels import Labels
+from unshuffle.data.products import predict_rows
 from unshuffle.kernels.transport.pairings import DRAWS, EXACT_LABELS, PERMUTATION, SUBSET
-from unshuffle.kernels.transport.permanent import EXACT_ROWS
+from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
+from unshuffle.model.points import Evaluated, Parameters, predict
 from unshuffle.model.settings import LOG_SIGMA_MIN
 from unshuffle.objectives.noise import Noise
+from unshuffle.threads import map_all
 
 # Above so many rows of plain bags the shape of given noise would take minutes, and they tell more
 # than the shape: it counts as Gaussian of its sd, and the fit says so.
@@ -30,22 +34,27 @@ _CODES = {"permutation": PERMUTATION, "subset": SUBSET, "draws": DRAWS}
 # A bag's labels are told by at most so many bins of equal numbers (fewer in separate samples): a
 # coupling then costs a millisecond, and a bin is narrower than noise that so many could tell apart.
 _MOST_BINS, _MOST_BINS_APART = 100, 50
-# Answers that predict the same law differ by what chance made of the sampled rows, several nats
-# where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that separate
-# samples cannot tell apart cover 0.74, 0.95 and 1.00 (300 rows and 200 labels in four bags), and
-# 0.66, 0.82 and 0.98 with 10⁵ labels (32 to 39 simulations each).
+# Answers that predict the same distribution differ by what chance made of the sampled rows, several
+# nats where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that
+# separate samples cannot tell apart cover 0.74, 0.95 and 1.00 (300 rows and 200 labels in four
+# bags), and 0.66, 0.82 and 0.98 with 10⁵ labels (32 to 39 simulations each).
 SAMPLED = 0.15
 # Tables of a noise density: places of a 32nd of its sd, out to 40 sds, where heavy tails still have
 # a part in ten thousand and straight lines of the log density go on.
 _PER_SD, _REACH = 32, 40
+# Nats that the last step of a scaling may gain in drawing, at full power, and ever.
+_ROUGH, _ROUGHEST = 1e-4, 1e-2
 
 
-class Shapes(ABC):
+class WithinBag(ABC):
     """The log likelihood of deviations at full power."""
 
+    # The rows (p, n) that are in memory, and where bags of them begin and end.
+    rows: np.ndarray
+    offsets: np.ndarray
     # Number of labels of each bag, as the deviations count: fewer than there are where the rows are
     # a sample too.
-    worth: np.ndarray
+    label_counts: np.ndarray
     # Share of the labels whose sum over matchings is approximate.
     approximate: float
 
@@ -53,66 +62,65 @@ class Shapes(ABC):
     is_centred: bool
     # Whether given noise counts with its shape, and not as a Gaussian of its sd.
     has_shaped_noise: bool = False
+    # Whether an evaluation reads all data again: many points at a time cost hardly more than one.
+    has_passes: bool = False
 
     @abstractmethod
     def evaluate(
-        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
-    ) -> tuple[float, np.ndarray, float]:
-        """Return the value at predictions pointᵀ columns, and its slopes in point and log sigma.
+        self,
+        params: Parameters,
+        power: float,
+        wants_slopes: bool,
+        n_jobs: int | None,
+    ) -> Evaluated:
+        """Return the log likelihoods of points, and their slopes if wanted (otherwise zeros).
 
-        `columns` (k, n) are centred in each bag where `is_centred`. Without slopes they are zeros.
+        To digits that matter at this power.
         """
+
+    def tolerance(self, power: float) -> float:
+        """Return the nats that the last step of a scaling may gain where no slopes are wanted.
+
+        Values then err by a few thousandths of a nat as they count, and a draw takes a quarter less
+        time (half at low powers).
+        """
+        return min(_ROUGH / power, _ROUGHEST)
+
+    def variances(self, params: Parameters) -> np.ndarray:
+        """Return the variances of predictions in bags, (m, R), zero where they do not matter."""
+        return np.zeros((len(params), len(self.label_counts)))
+
+    def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
+        """Return slopes in (w, c, level) of what has these slopes in the variances at a point."""
+        return np.zeros(params.w.shape[1] + 2)
 
     @abstractmethod
-    def evaluate_many(
-        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
-    ) -> np.ndarray:
-        """Return the values at many predictions (m, n), centred in each bag where `is_centred`.
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
 
-        Iterations may end at steps of so many nats, and a value surely below its floor may be
-        -inf.
+        The atoms are its rows, or in larger bags ascending nodes. Small bags may be left to
+        `small_bags`.
         """
 
+    def small_bags(self, params: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return what `bag_distributions` leaves out: predictions, and offsets of both."""
+        return None
 
-@dataclass(frozen=True, eq=False)
-class PermutationShapes(Shapes):
-    """One label of Gaussian noise for each row: permanents."""
-
-    labels: np.ndarray
-    offsets: np.ndarray
-    is_centred = True
-
-    @cached_property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
-        """Number of rows of each bag."""
-        return np.diff(self.offsets).astype(float)
-
-    @property
-    def approximate(self) -> float:  # type: ignore[override]
-        """Share of the rows in bags too large for exact permanents."""
-        return float(self.worth[self.worth > EXACT_ROWS].sum()) / len(self.labels)
-
-    def evaluate(
-        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
-    ) -> tuple[float, np.ndarray, float]:
-        return kernels.log_likelihood(
-            columns, self.labels, self.offsets, point, log_sigma, wants_slopes
-        )
-
-    def evaluate_many(
-        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
-    ) -> np.ndarray:
-        values = np.empty(len(z))
-        kernels.log_likelihoods(
-            z.copy(), self.labels, self.offsets, log_sigmas, floors, tolerance, values
-        )
-        return values
+    @abstractmethod
+    def label_items(
+        self, label_means: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return both ends of the labels, how much each counts, and where bags begin and end."""
 
 
 @dataclass(frozen=True, eq=False)
-class PairedShapes(Shapes):
+class PairedWithinBag(WithinBag):
     """Any pairing, masses on either side, bins of labels, and noise of any density."""
 
+    rows: np.ndarray
+    covariance: np.ndarray
     masses: np.ndarray
     offsets: np.ndarray
     labels: Labels
@@ -120,6 +128,8 @@ class PairedShapes(Shapes):
     row_totals: np.ndarray
     label_totals: np.ndarray
     spreads: np.ndarray
+    # Variance of bag means due to that of predictions in bags: see `Pairing.row_factors`.
+    factors: np.ndarray
     tables: np.ndarray
     table_start: float
     table_step: float
@@ -129,14 +139,14 @@ class PairedShapes(Shapes):
     def shares(self) -> np.ndarray:
         """How much each bag's likelihood counts: against a sample of rows, as two samples do.
 
-        The law of a bag's labels is known only as well as its n rows tell it, so that m labels
-        compared with it are worth nm/(n + m), and less: see `SAMPLED`.
+        The distribution of a bag's labels is known only as well as its n rows tell it, so that m
+        labels compared with it count for nm/(n + m), and less: see `SAMPLED`.
         """
         n, m = self.row_totals, self.label_totals
         return SAMPLED * n / (n + m) if self.pairing == DRAWS else np.ones(len(n))
 
     @cached_property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
+    def label_counts(self) -> np.ndarray:  # type: ignore[override]
         """Number of labels of each bag, as they count."""
         return self.shares * self.label_totals
 
@@ -145,26 +155,8 @@ class PairedShapes(Shapes):
         """Share of the labels in bags too large for enumeration; a mixture is exact."""
         if self.pairing == DRAWS:
             return 0.0
-        return float(self.worth[self.worth > EXACT_LABELS].sum() / self.worth.sum())
-
-    def evaluate(
-        self, columns: np.ndarray, point: np.ndarray, log_sigma: float, wants_slopes: bool
-    ) -> tuple[float, np.ndarray, float]:
-        # The shape of known noise is in the tables; only their width matters then.
-        sigma = exp(log_sigma) if self.tables.shape[1] == 0 else self.table_step * _PER_SD
-        noise = np.array([sigma, self.table_start, self.table_step])
-        return kernels.evaluate_pairings(
-            columns, self.masses, self.offsets, self.labels.low, self.labels.high,
-            self.labels.masses, self.labels.offsets, self.shares, point, self.pairing, noise,
-            self.tables, wants_slopes,
-        )  # fmt: skip
-
-    def evaluate_many(
-        self, z: np.ndarray, log_sigmas: np.ndarray, floors: np.ndarray, tolerance: float
-    ) -> np.ndarray:
-        one = np.ones(1)
-        return np.array(
-            [self.evaluate(z[k : k + 1], one, log_sigmas[k], False)[0] for k in range(len(z))]
+        return float(
+            self.label_counts[self.label_counts > EXACT_LABELS].sum() / self.label_counts.sum()
         )
 
     @property
@@ -172,49 +164,123 @@ class PairedShapes(Shapes):
         """Whether the shape of given noise counts."""
         return self.tables.shape[1] > 0
 
-    def prediction_variances(self, z: np.ndarray) -> np.ndarray:
-        """Return the variance of predictions (…, n) in each bag."""
-        squares = self.masses * self._centre(z) ** 2
-        return np.add.reduceat(squares, self.offsets[:-1], axis=-1) / self.row_totals
+    def evaluate(
+        self,
+        params: Parameters,
+        power: float,
+        wants_slopes: bool,
+        n_jobs: int | None,
+    ) -> Evaluated:
+        m, p = params.w.shape
+        found = Evaluated(np.empty(m), np.zeros((m, p + 2)), np.empty(m))
+
+        def work(k: int) -> None:
+            # The shape of known noise is in the tables; only their width matters then.
+            sigma = exp(params.log_sigmas[k])
+            if self.has_shaped_noise:
+                sigma = self.table_step * _PER_SD
+            noise = np.array([sigma, self.table_start, self.table_step])
+            if wants_slopes:
+                columns, point = self._bend(params, k)
+            else:
+                columns, point = predict(self.rows, params, k)[None], np.ones(1)
+            value, gradient, by_sigma = kernels.evaluate_pairings(
+                columns, self.masses, self.offsets, self.labels.low, self.labels.high,
+                self.labels.masses, self.labels.offsets, self.shares, point, self.pairing, noise,
+                self.tables, wants_slopes,
+            )  # fmt: skip
+            found.values[k], found.by_sigmas[k] = value, by_sigma
+            if wants_slopes:
+                found.gradients[k] = gradient
+
+        map_all(work, range(m), n_jobs)
+        return found
+
+    def _bend(self, params: Parameters, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the slopes of what point k predicts in (w, c, level), (p + 2, n), and a point.
+
+        The prediction is the product of its slopes with the point (w, −c, level), so what
+        evaluates a linear mean evaluates the curved one and its exact slopes.
+        """
+        w, curve = params.w[k], params.curves[k]
+        cov_w, z = self.covariance @ w, predict_rows(self.rows.T, w)
+        columns = np.empty((len(w) + 2, len(z)))
+        columns[:-2] = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * cov_w)[:, None]
+        columns[-2], columns[-1] = z * z - params.signals[k], 1.0
+        return columns, np.array([*w, -curve, params.levels[k]])
+
+    def variances(self, params: Parameters) -> np.ndarray:
+        found = np.zeros((len(params), len(self.row_totals)))
+        if self.factors.any():
+            for k in range(len(params)):
+                squares = self.masses * self._centre(predict(self.rows, params, k)) ** 2
+                found[k] = np.add.reduceat(squares, self.offsets[:-1]) / self.row_totals
+        return found
 
     def _centre(self, z: np.ndarray) -> np.ndarray:
-        means = np.add.reduceat(self.masses * z, self.offsets[:-1], axis=-1) / self.row_totals
-        return z - np.repeat(means, np.diff(self.offsets), axis=-1)
+        means = np.add.reduceat(self.masses * z, self.offsets[:-1]) / self.row_totals
+        return np.asarray(z - np.repeat(means, np.diff(self.offsets)))
 
-    def pull_variances(self, columns: np.ndarray, z: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return the slope in the point of what has these slopes in the bags' variances."""
-        sizes = np.diff(self.offsets)
-        each = np.repeat(2.0 * slopes / self.row_totals, sizes) * self.masses * self._centre(z)
+    def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
+        if not self.factors.any():
+            return super().variance_gradients(params, slopes)
+        columns, _ = self._bend(params, 0)
+        each = np.repeat(2.0 * slopes / self.row_totals, np.diff(self.offsets)) * self.masses
+        each = each * self._centre(predict(self.rows, params, 0))
         return np.array([(column * each).sum() for column in columns])
 
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        z, width = predict(self.rows, params, 0), exp(params.log_sigmas[0]) / FINE_PER_SIGMA
+        ends = self.labels.offsets
+        for r, (start, stop) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
+            part, masses = z[start:stop], self.masses[start:stop]
+            if len(part) > SMALL_ROWS:
+                yield slice(ends[r], ends[r + 1]), *share_nodes(part, width, masses)
+            else:
+                yield slice(ends[r], ends[r + 1]), part, masses / masses.sum()
 
-def make_shapes(bags: Bags, noise: Noise | None) -> Shapes:
-    """Return what the shapes of bags in standard units say."""
-    has_shape = noise is not None and noise.has_shape and noise.sd > exp(LOG_SIGMA_MIN)
-    if bags.known_means is not None or (bags.is_plain and bags.n > _SHAPED_ROWS):
-        has_shape = False  # the mean of many labels is nearly Gaussian
-    offsets = np.ascontiguousarray(bags.offsets, dtype=np.int64)
-    if bags.is_plain and not has_shape:
-        means = bags.statistics.label_means
-        return PermutationShapes(bags.y - np.repeat(means, bags.sizes), offsets)
+    def label_items(
+        self, label_means: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        labels = self.labels
+        counts = labels.masses * np.repeat(self.shares, np.diff(labels.offsets))
+        return labels.low, labels.high, counts, labels.offsets
+
+
+def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> PairedWithinBag:
+    """Return the within-bag likelihood in standard units under a pairing and noise."""
     stats = bags.statistics
     is_apart = bags.pairing.name == "draws"
     labels = merge_labels(bags.labels, _MOST_BINS_APART if is_apart else _MOST_BINS)
+    has_shape = has_shaped_noise(bags, noise)
     start, step, tables = _tabulate(noise) if has_shape and noise else (0.0, 1.0, np.empty((3, 0)))
     widths = np.where(np.isfinite(labels.high - labels.low), labels.high - labels.low, 0.0)
     inside = labels.masses * widths**2 / 12.0
-    return PairedShapes(
+    n, m = np.asarray(stats.n, dtype=float), np.asarray(stats.m, dtype=float)
+    return PairedWithinBag(
+        rows=np.ascontiguousarray(bags.columns[kept]),
+        covariance=stats.gram[np.ix_(kept, kept)],
         masses=np.ascontiguousarray(bags.rows.masses),
-        offsets=offsets,
+        offsets=np.ascontiguousarray(bags.offsets, dtype=np.int64),
         labels=labels,
         pairing=_CODES[bags.pairing.name],
-        row_totals=np.asarray(stats.n, dtype=float),
-        label_totals=np.asarray(stats.m, dtype=float),
+        row_totals=n,
+        label_totals=m,
         spreads=np.add.reduceat(inside, labels.offsets[:-1]) / stats.m,
+        factors=np.asarray(bags.pairing.row_factors(n, m), dtype=float),
         tables=tables,
         table_start=start,
         table_step=step,
     )
+
+
+def has_shaped_noise(bags: Bags, noise: Noise | None) -> bool:
+    """Whether the density of given noise is told from a Gaussian of its sd."""
+    if bags.known_means is not None or (bags.is_plain and bags.n > _SHAPED_ROWS):
+        return False  # the mean of many labels is nearly Gaussian
+    return noise is not None and noise.has_shape and noise.sd > exp(LOG_SIGMA_MIN)
 
 
 def merge_labels(labels: Labels, limit: int) -> Labels:

@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from unshuffle.data.blocks.sources import Source
-
-
-class Grid(Protocol):
-    """Where the histograms of some points lie: see `kernels.fill_cells`.
-
-    Of point p and bag r the mean prediction lies ``-lows[p, r]`` cells behind the first node.
-    """
-
-    @property
-    def weights(self) -> np.ndarray: ...
-    @property
-    def curves(self) -> np.ndarray: ...
-    @property
-    def per_cell(self) -> np.ndarray: ...
-    @property
-    def lows(self) -> np.ndarray: ...
-    @property
-    def starts(self) -> np.ndarray: ...
-    @property
-    def sizes(self) -> np.ndarray: ...
-    @property
-    def tails(self) -> np.ndarray: ...
-    @property
-    def units(self) -> np.ndarray: ...
-    @property
-    def bases(self) -> np.ndarray: ...
+from unshuffle.data.blocks.sources import Grid, Source
 
 
 class HistogramSource(Source):
@@ -41,6 +15,12 @@ class HistogramSource(Source):
 
     # Numbers that the histograms of one call may have.
     room: int
+
+    def fill_all(
+        self, grids: Iterable[Grid], centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
+    ) -> Iterator[np.ndarray]:
+        """Yield the cells of each of some grids."""
+        return (self.fill(grid, centre, factor, wants_slopes) for grid in grids)
 
     @abstractmethod
     def fill(

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import count
 from math import ceil, sqrt
 from threading import Event
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,32 @@ class Pass(Generic[Total]):
     stage: str = ""
 
 
+class Grid(Protocol):
+    """Where the histograms of some points lie: see `kernels.fill_cells`.
+
+    Of point p and bag r the mean prediction lies ``-lows[p, r]`` cells behind the first node.
+    """
+
+    @property
+    def weights(self) -> np.ndarray: ...
+    @property
+    def curves(self) -> np.ndarray: ...
+    @property
+    def per_cell(self) -> np.ndarray: ...
+    @property
+    def lows(self) -> np.ndarray: ...
+    @property
+    def starts(self) -> np.ndarray: ...
+    @property
+    def sizes(self) -> np.ndarray: ...
+    @property
+    def tails(self) -> np.ndarray: ...
+    @property
+    def units(self) -> np.ndarray: ...
+    @property
+    def bases(self) -> np.ndarray: ...
+
+
 class Source(ABC):
     """Rows and labels with the number of their bag, in blocks."""
 
@@ -69,6 +95,14 @@ class Source(ABC):
     n_bags: int
     # Names of the bags by their numbers, where they have names.
     bag_names: tuple[Hashable, ...] | None = None
+    # Numbers that the histograms of one call of `fill_all` may have.
+    room: int | None = None
+
+    def fill_all(
+        self, grids: Iterable[Grid], centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
+    ) -> Iterator[np.ndarray] | None:
+        """Yield the cells of each of some grids; None where these are added up block by block."""
+        return None
 
     def map_reduce(
         self,

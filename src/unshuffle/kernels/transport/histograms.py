@@ -1,7 +1,7 @@
 """The log permanent of a large bag from histograms: of its predictions, and of its labels.
 
-The same entropic transport, correction and spreading as `likelihood` has, on cells with masses in
-place of rows.
+The same entropic transport, correction and spreading as in `bags`, on cells with masses in place of
+rows.
 """
 
 from math import lgamma
@@ -14,25 +14,21 @@ from unshuffle.kernels.filling import PLACES, tail_node
 from unshuffle.kernels.transport.correction import add_corrections
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.lattice import (
-    add_pulls,
+    add_gradients,
     collisions,
-    pull_corrections,
+    correction_gradients,
     scale,
     solve_adjoint,
     variances,
 )
 from unshuffle.kernels.transport.splines import (
-    gather,
     gather_masses,
+    scale_slope_of_masses,
     spread_masses,
-    spread_rows,
-    stretch_masses,
 )
 
 # Nats that the last step of a scaling may gain where no slopes are wanted.
 _ROUGH = 1e-4
-# Nodes of held rows, for each of them and at least: noise of 1 % of a bag's spread is still told.
-_MOST_NODES, _LEAST_NODES = 10.0, 2000.0
 # Sums over so many labels round: a step that gains less is none.
 _ROUNDED = 1e-12
 
@@ -60,37 +56,6 @@ def share_out(cells, masses):
 
 
 @njit(**OPTIONS)
-def match_rows(rows, labels, per_sigma, wants_slopes, slopes):
-    """Return log(perm/n!) of rows in any order and ascending labels, each once.
-
-    Fills the slopes in rows, and returns that in log sigma due to the labels. Both sides are laid
-    on nodes at once, so that the value is smooth in the rows.
-    """
-    n = labels.size
-    # Where predictions reach so far that nodes would fill the memory they are coarser.
-    widest = max(labels[n - 1] - labels[0], rows.max() - rows.min())
-    per_sigma = min(per_sigma, max(_MOST_NODES * n, _LEAST_NODES) / max(widest, 1e-300))
-    spread = 1.0 / (3.0 * per_sigma * per_sigma)
-    z, mz, keep_z, low_z = spread_rows(rows, per_sigma)
-    y, my, keep_y, low_y = spread_rows(labels, per_sigma)
-    tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
-    value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
-    qz, qy = collisions(band, ptr, at, mz, my)
-    value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)
-    centre_z, centre_y, by_row, by_column = variances(band, ptr, at, z, mz, y)
-    value -= 0.5 * spread * (by_row + by_column - 2.0 * n)
-    if not wants_slopes:
-        return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
-    add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread, spread), pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    gather(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
-    unused = np.empty(n)
-    stretch = gather(labels, keep_y, low_y, potential_y + slope_y + held_y, per_sigma, unused)
-    return value, -stretch
-
-
-@njit(**OPTIONS)
 def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_slopes, slopes):
     """Return log(perm/n!) of exp(−(y_j − z_i)²/2) for values with masses, both ascending.
 
@@ -110,20 +75,32 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     value -= 0.5 * (spread_z * (by_row - n) + spread_y * (by_column - n))
     if not wants_slopes:
         return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
-    add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    gather_masses(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
-    held_y += potential_y + slope_y
-    stretch = stretch_masses(labels, label_masses, keep_y, low_y, held_y, per_sigma)
-    return value, -stretch
+    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(band, ptr, at, qz, qy, mz, my)
+    add_gradients(
+        band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), gradient_z, gradient_y
+    )
+    kept_z, kept_y = solve_adjoint(band, ptr, at, mz, my, y, gradient_z, gradient_y)
+    gather_masses(rows, keep_z, low_z, potential_z + slope_z + kept_z, per_sigma, slopes)
+    kept_y += potential_y + slope_y
+    by_sigma = scale_slope_of_masses(labels, label_masses, keep_y, low_y, kept_y, per_sigma)
+    return value, -by_sigma
 
 
 @njit(**OPTIONS)
 def match_cells(
-    cells, start, size, n_tail, factor, labels, label_masses, per_sigma, fine, wants_slopes, pulls
+    cells,
+    start,
+    size,
+    n_tail,
+    factor,
+    labels,
+    label_masses,
+    per_sigma,
+    fine,
+    wants_slopes,
+    gradients,
 ):
-    """Return log(perm/n!) of a bag from the histogram of its predictions, and the labels' stretch.
+    """Return log(perm/n!) of a bag from a histogram of predictions, and its slope in label scale.
 
     A sigma has ``fine`` cells, and ``per_sigma`` nodes of the transport. ``labels`` are in units of
     sigma and centred as the predictions are. ``factor`` is what a row counts: above one in a
@@ -133,7 +110,7 @@ def match_cells(
     share_out(cells, masses)
     keep = np.nonzero(masses > 0.0)[0]
     slopes = np.zeros(keep.size)
-    value, stretch = match_masses(
+    value, by_sigma = match_masses(
         nodes[keep],
         factor * masses[keep],
         labels,
@@ -146,11 +123,11 @@ def match_cells(
     if wants_slopes:
         field = np.zeros(nodes.size)
         field[keep] = slopes
-        for k in range(pulls.size):
-            pulls[k] = 0.0
+        for k in range(gradients.size):
+            gradients[k] = 0.0
             if cells[k, 0] > 0:
-                pulls[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
-    return value, stretch
+                gradients[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
+    return value, by_sigma
 
 
 @njit(**OPTIONS)
@@ -158,22 +135,22 @@ def match_histograms(
     cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
     per_sigma, fine, wants_slopes,
 ):  # fmt: skip
-    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and pulls.
+    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and gradients.
 
     Bag r has the cells of `fill_cells` from ``bases[r]`` on and counts where ``factors[r]`` is
-    above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
-    x (1 + 2 c z) and times z².
+    above zero. Its gradients are the sums over rows of the slope in their prediction times one,
+    times x (1 + 2 c z) and times z².
     """
     n_bags, width = bases.size, cells.shape[1]
-    pulls = np.zeros((n_bags, width - 1))
-    values, stretches = np.zeros(n_bags), np.zeros(n_bags)
+    gradients = np.zeros((n_bags, width - 1))
+    values, by_sigmas = np.zeros(n_bags), np.zeros(n_bags)
     for r in range(n_bags):
         if factors[r] == 0.0:
             continue
         own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
         slopes = np.empty(own.shape[0])
         part = slice(label_offsets[r], label_offsets[r + 1])
-        values[r], stretches[r] = match_cells(
+        values[r], by_sigmas[r] = match_cells(
             own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
             per_sigma, fine, wants_slopes, slopes,
         )  # fmt: skip
@@ -181,10 +158,10 @@ def match_histograms(
             continue
         for k in range(own.shape[0]):
             if own[k, 0] > 0:
-                pulls[r, 0] += slopes[k] * own[k, 0]
+                gradients[r, 0] += slopes[k] * own[k, 0]
                 for j in range(2, width):
-                    pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
-    return values, stretches, pulls
+                    gradients[r, j - 1] += slopes[k] * (own[k, j] / unit)
+    return values, by_sigmas, gradients
 
 
 @njit(**OPTIONS)

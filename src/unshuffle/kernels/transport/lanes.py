@@ -1,12 +1,13 @@
-"""Many small bags of one size side by side: their couplings, a bag in every lane.
+"""Many small transport problems side by side: Sinkhorn's scaling with a problem in every lane.
 
-A small bag's loops are too short to vectorise, and several bags of one size take the same steps.
-So every array has a last axis of `LANES` bags, and every inner loop runs over it: nothing is added
-up inside it, so that the bits hang neither on how it is compiled nor on what stands beside a bag.
-A bag that is done waits for the others: what it has does not change.
+The loops of a small problem are too short to vectorise, and many problems take the same steps. So
+every array has a last axis of `LANES` problems, and every inner loop runs over it: nothing is added
+up inside it, so that the bits depend neither on how it is compiled nor on the problems beside one.
+A problem that has converged waits for the others: its values do not change.
 
-The same monotone gauge and scaling as `coupling`, for masses of one. Corrections and slopes are in
-`lane_slopes`.
+Problems have up to m atoms a side, in ascending order and with masses; shorter ones are filled up
+with atoms of no mass. Gauge, steps and tolerance are those of `lattice`; collisions, corrections
+and slopes are in `lane_slopes`.
 """
 
 from math import log
@@ -14,65 +15,67 @@ from math import log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import SIDE_BY_SIDE
-from unshuffle.kernels.transport.coupling import LONGEST, MAX_PASSES, ROUNDING, STEP_SHARE
-from unshuffle.kernels.transport.diagonals import exponentiate
+from unshuffle.kernels.compiling import INNER, SIDE_BY_SIDE
+from unshuffle.kernels.transport.coupling import (
+    LEAST,
+    LONGEST,
+    MAX_PASSES,
+    ROUNDING,
+    STEP_SHARE,
+    monotone_potentials,
+)
+from unshuffle.kernels.transport.diagonals import exponentiate, find_ends
 
-# Bags side by side: more wait longer for the slowest of them, fewer leave vectors half empty.
+# Problems side by side: more wait longer for the slowest of them, fewer leave vectors half empty.
 LANES = 32
-# Entries so many nats below the best path are none: see `coupling`.
-_CUT = 18.0
 # Links below this share of all mass may be rounding: see `diagonals`.
 _HIDDEN = 1e-11
 # A flow changes the height over a link by no more than one over this, whatever the link.
 _BEND = 0.4
+# The potential of an atom that is none.
+_NOWHERE = -1e300
 
 
-@njit(**SIDE_BY_SIDE)
-def gauge(z, y, alpha, beta):
-    """Fill the potentials of the sorted matching: see `coupling.monotone_potentials`."""
-    for k in range(LANES):
-        alpha[0, k] = 0.0
-        beta[0, k] = 0.5 * (z[0, k] - y[0, k]) ** 2
-    for i in range(z.shape[0] - 1):
-        z0, z1, y0, y1, a0, a1 = z[i], z[i + 1], y[i], y[i + 1], alpha[i], alpha[i + 1]
-        b0, b1 = beta[i], beta[i + 1]
+@njit(**INNER)
+def make_problems(m):
+    """Return atoms, masses and potentials of either side, (6, m, LANES), and ends of rows (2, m).
+
+    No problem has an atom yet.
+    """
+    sides, ends = np.zeros((6, m, LANES)), np.empty((2, m), np.int64)
+    for i in range(m):
+        ends[0, i], ends[1, i] = m, -1
         for k in range(LANES):
-            ahead, own, back = z1[k] - y0[k], z1[k] - y1[k], z0[k] - y1[k]
-            own = 0.5 * own * own
-            high = own - (0.5 * ahead * ahead - b0[k])
-            low = 0.5 * back * back - a0[k]
-            b1[k] = 0.5 * (low + high)
-            a1[k] = own - b1[k]
+            sides[4, i, k] = sides[5, i, k] = _NOWHERE
+    return sides, ends
+
+
+@njit(**INNER)
+def lay_problem(sides, ends, k, z, mz, y, my):
+    """Write a problem into lane k: its atoms, the potentials of its monotone coupling, its band."""
+    alpha, beta, first, last = monotone_potentials(z, mz, y, my)
+    starts, stops = find_ends(z, y, alpha, beta, first, last)
+    for i in range(z.size):
+        sides[0, i, k], sides[1, i, k], sides[4, i, k] = z[i], mz[i], alpha[i]
+        ends[0, i], ends[1, i] = min(ends[0, i], starts[i]), max(ends[1, i], stops[i])
+    for j in range(y.size):
+        sides[2, j, k], sides[3, j, k], sides[5, j, k] = y[j], my[j], beta[j]
+    for j in range(y.size, sides.shape[1]):
+        sides[2, j, k] = y[y.size - 1] + (j - y.size + 1)  # no links of length zero
 
 
 @njit(**SIDE_BY_SIDE)
-def _reaches(z, y, alpha, beta):
-    """Whether any bag has an entry there."""
-    n_near = 0
-    for k in range(LANES):
-        gap = z[k] - y[k]
-        n_near += alpha[k] + beta[k] - 0.5 * gap * gap > -_CUT
-    return n_near > 0
-
-
-@njit(**SIDE_BY_SIDE)
-def _lay_band(z, y, alpha, beta):
+def lay_band(sides, ends):
     """Return the kernel as a band of lines, the first column of every row, and row pointers.
 
-    Rows hold what any of the bags needs; entries that a bag does not need are zero.
+    Rows hold what any of the problems needs; entries that a problem does not need are zero.
     """
+    z, y, alpha, beta = sides[0], sides[2], sides[4], sides[5]
     m = z.shape[0]
-    start, ptr = np.empty(m, np.int64), np.zeros(m + 1, np.int64)
-    low, high = 0, 0
+    ptr = np.zeros(m + 1, np.int64)
     for i in range(m):
-        while low < i and not _reaches(z[i], y[low], alpha[i], beta[low]):
-            low += 1
-        high = max(high, i)
-        while high < m - 1 and _reaches(z[i], y[high + 1], alpha[i], beta[high + 1]):
-            high += 1
-        start[i], ptr[i + 1] = low, ptr[i] + high - low + 1
-    band = np.empty((ptr[m], LANES))
+        ptr[i + 1] = ptr[i] + max(ends[1, i] - ends[0, i] + 1, 0)
+    band, start = np.empty((ptr[m], LANES)), ends[0]
     for i in range(m):
         here, level = z[i], alpha[i]
         for t in range(ptr[i], ptr[i + 1]):
@@ -87,21 +90,48 @@ def _lay_band(z, y, alpha, beta):
 
 
 @njit(**SIDE_BY_SIDE)
-def _sweep(band, start, ptr, u, v, sums):
-    """Make rows right: write u = 1/(K v), and into sums K'u."""
+def row_sums(band, start, ptr, v, out):
+    """Write band @ v into out."""
+    for i in range(out.shape[0]):
+        total, shift = out[i], start[i] - ptr[i]
+        for k in range(LANES):
+            total[k] = 0.0
+        for t in range(ptr[i], ptr[i + 1]):
+            line, there = band[t], v[t + shift]
+            for k in range(LANES):
+                total[k] += line[k] * there[k]
+
+
+@njit(**SIDE_BY_SIDE)
+def column_sums(band, start, ptr, u, out):
+    """Write band.T @ u into out."""
+    for j in range(out.shape[0]):
+        for k in range(LANES):
+            out[j, k] = 0.0
+    for i in range(u.shape[0]):
+        here, shift = u[i], start[i] - ptr[i]
+        for t in range(ptr[i], ptr[i + 1]):
+            line, total = band[t], out[t + shift]
+            for k in range(LANES):
+                total[k] += line[k] * here[k]
+
+
+@njit(**SIDE_BY_SIDE)
+def _sweep(band, start, ptr, mz, u, v, sums):
+    """Make rows right: write u = mz/(K v), and into sums K'u."""
     for j in range(v.shape[0]):
         for k in range(LANES):
             sums[j, k] = 0.0
     for i in range(u.shape[0]):
-        own, shift = u[i], start[i] - ptr[i]
+        own, mass, shift = u[i], mz[i], start[i] - ptr[i]
         for k in range(LANES):
             own[k] = 0.0
-        for t in range(ptr[i], ptr[i + 1]):  # one by one: pairs would hang on other bags' bands
+        for t in range(ptr[i], ptr[i + 1]):  # one by one: pairs would depend on other bands
             line, there = band[t], v[t + shift]
             for k in range(LANES):
                 own[k] += line[k] * there[k]
         for k in range(LANES):
-            own[k] = 1.0 / max(own[k], 1e-300)
+            own[k] = mass[k] / max(own[k], LEAST)
         for t in range(ptr[i], ptr[i + 1]):
             line, out = band[t], sums[t + shift]
             for k in range(LANES):
@@ -109,12 +139,12 @@ def _sweep(band, start, ptr, u, v, sums):
 
 
 @njit(**SIDE_BY_SIDE)
-def find_links(band, start, ptr, u, v, y, path, work):
+def find_links(band, start, ptr, u, v, mz, y, total, path, work):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
     Over a gap it is what the columns beyond have in all, times their distances from the centres of
-    their rows. Links that rounding may have made are none: on either side of them stand as many
-    rows as columns, so that nothing needs to flow there.
+    their rows. Links that rounding may have made are none: on either side of them lies as much
+    mass of rows as of columns, so that nothing needs to flow there.
     """
     m = y.shape[0]
     centre, flow = work[0], work[1]
@@ -122,7 +152,7 @@ def find_links(band, start, ptr, u, v, y, path, work):
         for k in range(LANES):
             path[j, k] = 0.0
     for i in range(m):
-        here, shift = u[i], start[i] - ptr[i]
+        here, mass, shift = u[i], mz[i], start[i] - ptr[i]
         for k in range(LANES):
             centre[k] = 0.0
         for t in range(ptr[i], ptr[i + 1]):
@@ -130,7 +160,7 @@ def find_links(band, start, ptr, u, v, y, path, work):
             for k in range(LANES):
                 centre[k] += line[k] * there[k] * places[k]
         for k in range(LANES):
-            centre[k] *= here[k]
+            centre[k] *= here[k] / max(mass[k], LEAST)
         for t in range(ptr[i], ptr[i + 1]):
             line, places, out = band[t], y[t + shift], path[t + shift]
             for k in range(LANES):
@@ -138,12 +168,12 @@ def find_links(band, start, ptr, u, v, y, path, work):
     for k in range(LANES):
         flow[k] = 0.0
     for j in range(m - 1, 0, -1):
-        # What the columns from j on pull, before it is written over.
+        # The gradient of the columns from j on, before it is written over.
         own, there, places, before = path[j], v[j], y[j], y[j - 1]
         for k in range(LANES):
             flow[k] += own[k] * there[k]
             gap = places[k] - before[k]
-            link = flow[k] if flow[k] > _HIDDEN * m else 0.0
+            link = flow[k] if flow[k] > _HIDDEN * total[k] else 0.0
             own[k] = link / gap if gap > 0.0 else np.inf
     for j in range(m - 1):
         for k in range(LANES):
@@ -151,32 +181,31 @@ def find_links(band, start, ptr, u, v, y, path, work):
 
 
 @njit(**SIDE_BY_SIDE)
-def _aim(gaps, path, step, along, work):
+def _aim(gaps, path, my, total, step, along, work):
     """Fill the move of log v that takes most of the gaps away, and the slope along it.
 
-    See `coupling._aim`.
+    See `lattice._aim`.
     """
     m = gaps.shape[0]
     flow, height, mean = work[0], work[1], work[2]
-    least = ROUNDING * m
     for k in range(LANES):
         flow[k], height[k], mean[k], along[k] = 0.0, 0.0, 0.0, 0.0
     for j in range(m):
-        own, link, out = gaps[j], path[j], step[j]
+        own, link, mass, out = gaps[j], path[j], my[j], step[j]
         for k in range(LANES):
             # Logarithm and asinh, bounded: what is further off moves again.
-            share = own[k] / (2.0 + own[k])
+            share = own[k] / (2.0 * max(mass[k], LEAST) + own[k])
             square = share * share
             near = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square / 7.0))
             move = height[k] - 2.0 * share * near
             out[k] = move
-            mean[k] += move
+            mean[k] += mass[k] * move
             flow[k] += own[k]
             size = abs(flow[k])
-            drop = flow[k] / max(link[k] + _BEND * size, 1e-300)
-            height[k] += drop if link[k] > 0.0 and size > least else 0.0
+            drop = flow[k] / max(link[k] + _BEND * size, LEAST)
+            height[k] += drop if link[k] > 0.0 and size > ROUNDING * total[k] else 0.0
     for k in range(LANES):
-        mean[k] /= m
+        mean[k] /= total[k]
     for j in range(m):
         own, out = gaps[j], step[j]
         for k in range(LANES):
@@ -200,7 +229,7 @@ def add_terms(x):
 
 @njit(**SIDE_BY_SIDE)
 def _move(before, step, share, is_done, v):
-    """Write values moved by shares of steps of their logarithms, but for bags that are done."""
+    """Write values moved by shares of steps of their logarithms, where problems are open."""
     for j in range(v.shape[0]):
         old, move, new = before[j], step[j], v[j]
         for k in range(LANES):
@@ -216,8 +245,9 @@ def _move(before, step, share, is_done, v):
 
 
 @njit(**SIDE_BY_SIDE)
-def _match_margins(band, start, ptr, u, v, y, tolerance):
-    """Change u and v until the margins of u K v are one: see `coupling`."""
+def _match_margins(band, start, ptr, u, v, sides, total, tolerance):
+    """Change u and v until the margins of u K v are the masses: those of rows exactly."""
+    mz, y, my = sides[1], sides[2], sides[3]
     m = y.shape[0]
     gaps, path, latest = np.empty(y.shape), np.zeros(y.shape), np.empty(y.shape)
     step, fresh, before = np.zeros(y.shape), np.empty(y.shape), v.copy()
@@ -228,25 +258,25 @@ def _match_margins(band, start, ptr, u, v, y, tolerance):
         np.empty((3, LANES)),
     )
     for passes in range(MAX_PASSES):
-        _sweep(band, start, ptr, u, v, gaps)
+        _sweep(band, start, ptr, mz, u, v, gaps)
         for k in range(LANES):
             along[k] = 0.0
         for j in range(m):
-            own, there, move = gaps[j], v[j], step[j]
+            own, there, mass, move = gaps[j], v[j], my[j], step[j]
             for k in range(LANES):
-                own[k] = own[k] * there[k] - 1.0
+                own[k] = own[k] * there[k] - mass[k]
                 along[k] += own[k] * move[k]
         n_asked = 0
         for k in range(LANES):
             is_new[k] = along[k] <= -0.5 * expected[k] and not is_done[k]
             n_asked += is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
         if n_asked > 0:  # conductances change slowly
-            find_links(band, start, ptr, u, v, y, latest, work)
+            find_links(band, start, ptr, u, v, mz, y, total, latest, work)
             for j in range(m):
                 for k in range(LANES):
                     is_asked = is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
                     path[j, k] = latest[j, k] if is_asked else path[j, k]
-        _aim(gaps, path, fresh, along, work)
+        _aim(gaps, path, my, total, fresh, along, work)
         for j in range(m):
             for k in range(LANES):
                 step[j, k] = fresh[j, k] if is_new[k] else step[j, k]
@@ -261,34 +291,38 @@ def _match_margins(band, start, ptr, u, v, y, tolerance):
             n_open += not is_done[k]
         if n_open == 0:
             break
-    _sweep(band, start, ptr, u, v, gaps)
+    _sweep(band, start, ptr, mz, u, v, gaps)
 
 
 @njit(**SIDE_BY_SIDE)
-def scale_lanes(z, y, tolerance, values):
-    """Fill values; return the band of the coupling, the first column of every row, and pointers."""
-    m = z.shape[0]
-    alpha, beta = np.empty(z.shape), np.empty(z.shape)
-    gauge(z, y, alpha, beta)
-    band, start, ptr = _lay_band(z, y, alpha, beta)
-    u, v = np.ones(z.shape), np.zeros(z.shape)
-    for i in range(m):
-        for t in range(ptr[i], ptr[i + 1]):
-            line, out = band[t], v[start[i] + t - ptr[i]]
-            for k in range(LANES):
-                out[k] += line[k]
+def scale_lanes(sides, ends, tolerance, values):
+    """Add the values of all problems; return their couplings as bands, and keep the potentials.
+
+    These take the places of those of the monotone coupling: they are the values' slopes in the
+    masses.
+    """
+    mz, my, alpha, beta = sides[1], sides[3], sides[4], sides[5]
+    m = mz.shape[0]
+    band, start, ptr = lay_band(sides, ends)
+    u, v, total = mz.copy(), np.empty(my.shape), np.zeros(LANES)
+    column_sums(band, start, ptr, u, v)
     for j in range(m):
         for k in range(LANES):
-            v[j, k] = 1.0 / max(v[j, k], 1e-300)
-    _match_margins(band, start, ptr, u, v, y, tolerance)
-    for i in range(m):
-        for k in range(LANES):
-            values[k] -= alpha[i, k] + log(u[i, k])
-            values[k] -= beta[i, k] + log(v[i, k])
+            v[j, k] = my[j, k] / max(v[j, k], LEAST)
+            total[k] += my[j, k]
+    _match_margins(band, start, ptr, u, v, sides, total, tolerance)
+    for potentials, masses, found in ((alpha, mz, u), (beta, my, v)):
+        for i in range(m):
+            level, mass, own = potentials[i], masses[i], found[i]
+            for k in range(LANES):
+                is_atom = mass[k] > 0.0
+                move = log(own[k] / mass[k] if is_atom else 1.0)
+                level[k] = -(level[k] + move) if is_atom else 0.0
+                values[k] += mass[k] * level[k]
     for i in range(m):
         here = u[i]
         for t in range(ptr[i], ptr[i + 1]):
             line, there = band[t], v[start[i] + t - ptr[i]]
             for k in range(LANES):
                 line[k] *= here[k] * there[k]
-    return band, start, ptr
+    return band, start, ptr, total

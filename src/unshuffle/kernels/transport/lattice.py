@@ -1,6 +1,7 @@
-"""Entropic transport between masses on lattices, and its slopes, on a band by diagonals.
+"""Entropic transport between masses on a line, and its slopes, on a band by diagonals.
 
-What `coupling`, `correction` and `grid` do for rows, with loops of one length: a third of the time.
+Sinkhorn's scaling (Cuturi 2013) with a preconditioned step, and the adjoint of its margins by
+conjugate gradients.
 """
 
 from math import asinh, exp, log
@@ -45,7 +46,9 @@ _SMALL = 0.02
 def _aim(gaps, path, my, least, step):
     """Fill the move of log v that takes most of the columns' gaps away; return the slope along it.
 
-    See `coupling._aim`.
+    Where an eigenvalue of the path is e, that of S is about 1 - exp(-e): so 1 + 1/e inverts it
+    within a third (see `diagonals.conductances`). The one is Sinkhorn's step, the other a flow
+    along the path; a weak link answers exponentially, hence asinh.
     """
     flow, height, mean = 0.0, 0.0, 0.0
     for j in range(my.size):
@@ -81,7 +84,10 @@ def _move(before, step, share, after):
 
 @njit(**OPTIONS)
 def _match_margins(band, ptr, at, u, v, mz, y, my, tolerance):
-    """Change u and v (padded) until the margins of u K v are right: see `coupling`."""
+    """Change u and v (padded) until the margins of u K v are right: those of rows exactly.
+
+    With rows right, the value is a convex function of log v whose slopes are the columns' gaps.
+    """
     n, n_rows = my.size, mz.size
     least = ROUNDING * mz.sum()
     own = v[LANES : LANES + n]
@@ -114,9 +120,11 @@ def _match_margins(band, ptr, at, u, v, mz, y, my, tolerance):
 
 @njit(**OPTIONS)
 def scale(z, mz, y, my, tolerance):
-    """Return value, potentials and band of the coupling with margins mz and my.
+    """Return value, potentials and band of the coupling B = u K v with margins mz and my.
 
-    See `coupling.scale`.
+    The value is -sum mz log a - sum my log b, u = mz a and v = my b; the potentials are its slopes
+    in the masses. Rows are exact, columns within the tolerance (nats that the last step may gain).
+    Masses may be any positive numbers, points ascend, sigma is one.
     """
     n = my.size
     alpha, beta, first, last = monotone_potentials(z, mz, y, my)
@@ -137,7 +145,7 @@ def scale(z, mz, y, my, tolerance):
 
 @njit(**OPTIONS)
 def collisions(band, ptr, at, mz, my):
-    """Return the collision probabilities of rows and columns: see `correction.collisions`."""
+    """Return the collision probabilities of rows and columns: sum_j B_ij^2 / (my_j mz_i^2)."""
     per_mz, per_my = 1.0 / mz, 1.0 / my
     over_z, over_y = pad_rows(per_mz, 0.0), pad_columns(per_my, 0.0)
     rows, cols = np.empty(over_z.size), np.empty(over_y.size)
@@ -167,11 +175,8 @@ def variances(band, ptr, at, z, mz, y):
 
 
 @njit(**OPTIONS)
-def pull_corrections(band, ptr, at, qz, qy, mz, my):
-    """Return slopes of the corrections in log u and log v, then in the masses with B held fixed.
-
-    See `correction.pull_corrections`.
-    """
+def correction_gradients(band, ptr, at, qz, qy, mz, my):
+    """Return slopes of the corrections in log u and log v, then in the masses with B kept fixed."""
     slope_z, slope_y = np.empty(mz.size), np.empty(my.size)
     for i in range(mz.size):
         slope_z[i] = correct_slope(qz[i])
@@ -180,20 +185,20 @@ def pull_corrections(band, ptr, at, qz, qy, mz, my):
     over_z, over_y = pad_rows(slope_z / mz, 0.0), pad_columns(slope_y / my, 0.0)
     rows, cols = np.empty(over_z.size), np.empty(over_y.size)
     square_sums(band, ptr, at, over_z, over_y, rows, cols)
-    pull_z, pull_y = rows[: mz.size].copy(), cols[LANES : LANES + my.size].copy()
+    gradient_z, gradient_y = rows[: mz.size].copy(), cols[LANES : LANES + my.size].copy()
     for i in range(mz.size):
-        own, other = slope_z[i] * qz[i], pull_z[i] / mz[i]
-        pull_z[i] = own * mz[i] + other
+        own, other = slope_z[i] * qz[i], gradient_z[i] / mz[i]
+        gradient_z[i] = own * mz[i] + other
         slope_z[i] = 0.5 * correct(qz[i]) - own - 0.5 * other / mz[i]
     for j in range(my.size):
-        own, other = slope_y[j] * qy[j], pull_y[j] / my[j]
-        pull_y[j] = own * my[j] + other
+        own, other = slope_y[j] * qy[j], gradient_y[j] / my[j]
+        gradient_y[j] = own * my[j] + other
         slope_y[j] = 0.5 * correct(qy[j]) - own - 0.5 * other / my[j]
-    return pull_z, pull_y, slope_z, slope_y
+    return gradient_z, gradient_y, slope_z, slope_y
 
 
 @njit(**OPTIONS)
-def add_pulls(band, ptr, at, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
+def add_gradients(band, ptr, at, z, y, centre_z, centre_y, spreads, gradient_z, gradient_y):
     """Add the slopes of the spreading's effect in log u and log v."""
     spread_z, spread_y = -0.5 * spreads[0], -0.5 * spreads[1]
     rows, columns = pad_rows(z, 0.0), pad_columns(y, 0.0)
@@ -211,8 +216,8 @@ def add_pulls(band, ptr, at, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
                 entry = line[k] * (spread_z * left * left + spread_y * right * right)
                 total[k] += entry
                 out[k] += entry
-    pull_z += by_row[: z.size]
-    pull_y += by_column[LANES : LANES + y.size]
+    gradient_z += by_row[: z.size]
+    gradient_y += by_column[LANES : LANES + y.size]
 
 
 @njit(**OPTIONS)
@@ -225,15 +230,21 @@ def _inner(left, right):
 
 
 @njit(**OPTIONS)
-def solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y):
-    """Return the multipliers of the margins: see `correction.solve_adjoint`."""
+def solve_adjoint(band, ptr, at, mz, my, y, gradient_z, gradient_y):
+    """Return the multipliers of the margins: slopes in the masses of a value with these gradients.
+
+    The gradients are slopes in log u and log v; the margins' own answer to these is
+    H = [diag(mz) B; B' diag(my)], and H (rows, cols) = (gradient_z, gradient_y). It is solved by
+    conjugate gradients on the columns' Schur complement. The gap that scaling left in the columns
+    counts too, which makes the slope of the dual right to second order.
+    """
     n, own = my.size, slice(LANES, LANES + my.size)
     ones, columns = pad_rows(np.ones(mz.size), 0.0), pad_columns(y, 0.0)
     sums, rows, per_mz = np.empty(columns.size), np.empty(ones.size), pad_rows(1.0 / mz, 0.0)
     column_sums(band, ptr, at, ones, sums)
     cols = sums[own].copy()
-    column_sums(band, ptr, at, pad_rows(pull_z, 0.0) * per_mz, sums)
-    residual = pull_y + (cols - my) - sums[own]
+    column_sums(band, ptr, at, pad_rows(gradient_z, 0.0) * per_mz, sums)
+    residual = gradient_y + (cols - my) - sums[own]
     path = conductances(band, ptr, at, ones, pad_columns(np.ones(n), 0.0), columns, my)
     found, image, work, padded = np.zeros(n), np.empty(n), np.empty(n), np.zeros(columns.size)
     precondition(path, cols, residual, work)
@@ -257,4 +268,4 @@ def solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y):
         direction[:] = work + size / before * direction
     padded[own] = found
     row_sums(band, ptr, at, padded, rows)
-    return (pull_z - rows[: mz.size]) / mz, found
+    return (gradient_z - rows[: mz.size]) / mz, found

@@ -1,0 +1,408 @@
+"""The within-bag likelihood of bags at many points: exact, side by side, or one by one.
+
+For every point (weights, noise, curve) and bag: log(perm/m!) of exp(−(y_j − z_i)²/2) in units of
+sigma, its slopes in the rows' predictions z, and in log sigma. Up to `EXACT_ROWS` rows it is the
+permanent itself; larger bags have entropic transport with a local correction, on the rows
+themselves or, where these are more than nodes, on a grid of cubic B-splines.
+"""
+
+from math import lgamma, log
+
+import numpy as np
+from numba import njit
+
+from unshuffle.kernels.compiling import INNER, OPTIONS
+from unshuffle.kernels.sorting import find_order
+from unshuffle.kernels.transport.correction import add_corrections as add_large_corrections
+from unshuffle.kernels.transport.coupling import PRECISE
+from unshuffle.kernels.transport.diagonals import point_gradients as large_point_gradients
+from unshuffle.kernels.transport.lane_slopes import (
+    add_corrections,
+    add_gradients,
+    centre,
+    collide,
+    correction_gradients,
+    invert,
+    point_gradients,
+    solve_adjoint,
+    unspread,
+)
+from unshuffle.kernels.transport.lanes import LANES, lay_problem, make_problems, scale_lanes
+from unshuffle.kernels.transport.lattice import (
+    add_gradients as add_large_gradients,
+    collisions,
+    correction_gradients as large_correction_gradients,
+    scale,
+    solve_adjoint as solve_large_adjoint,
+    variances,
+)
+from unshuffle.kernels.transport.permanent import EXACT_ROWS
+from unshuffle.kernels.transport.splines import gather, spread_rows
+
+# A grid pays once its nodes are fewer than the rows. In between both values are mixed, since they
+# differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and a climb would stop at a
+# step. Labels and sigma alone decide, so that the share of each is the same for all weights ...
+_ALL_POINTS, _ALL_GRID = 1.0, 0.8
+# ... but for bags of few rows, where a grid saves little and both cost double, ...
+_FEW_ROWS = 20
+# ... and for predictions so far out that their nodes would fill the memory.
+_WIDEST = 10.0
+# Problems of more atoms fill vectors by themselves.
+MOST_ATOMS = 96
+# Kinds of problems: keys of one kind and of more and more atoms.
+GRIDS = EXACT_ROWS + MOST_ATOMS + 1
+LARGE = GRIDS + MOST_ATOMS + 1
+# Sums over so many labels round: a step that gains less is none.
+_ROUNDED = 1e-12
+
+
+@njit(**INNER)
+def _predict(columns, offsets, w, curve, sigma, z, bent):
+    """Write predictions z of all rows, and z + c z² centred in each bag, in units of sigma."""
+    for i in range(z.size):
+        z[i] = 0.0
+    for j in range(w.size):
+        weight, column = w[j], columns[j]
+        for i in range(z.size):
+            z[i] += weight * column[i]
+    for r in range(offsets.size - 1):
+        lo, hi = offsets[r], offsets[r + 1]
+        total = 0.0
+        for i in range(lo, hi):
+            bent[i] = z[i] + curve * z[i] * z[i]
+            total += bent[i]
+        mean = total / (hi - lo)
+        for i in range(lo, hi):
+            bent[i] = (bent[i] - mean) / sigma
+
+
+@njit(**INNER)
+def _grid_share(labels, least, largest, sigma, per_sigma):
+    """Return the share of the grid in a bag's value, and the share's slope in log sigma."""
+    m = labels.size
+    if m <= _FEW_ROWS or (largest - least) * per_sigma > _WIDEST * m:
+        return 0.0, 0.0
+    nodes = (labels[m - 1] - labels[0]) / sigma * per_sigma / m
+    if nodes >= _ALL_POINTS:
+        return 0.0, 0.0
+    if nodes <= _ALL_GRID:
+        return 1.0, 0.0
+    width = log(_ALL_POINTS / _ALL_GRID)
+    way = log(_ALL_POINTS / nodes) / width
+    return way * way * (3.0 - 2.0 * way), 6.0 * way * (1.0 - way) / width
+
+
+@njit(**INNER)
+def _list_problems(bent, labels, offsets, sigmas, per_sigma, problems, weights):
+    """List what is to be matched: point, bag, key; the share in the bag's value, and its slope.
+
+    A key tells the kind of a problem and its atoms. Returns how many there are.
+    """
+    n = 0
+    for k in range(sigmas.size):
+        for r in range(offsets.size - 1):
+            lo, hi = offsets[r], offsets[r + 1]
+            m = hi - lo
+            if m == 1:
+                continue
+            least, largest = bent[k, lo], bent[k, lo]
+            for i in range(lo, hi):
+                least, largest = min(least, bent[k, i]), max(largest, bent[k, i])
+            share, slope = _grid_share(labels[lo:hi], least, largest, sigmas[k], per_sigma)
+            if share < 1.0:
+                key = m if m <= EXACT_ROWS + MOST_ATOMS else LARGE
+                problems[n, 0], problems[n, 1], problems[n, 2] = k, r, key
+                weights[n, 0], weights[n, 1] = 1.0 - share, -slope
+                n += 1
+            if share > 0.0:
+                width = max(largest - least, (labels[hi - 1] - labels[lo]) / sigmas[k])
+                n_nodes = int(width * per_sigma) + 5
+                key = GRIDS + n_nodes if n_nodes <= MOST_ATOMS else LARGE + 1
+                problems[n, 0], problems[n, 1], problems[n, 2] = k, r, key
+                weights[n, 0], weights[n, 1] = share, slope
+                n += 1
+    return n
+
+
+@njit(**INNER)
+def _sort_problems(problems, n):
+    """Return the problems in the order of their keys, and where each key begins."""
+    starts, order = np.zeros(LARGE + 3, np.int64), np.empty(n, np.int64)
+    for q in range(n):
+        starts[problems[q, 2] + 1] += 1
+    for key in range(starts.size - 1):
+        starts[key + 1] += starts[key]
+    place = starts.copy()
+    for q in range(n):
+        key = problems[q, 2]
+        order[place[key]] = q
+        place[key] += 1
+    return order, starts
+
+
+@njit(**INNER)
+def _scale_labels(labels, sigma):
+    """Return labels in units of sigma."""
+    y = np.empty(labels.size)
+    for i in range(y.size):
+        y[i] = labels[i] / sigma
+    return y
+
+
+@njit(**INNER)
+def _take_points(values, order):
+    """Return values in ascending order, and a mass of one for each."""
+    points, masses = np.empty(values.size), np.empty(values.size)
+    for i in range(values.size):
+        points[i], masses[i] = values[order[i]], 1.0
+    return points, masses
+
+
+@njit(**OPTIONS)
+def lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma):
+    """Return up to `LANES` problems of one kind side by side: see `lanes.make_problems`.
+
+    Then the places of their atoms: of points in their bags, of nodes of either side in their grids,
+    whose origins and numbers come last.
+    """
+    key = problems[group[group.size - 1], 2]
+    is_grid = key > GRIDS
+    m = key - GRIDS if is_grid else key
+    sides, ends = make_problems(m)
+    places, lows = np.empty((2, LANES, m), np.int64), np.empty((2, LANES))
+    sizes, order = np.empty((2, LANES), np.int64), np.empty(m, np.int64)
+    for lane in range(LANES):
+        q = group[min(lane, group.size - 1)]  # the last problem fills up
+        k, lo, hi = problems[q, 0], offsets[problems[q, 1]], offsets[problems[q, 1] + 1]
+        own, y = bent[k, lo:hi], _scale_labels(labels[lo:hi], sigmas[k])
+        if is_grid:
+            z, mz, keep_z, lows[0, lane] = spread_rows(own, per_sigma)
+            y, my, keep_y, lows[1, lane] = spread_rows(y, per_sigma)
+            for i in range(z.size):
+                places[0, lane, i] = keep_z[i]
+            for j in range(y.size):
+                places[1, lane, j] = keep_y[j]
+        else:
+            find_order(own, order[: hi - lo])
+            z, mz = _take_points(own, order[: hi - lo])
+            my = mz
+            for i in range(hi - lo):
+                places[0, lane, i] = order[i]
+        sizes[0, lane], sizes[1, lane] = z.size, y.size
+        lay_problem(sides, ends, lane, z, mz, y, my)
+    return sides, ends, places, lows, sizes
+
+
+@njit(**OPTIONS, error_model="numpy")
+def scale_group(sides, ends, spread, tolerance, wants_slopes, values):
+    """Fill log perm of problems side by side; return what `slope_group` needs.
+
+    Nodes of a grid add a variance, ``spread``, whose effect is taken out.
+    """
+    mz, my = sides[1], sides[3]
+    for k in range(LANES):
+        values[k] = 0.0
+    tolerance = PRECISE if wants_slopes else tolerance
+    band, start, ptr, total = scale_lanes(sides, ends, tolerance, values)
+    per_mz, per_my = invert(mz), invert(my)
+    qz, qy = collide(band, start, ptr, per_mz, per_my)
+    add_corrections(qz, qy, mz, my, values)
+    if spread > 0.0:
+        centre_z, centre_y, cols = centre(band, start, ptr, sides, per_mz)
+        unspread(sides, centre_z, centre_y, cols, spread, values)
+    else:
+        centre_z, centre_y = mz, my
+    return band, start, ptr, total, (per_mz, per_my, qz, qy, centre_z, centre_y)
+
+
+@njit(**OPTIONS, error_model="numpy")
+def slope_group(sides, band, start, ptr, total, found, spread, slopes, by_sigmas):
+    """Fill the slopes in points, and in log sigma; of grids the potentials become slopes in masses.
+
+    ``found`` is that of `scale_group`.
+    """
+    per_mz, per_my, qz, qy, centre_z, centre_y = found
+    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(
+        band, start, ptr, qz, qy, sides, per_mz, per_my
+    )
+    if spread > 0.0:
+        add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y)
+    kept_z, kept_y = solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y)
+    if spread > 0.0:
+        for i in range(slopes.shape[0]):
+            for k in range(LANES):
+                sides[4, i, k] += slope_z[i, k] + kept_z[i, k]
+                sides[5, i, k] += slope_y[i, k] + kept_y[i, k]
+        return
+    for k in range(LANES):
+        by_sigmas[k] = 0.0
+    point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas)
+
+
+@njit(**OPTIONS)
+def take_group(
+    group, problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes, sides, places,
+    lows, sizes, found, by_sigmas, lane_slopes, values, slopes,
+):  # fmt: skip
+    """Add the shares of values and slopes that problems side by side have in those of their bags.
+
+    ``values`` (points, bags, 2) have values and slopes in log sigma, ``slopes`` (points, rows).
+    """
+    is_grid = problems[group[0], 2] > GRIDS
+    for lane in range(group.size):
+        q = group[lane]
+        k, r = problems[q, 0], problems[q, 1]
+        lo, hi = offsets[r], offsets[r + 1]
+        share, value, by_sigma = shares[q, 0], found[lane], by_sigmas[lane]
+        value -= lgamma(hi - lo + 1.0)
+        # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
+        if not np.isfinite(value + by_sigma):
+            values[k, r, 0] = -np.inf
+            continue
+        if wants_slopes and is_grid:
+            out, unused = np.empty(hi - lo), np.empty(hi - lo)
+            by_sigma = 0.0
+            for side in range(2):
+                n = sizes[side, lane]
+                field, own = np.empty(n), bent[k, lo:hi]
+                if side == 1:
+                    own = _scale_labels(labels[lo:hi], sigmas[k])
+                for i in range(n):
+                    field[i] = sides[4 + side, i, lane]
+                keep, to = places[side, lane, :n], out if side == 0 else unused
+                by_sigma -= gather(own, keep, lows[side, lane], field, per_sigma, to)
+            for i in range(hi - lo):
+                slopes[k, lo + i] += share * out[i]
+        elif wants_slopes:
+            for i in range(hi - lo):
+                slopes[k, lo + places[0, lane, i]] += share * lane_slopes[i, lane]
+        values[k, r, 0] += share * value
+        values[k, r, 1] += share * by_sigma + shares[q, 1] * value
+
+
+@njit(**INNER)
+def match_alone(bent, y, is_grid, per_sigma, wants_slopes, tolerance, slopes):
+    """Return log(perm/m!) of one large bag, and its slope in log sigma; fill those in the rows."""
+    m = y.size
+    low_z, low_y, keep_z, keep_y = 0.0, 0.0, np.empty(0, np.int64), np.empty(0, np.int64)
+    order = np.empty(0 if is_grid else m, np.int64)
+    if is_grid:
+        z, mz, keep_z, low_z = spread_rows(bent, per_sigma)
+        nodes, my, keep_y, low_y = spread_rows(y, per_sigma)
+    else:
+        find_order(bent, order)
+        z, mz = _take_points(bent, order)
+        nodes, my = y, mz
+    tolerance = max(PRECISE if wants_slopes else tolerance, _ROUNDED * m)
+    value, potential_z, potential_y, band, ptr, at = scale(z, mz, nodes, my, tolerance)
+    qz, qy = collisions(band, ptr, at, mz, my)
+    value += add_large_corrections(qz, qy, mz, my) - lgamma(m + 1.0)
+    spread = 1.0 / (3.0 * per_sigma * per_sigma)
+    centre_z, centre_y = mz, my
+    if is_grid:
+        centre_z, centre_y, by_row, by_column = variances(band, ptr, at, z, mz, nodes)
+        value -= 0.5 * spread * (by_row + by_column - 2.0 * m)
+    if not wants_slopes:
+        return value, 0.0
+    gradient_z, gradient_y, slope_z, slope_y = large_correction_gradients(
+        band, ptr, at, qz, qy, mz, my
+    )
+    if is_grid:
+        add_large_gradients(
+            band, ptr, at, z, nodes, centre_z, centre_y, (spread, spread), gradient_z, gradient_y
+        )
+    kept_z, kept_y = solve_large_adjoint(band, ptr, at, mz, my, nodes, gradient_z, gradient_y)
+    if not is_grid:
+        points = np.empty(m)
+        by_sigma = large_point_gradients(band, ptr, at, z, nodes, qz, qy, kept_z, kept_y, points)
+        for i in range(m):
+            slopes[order[i]] = points[i]
+        return value, by_sigma
+    unused = np.empty(m)
+    by_sigma = gather(bent, keep_z, low_z, potential_z + slope_z + kept_z, per_sigma, slopes)
+    by_sigma += gather(y, keep_y, low_y, potential_y + slope_y + kept_y, per_sigma, unused)
+    return value, -by_sigma
+
+
+@njit(**OPTIONS)
+def match_large(
+    group, problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes, tolerance,
+    values, slopes,
+):  # fmt: skip
+    """Do what `take_group` does for problems too large to stand side by side."""
+    for q in group:
+        k, r = problems[q, 0], problems[q, 1]
+        lo, hi = offsets[r], offsets[r + 1]
+        y, found = _scale_labels(labels[lo:hi], sigmas[k]), np.empty(hi - lo)
+        value, by_sigma = match_alone(
+            bent[k, lo:hi], y, problems[q, 2] > LARGE, per_sigma, wants_slopes, tolerance, found
+        )
+        if not np.isfinite(value + by_sigma):  # as in `take_group`
+            values[k, r, 0] = -np.inf
+            continue
+        values[k, r, 0] += shares[q, 0] * value
+        values[k, r, 1] += shares[q, 0] * by_sigma + shares[q, 1] * value
+        if wants_slopes:
+            for i in range(hi - lo):
+                slopes[k, lo + i] += shares[q, 0] * found[i]
+
+
+@njit(**INNER)
+def _add_gradients(columns, offsets, z, slopes, curve, sigma, gradient):
+    """Add the slopes in the weights and in the curve to the gradient.
+
+    Predictions are centred in each bag, and so are the slopes in them.
+    """
+    p = columns.shape[0]
+    for r in range(offsets.size - 1):
+        lo, hi = offsets[r], offsets[r + 1]
+        total = 0.0
+        for i in range(lo, hi):
+            total += slopes[i]
+        mean = total / (hi - lo)
+        total = 0.0
+        for i in range(lo, hi):
+            slope = (slopes[i] - mean) / sigma
+            total += slope * z[i] * z[i]
+            slopes[i] = slope * (1.0 + 2.0 * curve * z[i])
+        gradient[p] += total
+    for j in range(p):
+        column = columns[j]
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0
+        n = slopes.size
+        for i in range(0, n - 3, 4):
+            one += slopes[i] * column[i]
+            two += slopes[i + 1] * column[i + 1]
+            three += slopes[i + 2] * column[i + 2]
+            four += slopes[i + 3] * column[i + 3]
+        for i in range(n - n % 4, n):
+            one += slopes[i] * column[i]
+        gradient[j] += (one + two) + (three + four)
+
+
+@njit(**OPTIONS)
+def lay_out(columns, labels, offsets, weights, sigmas, curves, per_sigma, z, bent):
+    """Fill predictions z and centred ones in units of sigma; return what there is to match.
+
+    Problems (point, bag, key), their shares in the bag's value with slopes in log sigma, their
+    order by keys, and where each key begins.
+    """
+    n_points, n_bags = sigmas.size, offsets.size - 1
+    for k in range(n_points):
+        _predict(columns, offsets, weights[k], curves[k], sigmas[k], z[k], bent[k])
+    problems = np.empty((2 * n_points * n_bags, 3), np.int64)
+    shares = np.empty((2 * n_points * n_bags, 2))
+    n = _list_problems(bent, labels, offsets, sigmas, per_sigma, problems, shares)
+    order, starts = _sort_problems(problems, n)
+    return problems, shares, order, starts
+
+
+@njit(**OPTIONS)
+def add_up(columns, offsets, z, slopes, curves, sigmas, by_bag, found):
+    """Fill the sums over bags: values, slopes in log sigma, in weights and in the curve."""
+    for k in range(z.shape[0]):
+        for r in range(offsets.size - 1):
+            found[k, 0] += by_bag[k, r, 0]
+            found[k, 1] += by_bag[k, r, 1]
+        if slopes.shape[1] > 0:
+            _add_gradients(columns, offsets, z[k], slopes[k], curves[k], sigmas[k], found[k, 2:])
