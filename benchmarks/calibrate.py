@@ -79,7 +79,7 @@ class Recorder(Likelihood):
         target, _, modes = found
         signs = diagnose(target, modes)
         n, n_bags = target.n_shuffled, target.n_effective
-        full = full_power(target.shapes.approximate, self.approximate_power)
+        full = full_power(target.within_bag.approximate, self.approximate_power)
         counts = [c for c in COUNTS if c < full * n] + [full * n]
         difference = measure_difference(target)
         curves = np.empty((len(PRIORS), len(counts), 3 * target.p))

@@ -32,7 +32,7 @@ from unshuffle.gpu.rows import DeviceRows
 from unshuffle.gpu.source import ResidentSource
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.methods import find_block_settings
-from unshuffle.model.block_building import pose_blocks
+from unshuffle.model.block_building import build_blocks
 from unshuffle.options import FitOptions
 from unshuffle.results.fit import fit_source
 
@@ -98,14 +98,14 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
 
     first = look_at(draw_rows(device, n), 0)
     rng, scaling = np.random.default_rng(SEED), standardise_pass(first, True)
-    target, shapes, _ = pose_blocks(first, scaling, None, Likelihood())
+    target, within_bag, _ = build_blocks(first, scaling, None, Likelihood())
     w = WEIGHTS * scaling.scale / scaling.label_scale
     level = np.log(NOISE / scaling.label_scale)
     near = 0.02 * rng.standard_normal((N_POINTS, D + 2))
     # Weights, log sigma and curve of every point.
     points = np.column_stack([w + near[:, :D], level + near[:, D], 0.1 * near[:, -1]])
-    grid = shapes._lay_out(target.read_points(points))
-    units = device.send(shapes.centre), device.send(shapes.factor)
+    grid = within_bag._lay_out(target.read_points(points))
+    units = device.send(within_bag.centre), device.send(within_bag.factor)
     for wants_slopes in (False, True):
         times, totals = [], []
         for _ in range(6):

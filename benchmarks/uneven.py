@@ -4,7 +4,7 @@
 
 d = 5 columns, one, four and twenty random bags; prints mean, sd and the largest of the scores of
 every setting, and how many are beyond 2.8, where a fit calls noise uneven: one in 200 of the normal
-law. Seeds from 1000 are for tuning.
+distribution. Seeds from 1000 are for tuning.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rich.table import Table
 from unshuffle import Likelihood, make_shuffled
 from unshuffle.data.bags import make_bags
 from unshuffle.data.scaling import standardise
-from unshuffle.model.building import pose
+from unshuffle.model.building import build_target
 from unshuffle.model.goodness_of_fit import measure_uneven
 
-# From this score on a fit says "uneven noise": see `model/goodness_of_fit.py`.
+# From this score on a fit says "heteroscedastic noise": see `model/goodness_of_fit.py`.
 ALARM = 2.8
 
 
@@ -30,7 +30,7 @@ def score(n: int, n_bags: int, features: str, snr_db: float, seed: int) -> float
     """Return the score of simulated data at their true weights and noise."""
     data = make_shuffled(n, 5, bags=n_bags, snr_db=snr_db, features=features, rng=seed)
     bags, scaling = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    target = pose(bags, True, None, Likelihood())[0]
+    target = build_target(bags, True, None, Likelihood())[0]
     w = data.weights * scaling.scale / scaling.label_scale
     return measure_uneven(target, target.join(w, np.log(data.noise / scaling.label_scale)))
 

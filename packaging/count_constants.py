@@ -228,10 +228,6 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "model/*:_MOST_PLACES",
         "model/*:_MOST_CELLS",
     ),
-    "tests/model/test_kept_bags.py::test_what_has_no_room_is_counted_in_cells_and_says_the_same": (
-        "model/*:HELD_*",
-        "model/*:LANE_ROWS",
-    ),
     "tests/model/test_kept_bags.py::test_means_of_very_many_bags_are_added_up_once": (
         "model/*:_LEAST_BAGS",
     ),
@@ -245,7 +241,6 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "model/*:_WINDOW",
     ),
     _PROPOSALS + "test_a_batch_has_the_values_of_its_points": (
-        "model/*:_BATCH*",
         "model/*:_ROUGH*",
         "model/*:_OUTSIDE*",
     ),

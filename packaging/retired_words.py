@@ -3,8 +3,8 @@
 Run: python packaging/retired_words.py [--words | --clean] FILE_OR_FOLDER…
 
 Each hit is printed as ``path:line: "word" -> replacement``. The exit code is 1 when there is any.
-``--words`` prints the table instead. ``--clean`` reads ``CLEAN``, the folders that have none, but
-for ``NOT_YET``: `make lint` does. Examples::
+``--words`` prints the table instead. ``--clean`` reads ``CLEAN``, the files and folders that
+have none: `make lint` does. Examples::
 
     python packaging/retired_words.py README.md CONTRIBUTING.md docs
     python packaging/retired_words.py src/unshuffle/solvers tests/solvers
@@ -243,7 +243,7 @@ ALLOWED_PATHS = (
     ("LICENSE", "*", "not ours to word"),
 )
 
-# Folders without retired words, which `make lint` keeps so (``--clean``).
+# Files and folders without retired words, which `make lint` keeps so (``--clean``).
 CLEAN = (
     "README.md",
     "CHANGELOG.md",
@@ -253,26 +253,6 @@ CLEAN = (
     "packaging",
     "src",
     "tests",
-)
-
-# Patterns of files in these folders that still have some.
-NOT_YET = (
-    "src/unshuffle/block_methods.py",
-    "src/unshuffle/inference/[bilmnps]*",
-    "src/unshuffle/inference/tempered_smc.py",
-    "src/unshuffle/kernels/__init__.py",
-    "src/unshuffle/kernels/transport/[cghlps]*",
-    "src/unshuffle/kernels/transport/diagonals.py",
-    "src/unshuffle/model/*",
-    "tests/data/test_blocks.py",
-    "tests/data/test_known_means.py",
-    "tests/gpu/test_gpu.py",
-    "tests/helpers/targets.py",
-    "tests/inference/*",
-    "tests/io/test_dask.py",
-    "tests/kernels/*",
-    "tests/model/test_kept_bags.py",
-    "tests/model/test_posterior_model.py",
 )
 
 
@@ -351,18 +331,15 @@ def blank_code(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    is_clean = "--clean" in arguments
-    if is_clean:
+    if "--clean" in arguments:
         arguments = [str(ROOT / each) for each in CLEAN]
     if "--words" in arguments or not arguments:
         for word in WORDS:
             print(f"{word.name:<22} {word.replacement}")
         return 0
-    skipped = NOT_YET if is_clean else ()
     hits = [
         hit
         for path in find_files(arguments)
-        if not any(fnmatch(_relative(path), pattern) for pattern in skipped)
         for hit in find_hits(path.read_text("utf-8"), _relative(path))
     ]
     for hit in hits:

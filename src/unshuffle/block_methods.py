@@ -84,17 +84,17 @@ def solve_source(
         if noise is not None:
             check_noise(noise, 2)
         # Heavy, and no other method needs it.
-        from unshuffle.inference.blocks import answer_flat, pose_all, solve_blocks
+        from unshuffle.inference.blocks import answer_flat, build_all, solve_blocks
         from unshuffle.inference.likelihood import Likelihood
 
         assert isinstance(settings, Likelihood)
-        posed = pose_all(first, scaling, noise, settings, effort)
-        if posed is None:
+        built = build_all(first, scaling, noise, settings, effort)
+        if built is None:
             solution = answer_flat(first, scaling, noise)
         else:
             # A third of what a fit takes beside the data, and no longer needed.
             first = first.without_labels()
-            solution = solve_blocks(posed, first, rng, effort, known)
+            solution = solve_blocks(built, first, rng, effort, known)
     else:
         solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())

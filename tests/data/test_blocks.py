@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import central_differences, fill_histogram, histogram_nodes
-from targets import read_law
+from targets import read_parameters
 from unshuffle import (
     Bag,
     Likelihood,
@@ -26,10 +26,10 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.inference.modes import first_metric
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.model import block_building, block_shapes
-from unshuffle.model.block_building import pose_blocks, pose_sample
-from unshuffle.model.block_shapes import BlockShapes
-from unshuffle.model.building import pose
+from unshuffle.model import block_building, block_likelihood
+from unshuffle.model.block_building import build_blocks, build_sample
+from unshuffle.model.block_likelihood import BlockWithinBag
+from unshuffle.model.building import build_target
 
 RNG = np.random.default_rng(0)
 
@@ -42,10 +42,10 @@ def as_source(data, **how):
 def build_both(data, has_intercept=True):
     """Return the block target and the plain one of the same data."""
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), has_intercept, has_intercept)
-    plain = pose(standard, has_intercept, None, Likelihood())[0]
+    plain = build_target(standard, has_intercept, None, Likelihood())[0]
     first = look_at(as_source(data), 1)
     scaling = standardise_pass(first, has_intercept)
-    return pose_blocks(first, scaling, None, Likelihood())[0], plain, scaling
+    return build_blocks(first, scaling, None, Likelihood())[0], plain, scaling
 
 
 def point_near(data, scaling, rng, step=0.05):
@@ -100,11 +100,13 @@ def test_few_points_are_divided_into_bags_with_the_same_bits(counts_all):
     data = make_shuffled(4000, 2, bags=[1, 2, 997, 3000], snr_db=15, rng=3)
     first = look_at(as_source(data), 1)
     scaling = standardise_pass(first, True)
-    target = pose_blocks(first, scaling, None, Likelihood())[0]
+    target = build_blocks(first, scaling, None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0 + 0.1 * k, 0.05 * k) for k in range(3)]
-    law = read_law(target, points)
+    params = read_parameters(target, points)
     for wants_slopes in (True, False):
-        one, other = (target.shapes.evaluate(law, 1.0, wants_slopes, n_jobs) for n_jobs in (1, 3))
+        one, other = (
+            target.within_bag.evaluate(params, 1.0, wants_slopes, n_jobs) for n_jobs in (1, 3)
+        )
         for left, right in zip(one, other, strict=True):
             assert np.array_equal(left, right)
 
@@ -112,16 +114,16 @@ def test_few_points_are_divided_into_bags_with_the_same_bits(counts_all):
 def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, counts_all):
     data = make_shuffled(3000, 2, bags=[1, 2, 397, 600, 1000, 1000], snr_db=15, rng=3)
     first = look_at(as_source(data), 1)
-    target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+    target = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0, 0.05), (RNG.standard_normal(2), -2.0, 0.0)]
-    law, passes = read_law(target, points), []
-    plan = BlockShapes._plan
-    monkeypatch.setattr(BlockShapes, "_plan", lambda *args: passes.append(1) or plan(*args))
+    params, passes = read_parameters(target, points), []
+    plan = BlockWithinBag._plan
+    monkeypatch.setattr(BlockWithinBag, "_plan", lambda *args: passes.append(1) or plan(*args))
     for wants_slopes in (True, False):
-        one = target.shapes.evaluate(law, 1.0, wants_slopes, 1)
+        one = target.within_bag.evaluate(params, 1.0, wants_slopes, 1)
         with monkeypatch.context() as patch:
-            patch.setattr(block_shapes, "_MEMORY", 1e3)
-            other = target.shapes.evaluate(law, 1.0, wants_slopes, 1)
+            patch.setattr(block_likelihood, "_MEMORY", 1e3)
+            other = target.within_bag.evaluate(params, 1.0, wants_slopes, 1)
         for left, right in zip(one, other, strict=True):
             assert np.array_equal(left, right)
     assert len(passes) > 2 * (1 + 2 * 3)
@@ -130,7 +132,7 @@ def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, cou
 @pytest.mark.parametrize("room", [1.0, 700.0, 3000.0, 1e9])
 def test_every_bag_of_every_point_is_filled_once(room):
     points = [(RNG.standard_normal(3), -1.0 - 0.3 * k, 0.0) for k in range(7)]
-    grid = TARGET.shapes._lay_out(read_law(TARGET, points)).only(
+    grid = TARGET.within_bag._lay_out(read_parameters(TARGET, points)).only(
         np.array([False, True, True, True])
     )
     times = np.zeros(grid.sizes.shape, int)
@@ -145,11 +147,11 @@ def test_every_bag_of_every_point_is_filled_once(room):
 
 
 def test_bags_without_cells_are_left_out():
-    law = read_law(TARGET, [(np.array([0.3, 0.5, -0.4]), -1.0, 0.02)])
-    grid = TARGET.shapes._lay_out(law)
+    params = read_parameters(TARGET, [(np.array([0.3, 0.5, -0.4]), -1.0, 0.02)])
+    grid = TARGET.within_bag._lay_out(params)
     is_chosen = np.array([False, True, False, True])
     for wants_slopes in (True, False):
-        whole, some = TARGET.shapes._fill(iter([grid, grid.only(is_chosen)]), wants_slopes)
+        whole, some = TARGET.within_bag._fill(iter([grid, grid.only(is_chosen)]), wants_slopes)
         lengths = (grid.sizes + 2 * grid.tails)[0]
         assert np.array_equal(some, whole[np.repeat(is_chosen, lengths)])
 
@@ -175,7 +177,7 @@ def same_pass(left, right):
 
 DATA = make_shuffled(60_000, 3, bags=[1, 2, 9_997, 50_000], snr_db=12, rng=4)
 PASS = look_at(as_source(DATA), 1)
-TARGET = pose_blocks(PASS, standardise_pass(PASS, True), None, Likelihood())[0]
+TARGET = build_blocks(PASS, standardise_pass(PASS, True), None, Likelihood())[0]
 
 
 @pytest.mark.parametrize(("rows", "n_jobs"), [(997, 1), (60_000, 1), (4096, 3)])
@@ -321,7 +323,7 @@ def test_histograms_give_the_plain_likelihood(n, bags, features, has_intercept, 
         # the value is linear inside a cell, so that slopes waver with the rows' places in cells.
         sds = np.sqrt(np.diag(first_metric(plain, theta)))
         assert np.abs((one[1] - other[1]) * sds).max() < 0.2
-    # Two grids of one law: what is left is a few tenths of a nat of tens of thousands.
+    # Two grids of one distribution: what is left is a few tenths of a nat of tens of thousands.
     assert np.ptp(gaps) < 0.3
 
 
@@ -345,7 +347,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
         y=shuffle_labels(data.y, data.groups, rng)[order],
     )  # fmt: skip
     one, other = (
-        pose_blocks(first, standardise_pass(first, True), None, Likelihood(), n_jobs)[0]
+        build_blocks(first, standardise_pass(first, True), None, Likelihood(), n_jobs)[0]
         for first, n_jobs in (
             (look_at(as_source(data, block_rows=501), 1), 2),
             (look_at(as_source(moved), 1), None),
@@ -362,8 +364,8 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
 def test_a_sample_of_all_rows_is_all_rows(counts_all):
     data = make_shuffled(6000, 2, bags=2, snr_db=15, rng=6)
     first = look_at(as_source(data), 1)
-    target, shapes, _ = pose_blocks(first, standardise_pass(first, True), None, Likelihood())
-    sample = replace(pose_sample(target, shapes, first.sample), power=1.0)
+    target, within_bag, _ = build_blocks(first, standardise_pass(first, True), None, Likelihood())
+    sample = replace(build_sample(target, within_bag, first.sample), power=1.0)
     theta = target.join(np.array([0.5, -0.4]), -1.5)
     assert sample(theta)[0] == pytest.approx(target(theta)[0], abs=1e-5)
 

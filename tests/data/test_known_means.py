@@ -14,7 +14,7 @@ from unshuffle.cli.app import run
 from unshuffle.data.bags import join_bags
 from unshuffle.data.scaling import standardise
 from unshuffle.inference.diagnostics import measure_difference
-from unshuffle.model.building import pose
+from unshuffle.model.building import build_target
 from unshuffle.model.settings import Settings
 
 FLAT = {"method": Likelihood(prior="flat"), "bag_offsets": False}
@@ -62,7 +62,7 @@ def test_means_tell_what_full_bags_tell_of_them():
     parts = draw_bags(3)
     bags = join_bags([Bag(X, mean=y.mean()) for X, y in parts])
     standard, _ = standardise(bags, True, True)
-    built = pose(standard, True, None, Settings(curve_scale=0.0))
+    built = build_target(standard, True, None, Settings(curve_scale=0.0))
     assert built is not None
     target, rng = built[0], np.random.default_rng(0)
     m, n_bags = bags.known_means.counts, len(parts)
@@ -102,8 +102,8 @@ def test_random_bags_are_taken_for_others_as_often_as_the_test_says():
         X = rng.normal(size=(300, 1)) + 0.5 * rng.normal(size=(300, 5))
         rows = np.split(X, 20)
         bags = join_bags([Bag(each, mean=float(each.sum())) for each in rows])
-        posed = pose(standardise(bags, True, True)[0], True, None, Settings())
-        n_alarms += measure_difference(posed[0]) > 0.0
+        built = build_target(standardise(bags, True, True)[0], True, None, Settings())
+        n_alarms += measure_difference(built[0]) > 0.0
     # 2 % of 400, within four standard errors; counted as five columns they would be a fifth.
     assert n_alarms <= 8 + 4 * 2.8
 

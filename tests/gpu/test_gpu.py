@@ -12,7 +12,7 @@ import pytest
 from oracles import fill_histogram, histogram_nodes
 from registry_examples import fit_quietly
 from simulated_device import COMPILER, SimulatedDevice
-from targets import read_law
+from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.data.blocks import label_cells
 from unshuffle.data.blocks.first_pass import look_at
@@ -24,7 +24,7 @@ from unshuffle.gpu.rows import DeviceRows, cut_rows
 from unshuffle.gpu.source import ResidentSource, StreamedSource, place_source
 from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.filling import PLACES, TAIL
-from unshuffle.model.block_building import pose_blocks
+from unshuffle.model.block_building import build_blocks
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
@@ -50,7 +50,7 @@ def same_pass(left, right):
 
 
 def build(first):
-    return pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+    return build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +65,9 @@ def draw_points(p, n=12, seed=0):
     return [(rng.standard_normal(p), float(rng.uniform(-6.0, 0.5)), float(c)) for c in curves]
 
 
-def fill(shapes, grid, wants_slopes):
+def fill(within_bag, grid, wants_slopes):
     """Return the cells of one pass."""
-    (cells,) = shapes._fill(iter([grid]), wants_slopes)
+    (cells,) = within_bag._fill(iter([grid]), wants_slopes)
     return cells
 
 
@@ -87,10 +87,10 @@ def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
 def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes, shared_bytes):
     device = SimulatedDevice(shared_bytes=shared_bytes)
     there = build(look_at(place_source(as_source(), device), 1))
-    assert isinstance(there.shapes.source, ResidentSource)
-    grid = here.shapes._lay_out(read_law(here, draw_points(here.p)))
+    assert isinstance(there.within_bag.source, ResidentSource)
+    grid = here.within_bag._lay_out(read_parameters(here, draw_points(here.p)))
     for each in (grid, grid.only(np.array([True, False, True, False]))):
-        found = [fill(target.shapes, each, wants_slopes) for target in (here, there)]
+        found = [fill(target.within_bag, each, wants_slopes) for target in (here, there)]
         assert np.array_equal(*found)
     assert device.log[-1][0] == ("fill_sums" if wants_slopes else "fill_counts")
 
@@ -101,22 +101,24 @@ def test_any_number_of_columns_gives_the_same_bits(d):
     # Beyond 32 columns rows are read again for every point.
     data = make_shuffled(3000, d, bags=2, rng=d)
     target = build(look_at(as_source(data), 1))
-    shapes = target.shapes
-    on_card = replace(shapes, source=place_source(shapes.source, SimulatedDevice()))
-    grid = shapes._lay_out(read_law(target, draw_points(d, 5)))
+    within_bag = target.within_bag
+    on_card = replace(within_bag, source=place_source(within_bag.source, SimulatedDevice()))
+    grid = within_bag._lay_out(read_parameters(target, draw_points(d, 5)))
     for wants_slopes in (True, False):
-        assert np.array_equal(fill(shapes, grid, wants_slopes), fill(on_card, grid, wants_slopes))
+        assert np.array_equal(
+            fill(within_bag, grid, wants_slopes), fill(on_card, grid, wants_slopes)
+        )
 
 
 @needs_compiler
 def test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits(here):
     device = SimulatedDevice(free=NO_MEMORY)
     there = build(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
-    source = there.shapes.source
+    source = there.within_bag.source
     assert isinstance(source, StreamedSource) and not isinstance(source, ResidentSource)
-    grid = here.shapes._lay_out(read_law(here, draw_points(here.p)))
+    grid = here.within_bag._lay_out(read_parameters(here, draw_points(here.p)))
     for wants_slopes in (True, False):
-        found = [fill(target.shapes, grid, wants_slopes) for target in (here, there)]
+        found = [fill(target.within_bag, grid, wants_slopes) for target in (here, there)]
         assert np.array_equal(*found)
     sent = [name for name, *_ in device.log].count("place_rows")
     assert sent == 2 * 9  # nine blocks of 7001 rows, in two passes
@@ -125,12 +127,12 @@ def test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits
 @needs_compiler
 def test_the_kernels_equal_their_plain_twin(here):
     # Not the processor's kernels, which may err in the same way: the histogram by its definition.
-    shapes, points = here.shapes, draw_points(here.p, 3, seed=1)
-    there = replace(shapes, source=place_source(shapes.source, SimulatedDevice()))
-    grid = shapes._lay_out(read_law(here, points))
+    within_bag, points = here.within_bag, draw_points(here.p, 3, seed=1)
+    there = replace(within_bag, source=place_source(within_bag.source, SimulatedDevice()))
+    grid = within_bag._lay_out(read_parameters(here, points))
     cells, lengths = fill(there, grid, True), grid.sizes + 2 * grid.tails
-    codes = shapes.source.numbers[shapes.source.codes]
-    x = ((DATA.X - shapes.centre) * shapes.factor)[codes == 2]
+    codes = within_bag.source.numbers[within_bag.source.codes]
+    x = ((DATA.X - within_bag.centre) * within_bag.factor)[codes == 2]
     for p, (w, _, curve) in enumerate(points):
         nodes = histogram_nodes(grid.starts[p, 2], grid.sizes[p, 2], grid.tails[p, 2], TAIL)
         expected = fill_histogram(x @ w, x, curve, nodes / grid.per_cell[p])

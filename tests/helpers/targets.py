@@ -15,11 +15,11 @@ from unshuffle.inference.likelihood import _fit_least_squares, draw_sample
 from unshuffle.inference.modes import find_modes
 from unshuffle.inference.proposals import normalise
 from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.model.block_building import pose_blocks
-from unshuffle.model.building import pose
+from unshuffle.model.block_building import build_blocks
+from unshuffle.model.building import build_target
 from unshuffle.model.kept_bags import KeptBags
 from unshuffle.model.nodes import NODES_PER_SIGMA
-from unshuffle.model.points import Laws
+from unshuffle.model.points import Parameters
 
 # The model of the sampler and of enumeration: straight, with the sampler's bound on the weights.
 PLAIN = Likelihood(curve_scale=0.0, weight_scale=1.0)
@@ -29,7 +29,7 @@ def build_from_bags(bags, options=PLAIN, has_intercept=True, noise=None):
     """Return target, columns, bags and scaling of bags in the user's units."""
     bags, scaling = standardise(bags, has_intercept, has_intercept)
     known = None if noise is None else noise.divided_by(scaling.label_scale)
-    return *pose(bags, has_intercept, known, options), scaling
+    return *build_target(bags, has_intercept, known, options), scaling
 
 
 def build_from_data(data, options=PLAIN, has_intercept=True, noise=None):
@@ -37,15 +37,15 @@ def build_from_data(data, options=PLAIN, has_intercept=True, noise=None):
     return build_from_bags(make_bags(data.X, data.y, data.groups), options, has_intercept, noise)
 
 
-def make_law(weights, log_sigmas, curves=0.0):
-    """Return points (m, p) for shapes of centred bags, which ask neither for levels nor priors."""
+def make_parameters(weights, log_sigmas, curves=0.0):
+    """Return points (m, p) for centred bags, which ask neither for levels nor priors."""
     w = np.atleast_2d(np.asarray(weights, dtype=float))
     nothing = np.zeros(len(w))
     given = (nothing + log_sigmas, nothing + curves, nothing, nothing, nothing)
-    return Laws(w, *given, np.ones(len(w), bool))
+    return Parameters(w, *given, np.ones(len(w), bool))
 
 
-def read_law(target, points):
+def read_parameters(target, points):
     """Return points (w, log sigma, curve) of a target; one bag has no curve."""
     thetas = np.array([target.join(w, log_sigma) for w, log_sigma, _ in points])
     if target.has_curve:
@@ -61,8 +61,8 @@ def keep_rows(rows, y, offsets):
 
 def evaluate_bags(z, y, offsets, sigma, wants_slopes=True, per_sigma=NODES_PER_SIGMA):
     """Return what bags say of their deviations whose predictions at a weight of one are z."""
-    law = make_law([1.0], np.log(sigma))
-    return keep_rows(z[None], y, offsets).evaluate(law, per_sigma, wants_slopes, PRECISE, 1)
+    params = make_parameters([1.0], np.log(sigma))
+    return keep_rows(z[None], y, offsets).evaluate(params, per_sigma, wants_slopes, PRECISE, 1)
 
 
 def log_constant(target):
@@ -95,5 +95,5 @@ def build_from_rows(X, y, groups, power, offset_share):
     """Return the target of rows in blocks at a power."""
     first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
     scaling = standardise_pass(first, True)
-    target = pose_blocks(first, scaling, None, Likelihood())[0]
+    target = build_blocks(first, scaling, None, Likelihood())[0]
     return replace(target, power=power).with_effects(offset_share, None, 0.0), scaling

@@ -14,8 +14,8 @@ from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.inference.block_modes import (
     _ON_THE_WAY,
-    Lessons,
-    Peak,
+    FittedMode,
+    TrainingPoints,
     _keep_best,
     bend_rest,
     follow,
@@ -28,7 +28,7 @@ from unshuffle.inference.importance import _evaluate_some
 from unshuffle.inference.likelihood import choose_power
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
-from unshuffle.inference.surrogate import Followed, _fit, bend_coordinates, learn, teach
+from unshuffle.inference.surrogate import Followed, _fit, bend_coordinates, fit_surrogate, learn
 from unshuffle.io.reading import read_table
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.settings import MOST_LABELS
@@ -103,7 +103,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
 
 def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
     target, theta = differing
-    values, slopes = target.weigh_shapes(theta[None])
+    values, slopes = target.evaluate_within_bag(theta[None])
     rest, by_rest = target.weigh_rest(theta)
     value, gradient = target(theta)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
@@ -141,7 +141,7 @@ def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slope
     if not has_slopes:
         slopes[:] = np.nan
     factor = 0.05 * np.eye(target.dim)
-    piece = _fit(theta, factor, Lessons(x, values, slopes), values, (bent, by_x))
+    piece = _fit(theta, factor, TrainingPoints(x, values, slopes), values, (bent, by_x))
     # The ridge costs a hundredth of a nat.
     np.testing.assert_allclose(piece(x, bent), values, atol=0.02)
 
@@ -149,7 +149,7 @@ def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slope
 def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
     target, theta = alike
     rng = np.random.default_rng(1)
-    mixture = teach(target, make_mixture(target, [(0.0, theta)]), rng)
+    mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
     nothing = (np.empty((0, target.dim)), np.empty(0))
     proposal = learn(target, mixture, nothing, 300, rng)
     assert isinstance(proposal, Followed)
@@ -161,7 +161,7 @@ def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
     parts = target.parts(drawn)
     logs = target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2] - proposal.log_density(drawn)
     shares = np.exp(logs - logs.max())
-    # .6 to .9 in practice; Student's t at the top alone had .02 to .3 with bags of this kind.
+    # .6 to .9 in practice; Student's t at the mode alone had .02 to .3 with bags of this kind.
     assert shares.sum() ** 2 / (shares**2).sum() > 0.4 * 300
 
 
@@ -169,7 +169,7 @@ def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
 def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags, is_right):
     target, theta = small_bags
     rng = np.random.default_rng(2)
-    mixture = teach(target, make_mixture(target, [(0.0, theta)]), rng)
+    mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
     proposal = learn(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
     if not is_right:
         pieces = {
@@ -234,7 +234,7 @@ def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_
     def make_mode(evidence, offset, is_inside):
         theta, factor = np.array([float(offset), evidence]), 0.01 * np.eye(2)
         value = evidence - 2.0 * np.log(0.01)
-        return Peak(value, theta, factor, offset, None, 6.0, is_inside)
+        return FittedMode(value, theta, factor, offset, None, 6.0, is_inside)
 
     best, far, farther = (
         make_mode(0.0, 1, True),
@@ -283,8 +283,8 @@ def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(
     counts = []
     for n in (1e6, 1e9, 1e11):
         target = SimpleNamespace(
-            n_shuffled=n, n_effective=20, n_known_means=0, shapes=SimpleNamespace(approximate=1.0),
-            options=Likelihood(power=power),
+            n_shuffled=n, n_effective=20, n_known_means=0,
+            within_bag=SimpleNamespace(approximate=1.0), options=Likelihood(power=power),
         )  # fmt: skip
         counts.append(choose_power(target, fits) * n)
     assert counts == sorted(counts) and counts[-1] <= MOST_LABELS * (1 + 1e-12)
@@ -294,11 +294,11 @@ def test_the_likelihood_never_counts_for_more_labels_than_histograms_tell_apart(
 
 def test_departures_below_what_histograms_tell_apart_are_no_misfit(alike):
     target, theta = alike
-    low, high, counts, offsets = target.shapes.label_bins
+    low, high, counts, offsets = target.within_bag.label_bins
     found = []
     for times in (1.0, 1e4, 1e8):  # the same departure in more labels than count, and in more yet
         label_bins = (low, high, times * MOST_LABELS / counts.sum() * counts, offsets)
-        more = replace(target, shapes=replace(target.shapes, label_bins=label_bins))
+        more = replace(target, within_bag=replace(target.within_bag, label_bins=label_bins))
         found.append((measure_misfit(more, theta), measure_uneven(more, theta)))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
     assert found[0] == pytest.approx(found[2], rel=1e-9)

@@ -31,8 +31,8 @@ def log_likelihood_by_permanents(target, w, log_sigma):
     """Evaluate the likelihood bag by bag with permanents over every permutation."""
     variance = exp(2 * log_sigma)
     value = (1.0 - target.n) * log_sigma
-    z, y = w @ target.shapes.rows, target.label_items()[0]
-    for start, stop in pairwise(target.shapes.offsets):
+    z, y = w @ target.within_bag.rows, target.label_items()[0]
+    for start, stop in pairwise(target.within_bag.offsets):
         gaps = y[start:stop][None, :] - z[start:stop][:, None]
         kernel = -(gaps**2) / (2 * variance)
         value += log_permanent(kernel) - sum(log(k) for k in range(1, stop - start + 1))

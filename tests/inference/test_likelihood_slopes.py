@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairs import cover_pairs
-from targets import build_from_data, evaluate_bags, keep_rows, make_law
+from targets import build_from_data, evaluate_bags, keep_rows, make_parameters
 from unshuffle import Likelihood, make_shuffled
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.model import kept_bags
-from unshuffle.model.kept_bags import KeptBags, KeptShapes
+from unshuffle.model.kept_bags import KeptBags, KeptWithinBag
 from unshuffle.model.nodes import NODES_PER_SIGMA
 
 WEIGHTS = {
@@ -87,7 +87,7 @@ def test_slopes_of_tiny_bags_are_exact(sizes, log_sigma, weights):
 
 def find_mixed(target, nodes_per_row):
     """Return the log sigma at which a bag has so many nodes per row."""
-    reach = np.ptp(target.shapes.bags.labels)
+    reach = np.ptp(target.within_bag.bags.labels)
     return np.log(NODES_PER_SIGMA * reach / (target.n * nodes_per_row))
 
 
@@ -144,7 +144,7 @@ def test_predictions_a_billion_sigmas_off_have_a_value_or_none(m, factor):
     rng = np.random.default_rng(m)
     z, y = rng.normal(size=m), rng.normal(size=m)
     found = evaluate_bags(z, y, np.array([0, m]), 1.0 / factor)
-    value, slope = found.values[0], found.stretches[0]
+    value, slope = found.values[0], found.by_sigmas[0]
     z, y = (np.sort(each - each.mean()) for each in (z, y))
     monotone = -0.5 * factor**2 * ((z - y) ** 2).sum() + (m - 1) * np.log(factor)
     if value == -np.inf:
@@ -168,12 +168,14 @@ def make_bags(sizes=BAGS, p=2):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     rows = rng.exponential(size=(p, offsets[-1]))
     y = np.array([1.0, -0.6])[:p] @ rows + 0.3 * rng.normal(size=offsets[-1])
-    law = make_law(rng.normal(size=(45, p)), rng.uniform(-3.0, 0.5, 45), 0.1 * rng.normal(size=45))
-    return keep_rows(rows, y, offsets), law
+    params = make_parameters(
+        rng.normal(size=(45, p)), rng.uniform(-3.0, 0.5, 45), 0.1 * rng.normal(size=45)
+    )
+    return keep_rows(rows, y, offsets), params
 
 
-def evaluate(bags, law, n_jobs=1, wants_slopes=True):
-    return bags.evaluate(law, NODES_PER_SIGMA, wants_slopes, PRECISE, n_jobs)
+def evaluate(bags, params, n_jobs=1, wants_slopes=True):
+    return bags.evaluate(params, NODES_PER_SIGMA, wants_slopes, PRECISE, n_jobs)
 
 
 def assert_same_bits(one, other):
@@ -183,30 +185,30 @@ def assert_same_bits(one, other):
 
 @pytest.mark.parametrize("wants_slopes", [True, False])
 def test_no_bit_depends_on_the_number_of_points_or_on_threads(wants_slopes, monkeypatch):
-    bags, law = make_bags()
-    expected = evaluate(bags, law, 1, wants_slopes)
+    bags, params = make_bags()
+    expected = evaluate(bags, params, 1, wants_slopes)
     assert np.isfinite(expected.values).all()
-    assert_same_bits(evaluate(bags, law, 3, wants_slopes), expected)
+    assert_same_bits(evaluate(bags, params, 3, wants_slopes), expected)
     for part in (slice(3, 4), slice(11, 44), np.array([40, 2, 2, 17])):
-        found = evaluate(bags, law.part(part), 2, wants_slopes)
+        found = evaluate(bags, params.part(part), 2, wants_slopes)
         assert_same_bits(found, [each[part] for each in expected])
     # As few predictions at a time as there may be.
     monkeypatch.setattr(kept_bags, "_PIECE_PREDICTIONS", 1)
-    assert_same_bits(evaluate(bags, law, 2, wants_slopes), expected)
+    assert_same_bits(evaluate(bags, params, 2, wants_slopes), expected)
 
 
 def test_no_bit_of_a_bag_depends_on_the_bags_beside_it():
     sizes = [2, 7, 7, 11, 30, 250]
-    bags, law = make_bags(sizes)
+    bags, params = make_bags(sizes)
     alone = []
     for start, stop in zip(bags.offsets[:-1], bags.offsets[1:], strict=True):
         rows = np.ascontiguousarray(bags.rows[:, start:stop])
         own = KeptBags(rows, bags.labels[start:stop], np.array([0, stop - start]))
-        alone.append(evaluate(own, law))
+        alone.append(evaluate(own, params))
     # One piece each: sums over pieces go from the first to the last, as here.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_bags, "_PIECE_ROWS", 0)
-        found = evaluate(bags, law)
+        found = evaluate(bags, params)
     inner = (np.array(sizes) - 1.0)[:, None]
     for k, name in enumerate(found._fields):
         parts = np.array([each[k] for each in alone])
@@ -214,12 +216,12 @@ def test_no_bit_of_a_bag_depends_on_the_bags_beside_it():
             assert_array_equal(found[k], np.cumsum(parts, axis=0)[-1])
             continue
         # All but the labels' number, which is added at once.
-        shift = inner * law.log_sigmas if name == "values" else inner
+        shift = inner * params.log_sigmas if name == "values" else inner
         assert_allclose(found[k], (parts + shift).sum(axis=0) - shift.sum(axis=0), rtol=1e-12)
 
 
 def test_bags_in_another_order_say_the_same():
-    bags, law = make_bags()
+    bags, params = make_bags()
     parts = [slice(*ends) for ends in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
     parts = [parts[k] for k in np.random.default_rng(1).permutation(len(parts))]
     other = KeptBags(
@@ -228,15 +230,15 @@ def test_bags_in_another_order_say_the_same():
         np.cumsum([0] + [part.stop - part.start for part in parts]),
     )
     # Sums of the same numbers in another order.
-    for left, right in zip(evaluate(other, law), evaluate(bags, law), strict=True):
+    for left, right in zip(evaluate(other, params), evaluate(bags, params), strict=True):
         assert_allclose(left, right, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("n", "n_bags"), [(300, 1), (200, 4), (60, 10)])
 def test_no_bit_depends_on_where_the_data_lie_in_memory(n, n_bags):
     target = make_case(n, n_bags)
-    w, bags = WEIGHTS["near"], target.shapes.bags
-    expected = target.shapes.evaluate(make_law(w, -1.2), 0.7, True, 1)
+    w, bags = WEIGHTS["near"], target.within_bag.bags
+    expected = target.within_bag.evaluate(make_parameters(w, -1.2), 0.7, True, 1)
     for shift in range(1, 8):
         arrays = []
         for array in (bags.rows, bags.labels, w[None]):
@@ -245,5 +247,7 @@ def test_no_bit_depends_on_where_the_data_lie_in_memory(n, n_bags):
             moved[...] = array
             arrays.append(moved)
         rows, labels, weights = arrays
-        shapes = KeptShapes(KeptBags(rows, labels, bags.offsets))
-        assert_same_bits(shapes.evaluate(make_law(weights, -1.2), 0.7, True, 1), expected)
+        within_bag = KeptWithinBag(KeptBags(rows, labels, bags.offsets))
+        assert_same_bits(
+            within_bag.evaluate(make_parameters(weights, -1.2), 0.7, True, 1), expected
+        )

@@ -58,7 +58,7 @@ def test_swaps_equal_those_computed_from_the_whole_density(sizes, is_forward):
 def test_level_densities_are_those_of_the_target(p):
     """Densities at two levels differ as likelihood and prior do, by their definitions."""
     target, model, axes, rng = make_kernel_case([5, 7], p, 3)
-    X, y = target.shapes.rows.T, target.label_items()[0]
+    X, y = target.within_bag.rows.T, target.label_items()[0]
     holder = np.concatenate([rng.permutation(5), 5 + rng.permutation(7)])
     w = rng.normal(size=p)
     sums = kernels.residual_and_signal(model, y @ model.rows[holder], w @ axes)
@@ -115,7 +115,7 @@ def test_a_trip_is_a_way_from_the_first_level_to_the_last():
     )  # fmt: skip
     for _ in range(4):  # equal replicas always exchange
         kernels.exchange_levels(model.prior, levels, state, np.ones((2, 2)), np.zeros(2), 0, record)
-    assert record.trips[0] == 3  # the first exchange brought down a replica not seen at the top
+    assert record.trips[0] == 3  # the first exchange brought down a replica not seen at the mode
 
 
 @pytest.mark.parametrize("p", [1, 2])

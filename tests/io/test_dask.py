@@ -17,7 +17,7 @@ import pytest
 
 from command_line import assert_one_line, start
 from oracles import filled_cells
-from targets import read_law
+from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
 from unshuffle.data.blocks.first_pass import look_at
@@ -29,8 +29,8 @@ from unshuffle.io.dask import passes
 from unshuffle.io.dask.passes import Parcel, pack, unpack
 from unshuffle.io.dask.pieces import Piece, cut_into_pieces, sort_piece
 from unshuffle.io.dask.source import as_dask_source, plan_moves
-from unshuffle.model import block_shapes
-from unshuffle.model.block_building import pose_blocks
+from unshuffle.model import block_likelihood
+from unshuffle.model.block_building import build_blocks
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask's clusters are not installed")
@@ -247,7 +247,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
     monkeypatch.setattr(passes, "hand_over", kill_once)
     monkeypatch.setattr(passes, "finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
-    monkeypatch.setattr(block_shapes, "_MEMORY", 1e6)
+    monkeypatch.setattr(block_likelihood, "_MEMORY", 1e6)
     with distributed.Client(cluster) as client:
         found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
         # Both workers had their share of the partitions.
@@ -303,7 +303,7 @@ BAGS = {
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_are_matched_with_the_bits_of_memory(name, cluster, monkeypatch):
     """Wherever their rows lie: three groups of pieces on two workers, few points a pass."""
-    monkeypatch.setattr(block_shapes, "_MEMORY", 1e6)
+    monkeypatch.setattr(block_likelihood, "_MEMORY", 1e6)
     data = make_shuffled(50_400, 2, bags=BAGS[name], snr_db=15, rng=4)
     codes, n_bags = number_bags(data.groups, len(data.y))
     rng = np.random.default_rng(3)
@@ -314,10 +314,12 @@ def test_bags_are_matched_with_the_bits_of_memory(name, cluster, monkeypatch):
         source = replace(source, groups=((0, 3, 6, 9), (1, 4, 7), (2, 5, 8)))
         for each in (ArraySource(data.X, data.y, codes, n_bags), source):
             first = look_at(each, 3)
-            target = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
-            law = read_law(target, points)
-            with_slopes = target.shapes.evaluate(law, target.power, True, None)
-            found.append([*with_slopes, target.shapes.evaluate(law, target.power, False, None)[0]])
+            target = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+            params = read_parameters(target, points)
+            with_slopes = target.within_bag.evaluate(params, target.power, True, None)
+            found.append(
+                [*with_slopes, target.within_bag.evaluate(params, target.power, False, None)[0]]
+            )
     for here, there in zip(*found, strict=True):
         assert np.array_equal(here, there)
 

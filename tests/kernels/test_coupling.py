@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from bands import correct, lay_nodes, match_bag, match_bags, scale_alone, scale_beside
 from oracles import central_differences, couple_densely, log_permanent
-from targets import PLAIN, build_from_data, evaluate_bags, make_law
+from targets import PLAIN, build_from_data, evaluate_bags, make_parameters
 from unshuffle import make_shuffled
 
 SCALERS = {"alone": scale_alone, "side by side": lambda *args: scale_beside([args])[0]}
@@ -79,9 +79,9 @@ def test_ties_are_values_like_others(kind, way):
     expected = approximate(z, y)
     if way == "exact":
         expected = log_permanent(log_kernel(z, y)) - lgamma(n + 1.0)
-    value, slopes, stretch = match_bag(way, z, y)
+    value, slopes, by_sigma = match_bag(way, z, y)
     assert_allclose(value, expected, atol=1e-10 if way == "exact" else 1e-4)
-    assert np.isfinite(slopes).all() and np.isfinite(stretch)
+    assert np.isfinite(slopes).all() and np.isfinite(by_sigma)
 
 
 @pytest.mark.parametrize("way", ["points", "large points"])
@@ -168,7 +168,7 @@ def test_slopes_in_every_prediction_and_in_log_sigma_are_differences(way, n, sig
     z = rng.exponential(size=n)
     y = np.sort(z + sigma * rng.normal(size=n))
     z, y = (z - z.mean()) * {"fits": 1.0, "narrow": 0.1, "far": 3.0}[kind], y - y.mean()
-    _, slopes, stretch = match_bag(way, z, y, sigma=sigma)
+    _, slopes, by_sigma = match_bag(way, z, y, sigma=sigma)
 
     def value(at, factor=1.0):
         return match_bag(way, at, y, sigma=sigma * factor)[0]
@@ -180,7 +180,7 @@ def test_slopes_in_every_prediction_and_in_log_sigma_are_differences(way, n, sig
     share, rest = (1e-6, 1e-8) if way == "exact" else (3e-3, 2e-3 / sigma)
     assert_allclose(slopes[chosen], seen, rtol=share, atol=rest)
     moved = [value(z, np.exp(s * step)) for s in (1.0, -1.0)]
-    assert_allclose(stretch, (moved[0] - moved[1]) / (2.0 * step), rtol=share, atol=rest)
+    assert_allclose(by_sigma, (moved[0] - moved[1]) / (2.0 * step), rtol=share, atol=rest)
 
 
 @pytest.mark.parametrize("way", ["exact", "points", "grid", "large points", "large grid"])
@@ -189,10 +189,10 @@ def test_predictions_come_in_any_order(way):
     n = 9 if way == "exact" else 70
     z, y = rng.normal(size=n), np.sort(rng.normal(size=n))
     order = rng.permutation(n)
-    value, slopes, stretch = match_bag(way, z, y, sigma=0.5)
+    value, slopes, by_sigma = match_bag(way, z, y, sigma=0.5)
     again, moved, same = match_bag(way, z[order], y, sigma=0.5)
     # On points of the same order no bit changes, on a grid sums of masses round.
-    assert_allclose([again, same], [value, stretch], rtol=1e-11)
+    assert_allclose([again, same], [value, by_sigma], rtol=1e-11)
     assert_allclose(moved, slopes[order], atol=1e-9)
 
 
@@ -256,10 +256,10 @@ def test_permanents_and_their_slopes_equal_sums_over_permutations(n, sigma):
     shares = np.exp(logs - logs.max())
     expected = np.log(shares.sum()) + logs.max() - lgamma(n + 1.0)
     shares /= shares.sum()
-    value, slopes, stretch = match_bag("exact", z, y, sigma=sigma)
+    value, slopes, by_sigma = match_bag("exact", z, y, sigma=sigma)
     assert_allclose(value, expected, rtol=1e-10, atol=1e-10)
     assert_allclose(slopes * sigma, shares @ gaps, rtol=1e-9, atol=1e-9)
-    assert_allclose(stretch, shares @ (gaps**2).sum(axis=1), rtol=1e-9)
+    assert_allclose(by_sigma, shares @ (gaps**2).sum(axis=1), rtol=1e-9)
 
 
 def make_target_of(n, n_bags):
@@ -274,13 +274,13 @@ def test_the_likelihood_is_the_sum_of_log_permanents_of_bags(sizes):
     w, log_sigma = np.array([0.7, -0.4]), -0.8
     labels, means = target.label_items()[0], target.bag_labels
     expected = -(sum(sizes) - len(sizes)) * log_sigma
-    for r, (start, stop) in enumerate(pairwise(target.shapes.offsets)):
-        z = w @ target.shapes.rows[:, start:stop]
+    for r, (start, stop) in enumerate(pairwise(target.within_bag.offsets)):
+        z = w @ target.within_bag.rows[:, start:stop]
         z, y = z - z.mean(), labels[start:stop] - means[r]
         expected += log_permanent(log_kernel(z, y) / np.exp(2 * log_sigma))
         expected -= lgamma(stop - start + 1.0)
     for wants_slopes in (True, False):
-        found = target.shapes.evaluate(make_law(w, log_sigma), 1.0, wants_slopes, 1)
+        found = target.within_bag.evaluate(make_parameters(w, log_sigma), 1.0, wants_slopes, 1)
         assert_allclose(found.values[0], expected, rtol=1e-10)
 
 
@@ -296,10 +296,10 @@ def test_a_bag_is_matched_the_way_of_its_size_and_noise(way, n, sigma):
     found = evaluate_bags(z, y, np.array([0, n]), sigma)
     z, y = z - z.mean(), y - y.mean()
     large = way if way == "exact" or way.startswith("large") else f"large {way}"
-    value, slopes, stretch = match_bag(large, z, y, sigma=sigma)
+    value, slopes, by_sigma = match_bag(large, z, y, sigma=sigma)
     assert_allclose(found.values[0], value - (n - 1) * np.log(sigma), atol=1e-4, rtol=1e-9)
     assert_allclose(found.gradients[0, 0], slopes @ z, rtol=2e-3, atol=0.02)
-    assert_allclose(found.stretches[0], stretch - (n - 1), rtol=2e-3, atol=0.02)
+    assert_allclose(found.by_sigmas[0], by_sigma - (n - 1), rtol=2e-3, atol=0.02)
 
 
 def test_tiny_and_large_bags_add_up_as_if_each_were_alone():

@@ -143,7 +143,7 @@ def test_collisions_and_slopes_of_corrections_are_those_of_the_definition(case):
     qz, qy = lattice.collisions(band, ptr, at, mz, my)
     assert_allclose(qz, (plan**2 / my).sum(axis=1) / mz**2, rtol=1e-10)
     assert_allclose(qy, (plan**2 / mz[:, None]).sum(axis=0) / my**2, rtol=1e-10)
-    found = lattice.pull_corrections(band, ptr, at, qz, qy, mz, my)
+    found = lattice.correction_gradients(band, ptr, at, qz, qy, mz, my)
     nothing = np.zeros(len(z) + len(y))
 
     def move_scalings(logs):
@@ -154,10 +154,12 @@ def test_collisions_and_slopes_of_corrections_are_those_of_the_definition(case):
         u, v = 1.0 + shares[: len(z)], 1.0 + shares[len(z) :]
         return add_corrections(plan, u * mz, v * my)
 
-    pulls = central_differences(move_scalings, nothing, 1e-5)
+    gradients = central_differences(move_scalings, nothing, 1e-5)
     slopes = central_differences(move_masses, nothing, 1e-5) / np.append(mz, my)
     # The correction has a corner where a node holds less than one row's collisions.
-    assert_allclose(np.concatenate(found[:2]), pulls, rtol=1e-4, atol=1e-5 * np.abs(pulls).max())
+    assert_allclose(
+        np.concatenate(found[:2]), gradients, rtol=1e-4, atol=1e-5 * np.abs(gradients).max()
+    )
     assert_allclose(np.concatenate(found[2:]), slopes, rtol=1e-4, atol=1e-5 * np.abs(slopes).max())
 
 
@@ -216,16 +218,18 @@ def test_slopes_in_masses_side_by_side_are_those_alone():
         found = lattice.scale(z, mz, y, my, coupling.PRECISE)
         by_z, by_y, band = found[1], found[2], found[3:]
         qz, qy = lattice.collisions(*band, mz, my)
-        pull_z, pull_y, slope_z, slope_y = lattice.pull_corrections(*band, qz, qy, mz, my)
+        gradient_z, gradient_y, slope_z, slope_y = lattice.correction_gradients(
+            *band, qz, qy, mz, my
+        )
         centres = lattice.variances(*band, z, mz, y)
-        lattice.add_pulls(*band, z, y, *centres[:2], (spread, spread), pull_z, pull_y)
-        held_z, held_y = lattice.solve_adjoint(*band, mz, my, y, pull_z, pull_y)
+        lattice.add_gradients(*band, z, y, *centres[:2], (spread, spread), gradient_z, gradient_y)
+        kept_z, kept_y = lattice.solve_adjoint(*band, mz, my, y, gradient_z, gradient_y)
         plan = unroll_diagonals(*band, len(z), len(y))
         expected = found[0] + add_corrections(plan, mz, my)
         expected -= 0.5 * spread * (centres[2] + centres[3] - 2.0 * mz.sum())
         assert_allclose(values[k], expected, atol=1e-4, rtol=1e-9)
         mine = np.append(sides[4, : len(z), k], sides[5, : len(y), k])
-        other = np.append(by_z + slope_z + held_z, by_y + slope_y + held_y)
+        other = np.append(by_z + slope_z + kept_z, by_y + slope_y + kept_y)
         # Slopes in masses hold up to a level that goes from one side to the other.
         level = np.append(np.ones(len(z)), -np.ones(len(y)))
         gap = mine - other

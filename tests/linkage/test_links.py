@@ -126,7 +126,7 @@ def test_many_pairs_are_fitted_as_by_em_on_all(monkeypatch):
     start = np.array([0.8, -1.6, 1.2])
     found = fit_mixture(pairs, wrong, start)
     influence = measure_influence(pairs, found)
-    monkeypatch.setattr("unshuffle.linkage.scale_mixture._MOST_PAIRS", 10**9)
+    monkeypatch.setattr("unshuffle.linkage.scale_mixture.MOST_PAIRS", 10**9)
     slowly = fit_mixture(pairs, wrong, start)
     sds = np.sqrt((influence**2).sum(axis=0))
     assert (np.abs(found.w - slowly.w) < 0.2 * sds).all()

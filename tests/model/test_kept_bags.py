@@ -1,4 +1,4 @@
-"""Laws of small bags in blocks: their rows are kept, and say what they say in memory."""
+"""Properties of small bags in blocks: rows are kept, with the values of rows in memory."""
 
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ from unshuffle.io.paths import expand_paths
 from unshuffle.io.sources.parquet_source import open_parquet
 from unshuffle.kernels.transport.bags import MOST_ATOMS
 from unshuffle.model import block_building
-from unshuffle.model.block_building import pose_blocks
-from unshuffle.model.building import pose
+from unshuffle.model.block_building import build_blocks
+from unshuffle.model.building import build_target
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.nodes import SMALL_ROWS
 
@@ -34,7 +34,7 @@ def as_source(data, **how):
 def build_from_rows(data, n_jobs=None, **how):
     first = look_at(as_source(data, n_jobs=n_jobs, **how), 1)
     scaling = standardise_pass(first, True)
-    return pose_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
+    return build_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
 
 
 def point_of(target, data, scaling, curve=0.03):
@@ -76,9 +76,9 @@ def test_small_bags_say_what_they_say_in_memory():
     sizes = [1, 5, 10, 20, 200, 30, 700] + 20 * [20]
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=15, rng=2)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    plain = pose(standard, True, None, Likelihood())[0]
+    plain = build_target(standard, True, None, Likelihood())[0]
     block, scaling = build_from_rows(data)
-    assert block.shapes.n_kept == len(sizes)
+    assert block.within_bag.n_kept == len(sizes)
     theta = point_of(block, data, scaling)
     (value, gradient), (expected, slopes) = block(theta), plain(theta)
     # The same rows in the same units, but for the rounding of their moments.
@@ -111,20 +111,20 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
 
 
 def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
-    assert TARGET.shapes.n_kept == len(SIZES)
+    assert TARGET.within_bag.n_kept == len(SIZES)
     # Rows of three columns and labels: eight bytes each.
     monkeypatch.setattr(block_building, "_KEPT_BYTES", 8.0 * 4.0 * 500)
     less = build_from_rows(DATA)[0]
-    assert less.shapes.n_kept == (np.cumsum(SIZES) <= 500).sum()
-    # Two grids of one law.
+    assert less.within_bag.n_kept == (np.cumsum(SIZES) <= 500).sum()
+    # Two grids of one distribution.
     assert less(POINT)[0] == pytest.approx(TARGET(POINT)[0], abs=0.3)
     monkeypatch.setattr(block_building, "_KEPT_BYTES", 1e9)
     monkeypatch.setattr(block_building, "_KEPT_ROWS", 20)
-    assert build_from_rows(DATA)[0].shapes.n_kept == (np.array(SIZES) <= 20).sum()
+    assert build_from_rows(DATA)[0].within_bag.n_kept == (np.array(SIZES) <= 20).sum()
 
 
 def test_bags_are_kept_with_their_own_rows_and_labels_in_ascending_order():
-    kept = TARGET.shapes.kept
+    kept = TARGET.within_bag.kept
     units = (DATA.X - SCALING.centre) / SCALING.scale
     y = (DATA.y - SCALING.label_centre) / SCALING.label_scale
     sizes = np.bincount(DATA.groups)
@@ -149,7 +149,7 @@ def test_bags_are_kept_with_their_own_rows_and_labels_in_ascending_order():
 def test_labels_of_small_bags_lie_in_their_distribution_as_in_memory():
     data = make_shuffled(3560, 3, bags=[*[20] * 50, *[128] * 20], snr_db=12, rng=7)
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), True, True)
-    plain = pose(standard, True, None, Likelihood())[0]
+    plain = build_target(standard, True, None, Likelihood())[0]
     block, scaling = build_from_rows(data)
     for shift in (0.0, 0.5):
         theta = point_of(block, data, scaling)
@@ -166,7 +166,7 @@ def test_labels_of_larger_bags_lie_in_their_distribution_as_where_rows_are_count
     kept, scaling = build_from_rows(data)
     monkeypatch.setattr(block_building, "_KEPT_ROWS", 0)
     counted = build_from_rows(data)[0]
-    assert (kept.shapes.n_kept, counted.shapes.n_kept) == (3, 0)
+    assert (kept.within_bag.n_kept, counted.within_bag.n_kept) == (3, 0)
     theta = point_of(kept, data, scaling)
     theta[kept.p] += 0.5
     # Nodes of a sixth of sigma, which begin elsewhere.
@@ -224,8 +224,8 @@ def send_to_card(_):
 @pytest.mark.parametrize("read", [read_parquet, read_dask, send_to_card])
 def test_small_bags_have_the_same_bits_from_every_source(read, tmp_path):
     first = look_at(read(tmp_path), 1)
-    there = pose_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
-    assert there.shapes.n_kept == TARGET.shapes.n_kept
+    there = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
+    assert there.within_bag.n_kept == TARGET.within_bag.n_kept
     (value, gradient), (same, again) = TARGET(POINT), there(POINT)
     assert value == same and np.array_equal(gradient, again)
     assert np.array_equal(TARGET.parts(POINT[None]), there.parts(POINT[None]))

@@ -12,9 +12,9 @@ from targets import PLAIN, build_from_bags, build_from_data
 from unshuffle import Bag, Histogram, Likelihood, ShuffledLinearRegression, make_shuffled
 from unshuffle.data.bags import join_bags, make_bags
 from unshuffle.model.bag_means import CONTEXTS, DECLARED_OFFSETS, OFFSETS, BagMeans
-from unshuffle.model.kept_bags import KeptShapes
+from unshuffle.model.kept_bags import KeptWithinBag
 from unshuffle.model.points import predict
-from unshuffle.model.within_bag import PairedShapes
+from unshuffle.model.within_bag import PairedWithinBag
 from unshuffle.objectives.noise import GaussianNoise, StudentNoise
 
 OPEN = Likelihood()
@@ -242,8 +242,8 @@ GAUSSIAN, SAME = GaussianNoise(0.4), StudentNoise(0.4, 1e7)
 def test_two_ways_to_the_within_bag_likelihood_agree_up_to_a_constant(sizes):
     bags = join_bags([Bag(X, y) for X, y in make_parts(sizes)])
     first, second = (build_from_bags(bags, OPEN, False, noise)[0] for noise in (GAUSSIAN, SAME))
-    assert isinstance(first.shapes, KeptShapes)
-    assert isinstance(second.shapes, PairedShapes)
+    assert isinstance(first.within_bag, KeptWithinBag)
+    assert isinstance(second.within_bag, PairedWithinBag)
     rng = np.random.default_rng(0)
     gaps = []
     for _ in range(8):
@@ -281,10 +281,10 @@ def test_slopes_of_a_curved_mean_function_are_those_of_ordinary_regression(has_i
     bags = make_bags(X, rng.normal(size=100_000), np.arange(100_000) % 2)
     target = build_from_bags(bags, OPEN, has_intercept)[0]
     theta = np.array([0.6, -0.5, 0.3, -1.0, 0.4])
-    design = target.shapes.rows.T
+    design = target.within_bag.rows.T
     if has_intercept:
         design = np.column_stack([design, np.ones(len(design))])
-    means = predict(target.shapes.rows, target.read_points(theta[None]), 0)
+    means = predict(target.within_bag.rows, target.read_points(theta[None]), 0)
     expected = np.linalg.lstsq(design, means, rcond=None)[0][:3]
     found = target.slopes(theta[None])[0]
     assert_allclose(found, expected, atol=1e-9)

@@ -1,9 +1,10 @@
-"""The tops of a posterior of data in blocks, one for every size of offsets between bags.
+"""The modes of a posterior of data in blocks, one for every size of offsets between bags.
 
-Bags without offsets are a narrow top inside the broad one of offset bags: a climb on their sum
+Bags without offsets are a narrow mode inside the broad one of offset bags: a climb on their sum
 stays in the broad one, which is tens of nats lower. So every size is climbed by itself. What the
-shapes say is a quadratic about a point, by differences of slopes over a posterior's sd (one pass
-for all of them), what the means of bags say is taken as it is: so few passes lead to the top.
+within-bag likelihood say is a quadratic about a point, by differences of slopes over a posterior's
+sd (one pass
+for all of them), what the means of bags say is taken as it is: so few passes lead to the mode.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _STEP = 0.7
 # label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
 # many is taken that lead a third as far, and a third of that.
 _REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
-# Softest directions of a top on which others are looked for, so many sds away.
+# Softest directions of a mode on which others are looked for, so many sds away.
 _N_SOFT, _AROUND = 2, 2.0
 # Steps over all rows, and the move in sds and the nats below which the last one was enough: values
 # of histograms waver by as much, and steps for less are tried in vain. (At 10⁶ rows 16 of them.)
 MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
-# Tops further than this below the best (Laplace evidence) are out of reach; those that are still on
-# their way if they are so much further after as many steps. (One of offset bags, 53 nats below at a
-# million rows, took all ten steps to get a nat nearer.)
+# Modes further than this below the best (Laplace evidence) are out of reach; those that are still
+# on their way if they are so much further after as many steps. (One of offset bags, 53 nats below
+# at a million rows, took all ten steps to get a nat nearer.)
 _OUT_OF_REACH, _ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
-# Tops of different offsets that lie together are one if the logs of their volumes differ by less.
+# Modes of different offsets that lie together are one if the logs of their volumes differ by less.
 _SAME_WIDTH = 2.0
 # A direction of a covariance with less than this share of the largest is rounding.
 _LEAST_SHARE = 1e-14
@@ -47,34 +48,34 @@ _INNER_STEPS, _LEAST_GAIN = 30, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
-    """What the shapes said at points, in full: values (m,) and slopes (m, dim)."""
+class TrainingPoints:
+    """The within-bag likelihood at points, in full: values (m,) and slopes (m, dim)."""
 
     x: np.ndarray
     values: np.ndarray
     slopes: np.ndarray
 
-    def at_power(self, power: float) -> Lessons:
-        """Return what the shapes said at a power."""
-        return Lessons(self.x, power * self.values, power * self.slopes)
+    def at_power(self, power: float) -> TrainingPoints:
+        """Return the within-bag likelihood at a power."""
+        return TrainingPoints(self.x, power * self.values, power * self.slopes)
 
-    def with_more(self, other: Lessons) -> Lessons:
+    def with_more(self, other: TrainingPoints) -> TrainingPoints:
         """Return these and others."""
-        return Lessons(
+        return TrainingPoints(
             np.concatenate([self.x, other.x]),
             np.concatenate([self.values, other.values]),
             np.concatenate([self.slopes, other.slopes]),
         )
 
 
-def take_lessons(target: Target, x: np.ndarray) -> Lessons:
-    """Return what the shapes say at points: one pass."""
-    return Lessons(x, *target.weigh_shapes(x))
+def gather_training_points(target: Target, x: np.ndarray) -> TrainingPoints:
+    """Return the within-bag likelihood at points: one pass."""
+    return TrainingPoints(x, *target.evaluate_within_bag(x))
 
 
 @dataclass(frozen=True, eq=False)
-class _Hill:
-    """What shapes are about a point: value, gradient and curvature, bent upwards nowhere."""
+class _LocalDensity:
+    """The within-bag likelihood about a point: value, gradient and a concave curvature."""
 
     theta: np.ndarray
     value: float
@@ -83,82 +84,92 @@ class _Hill:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         move = theta - self.theta
-        pull = self.curvature @ move
-        return self.value + float(move @ (self.gradient - 0.5 * pull)), self.gradient - pull
+        cov_w = self.curvature @ move
+        return self.value + float(move @ (self.gradient - 0.5 * cov_w)), self.gradient - cov_w
 
 
 @dataclass(frozen=True, eq=False)
-class Peak:
-    """A top: its log posterior given its size of offsets, and a factor of its inverse curvature.
+class FittedMode:
+    """A mode: its log posterior given its size of offsets, and a factor of its inverse curvature.
 
-    `hill` is what it was climbed on, no further than `reach`, which ended it unless it `is_inside`.
+    `local_density` is what it was climbed on, no further than `reach`, which ended it unless it
+    `is_inside`.
     """
 
     value: float
     theta: np.ndarray
     factor: np.ndarray
     offset: int
-    hill: _Hill
+    local_density: _LocalDensity
     reach: float
     is_inside: bool
 
     @property
     def evidence(self) -> float:
-        """Log of the posterior's mass about the top by Laplace, up to a constant."""
+        """Log of the posterior's mass about the mode by Laplace, up to a constant."""
         return self.value + float(np.log(np.diag(self.factor)).sum())
 
 
 def settle(
     target: Target, modes: list[Mode], n_steps: int = MAX_STEPS
-) -> tuple[list[Peak], Lessons]:
-    """Return the tops near some modes for every size of offsets, and what was seen on the way."""
+) -> tuple[list[FittedMode], TrainingPoints]:
+    """Return the local modes near some modes for every size of offsets, and points on the way."""
     thetas = [theta for _, theta in modes]
     factors = [take_root(first_metric(target, theta)) for theta in thetas]
     return _settle_near(target, thetas, factors, n_steps)
 
 
-def follow(target: Target, peaks: list[Peak], power: float, n_steps: int = MAX_STEPS) -> list[Peak]:
-    """Return the tops that some tops of another power lead to.
+def follow(
+    target: Target, fitted_modes: list[FittedMode], power: float, n_steps: int = MAX_STEPS
+) -> list[FittedMode]:
+    """Return the modes that some modes of another power lead to.
 
     Their curvature tells the scale of steps, also along ridges, where much less is known than the
     rows would say with their labels.
     """
-    factors = [take_root(_foresee(target, peak, power)) for peak in peaks]
-    return _settle_near(target, [peak.theta for peak in peaks], factors, n_steps)[0]
+    factors = [take_root(_foresee(target, fitted_mode, power)) for fitted_mode in fitted_modes]
+    return _settle_near(
+        target, [fitted_mode.theta for fitted_mode in fitted_modes], factors, n_steps
+    )[0]
 
 
-def reorder(peak: Peak, order: np.ndarray) -> Peak:
-    """Return a top as it would be if its columns stood in another order."""
-    places = np.append(order, np.arange(len(order), len(peak.theta)))
-    hill = replace(
-        peak.hill,
-        theta=peak.hill.theta[places],
-        gradient=peak.hill.gradient[places],
-        curvature=peak.hill.curvature[np.ix_(places, places)],
+def reorder(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
+    """Return a mode as it would be if its columns stood in another order."""
+    places = np.append(order, np.arange(len(order), len(fitted_mode.theta)))
+    local_density = replace(
+        fitted_mode.local_density,
+        theta=fitted_mode.local_density.theta[places],
+        gradient=fitted_mode.local_density.gradient[places],
+        curvature=fitted_mode.local_density.curvature[np.ix_(places, places)],
     )
-    spread = peak.factor @ peak.factor.T
+    spread = fitted_mode.factor @ fitted_mode.factor.T
     factor = take_root(spread[np.ix_(places, places)])
-    return replace(peak, theta=peak.theta[places], factor=factor, hill=hill)
+    return replace(
+        fitted_mode, theta=fitted_mode.theta[places], factor=factor, local_density=local_density
+    )
 
 
-def look_around(target: Target, peak: Peak, power: float) -> list[Mode]:
-    """Climb from points that a top of another power leaves open: on its softest directions.
+def look_around(target: Target, fitted_mode: FittedMode, power: float) -> list[Mode]:
+    """Climb from points that a mode of another power leaves open: on its softest directions.
 
-    A top of few labels is wide, and may be beside the one of more.
+    A mode of few labels is wide, and may be beside the one of more.
     """
-    spread, p = peak.factor @ peak.factor.T, target.p
+    spread, p = fitted_mode.factor @ fitted_mode.factor.T, target.p
     values, vectors = np.linalg.eigh(spread[:p, :p])
     starts = []
     for k in range(max(0, p - _N_SOFT), p):
         move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
-        starts += [peak.theta + side * _AROUND * move for side in (1.0, -1.0)]
-    return climb_all(target, starts, _foresee(target, peak, power))
+        starts += [fitted_mode.theta + side * _AROUND * move for side in (1.0, -1.0)]
+    return climb_all(target, starts, _foresee(target, fitted_mode, power))
 
 
-def _foresee(target: Target, peak: Peak, power: float) -> np.ndarray:
-    """Return the spread about a top of another power at the target's."""
-    hill = replace(peak.hill, curvature=target.power / power * peak.hill.curvature)
-    return _invert_curvature(_alone(target, peak.offset), hill, peak.theta)
+def _foresee(target: Target, fitted_mode: FittedMode, power: float) -> np.ndarray:
+    """Return the spread about a mode of another power at the target's."""
+    local_density = replace(
+        fitted_mode.local_density,
+        curvature=target.power / power * fitted_mode.local_density.curvature,
+    )
+    return _invert_curvature(_alone(target, fitted_mode.offset), local_density, fitted_mode.theta)
 
 
 def _settle_near(
@@ -166,38 +177,42 @@ def _settle_near(
     thetas: list[np.ndarray],
     factors: list[np.ndarray],
     n_steps: int,
-) -> tuple[list[Peak], Lessons]:
-    """Return the tops near points where steps have these scales, and what was seen on the way."""
-    hills, seen = _measure(target, thetas, factors)
-    peaks = [
-        _climb(_alone(target, offset), hill, offset, _REACH)
-        for hill in hills
+) -> tuple[list[FittedMode], TrainingPoints]:
+    """Return the modes near points where steps have these scales, and points on the way."""
+    local_densities, seen = _measure(target, thetas, factors)
+    fitted_modes = [
+        _climb(_alone(target, offset), local_density, offset, _REACH)
+        for local_density in local_densities
         for offset in range(target.means.n_sizes)
     ]
-    lessons, done = seen, list[Peak]()
+    training_points, done = seen, list[FittedMode]()
     for step in range(n_steps):
-        peaks = _keep_best(peaks, done, step)
-        if not peaks:
+        fitted_modes = _keep_best(fitted_modes, done, step)
+        if not fitted_modes:
             break
-        hills, seen = _measure(target, [p.theta for p in peaks], [p.factor for p in peaks])
-        lessons = lessons.with_more(seen)
-        risen, fallen = list[Peak](), list[Peak]()
-        for old, hill in zip(peaks, hills, strict=True):
+        local_densities, seen = _measure(
+            target, [p.theta for p in fitted_modes], [p.factor for p in fitted_modes]
+        )
+        training_points = training_points.with_more(seen)
+        risen, fallen = list[FittedMode](), list[FittedMode]()
+        for old, local_density in zip(fitted_modes, local_densities, strict=True):
             alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
-            before, reached = _weigh_start(alone, old), hill.value
+            before, reached = _weigh_start(alone, old), local_density.value
             reached += alone.weigh_rest(old.theta)[0]
             if reached < before:
-                is_top = old.is_inside and old.value < before + _LITTLE
-                (done if is_top else fallen).append(_go_back(alone, old) if is_top else old)
+                is_mode = old.is_inside and old.value < before + _LITTLE
+                (done if is_mode else fallen).append(_go_back(alone, old) if is_mode else old)
                 continue
-            new = _climb(alone, hill, old.offset, reach)
+            new = _climb(alone, local_density, old.offset, reach)
             is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
             is_near |= new.value < reached + _LITTLE
             (done if is_near and new.is_inside else risen).append(new)
         shorter, ended = _step_less_far(target, fallen)
-        peaks, done = [*risen, *shorter], [*done, *ended]
-    done += [_go_back(_alone(target, peak.offset), peak) for peak in peaks]
-    return _keep_best(done, [], MAX_STEPS), lessons
+        fitted_modes, done = [*risen, *shorter], [*done, *ended]
+    done += [
+        _go_back(_alone(target, fitted_mode.offset), fitted_mode) for fitted_mode in fitted_modes
+    ]
+    return _keep_best(done, [], MAX_STEPS), training_points
 
 
 def _alone(target: Target, offset: int) -> Target:
@@ -205,27 +220,31 @@ def _alone(target: Target, offset: int) -> Target:
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _weigh_start(target: Target, peak: Peak) -> float:
-    """Return the log posterior of the point that a top was climbed from."""
-    return peak.hill.value + target.weigh_rest(peak.hill.theta)[0]
+def _weigh_start(target: Target, fitted_mode: FittedMode) -> float:
+    """Return the log posterior of the point that a mode was climbed from."""
+    return fitted_mode.local_density.value + target.weigh_rest(fitted_mode.local_density.theta)[0]
 
 
-def _step_less_far(target: Target, peaks: list[Peak]) -> tuple[list[Peak], list[Peak]]:
-    """Climb again to tops that are none, less and less far: one pass for all lengths.
+def _step_less_far(
+    target: Target, fitted_modes: list[FittedMode]
+) -> tuple[list[FittedMode], list[FittedMode]]:
+    """Climb again to modes that are none, less and less far: one pass for all lengths.
 
-    Return the best of every top's steps, and as tops the points from which none leads upwards.
+    Return the best of every mode's steps, and as modes the points from which none leads upwards.
     """
-    shorter, ended = list[Peak](), list[Peak]()
+    shorter, ended = list[FittedMode](), list[FittedMode]()
     tries = [
         [
-            _climb(_alone(target, old.offset), old.hill, old.offset, old.reach * _SHRINK**k)
+            _climb(
+                _alone(target, old.offset), old.local_density, old.offset, old.reach * _SHRINK**k
+            )
             for k in range(1, _N_SHORTER + 1)
         ]
-        for old in peaks
+        for old in fitted_modes
     ]
     thetas = np.array([new.theta for own in tries for new in own]).reshape(-1, target.dim)
     values = iter(target.weigh_values(thetas).tolist())
-    for old, own in zip(peaks, tries, strict=True):
+    for old, own in zip(fitted_modes, tries, strict=True):
         alone = _alone(target, old.offset)
         before = _weigh_start(alone, old)
         reached = [next(values) + alone.weigh_rest(new.theta)[0] for new in own]
@@ -237,12 +256,12 @@ def _step_less_far(target: Target, peaks: list[Peak]) -> tuple[list[Peak], list[
     return shorter, ended
 
 
-def _go_back(target: Target, peak: Peak) -> Peak:
+def _go_back(target: Target, fitted_mode: FittedMode) -> FittedMode:
     """Return the last point that all rows confirmed in place of one that they have not seen."""
-    theta = peak.hill.theta
-    factor = take_root(_invert_curvature(target, peak.hill, theta))
-    value = _weigh_start(target, peak)
-    return replace(peak, value=value, theta=theta, factor=factor, is_inside=True)
+    theta = fitted_mode.local_density.theta
+    factor = take_root(_invert_curvature(target, fitted_mode.local_density, theta))
+    value = _weigh_start(target, fitted_mode)
+    return replace(fitted_mode, value=value, theta=theta, factor=factor, is_inside=True)
 
 
 def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
@@ -252,39 +271,42 @@ def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
 
 def _measure(
     target: Target, thetas: list[np.ndarray], factors: list[np.ndarray]
-) -> tuple[list[_Hill], Lessons]:
-    """Return the quadratics of shapes about some points, and what they are of: one pass."""
+) -> tuple[list[_LocalDensity], TrainingPoints]:
+    """Return quadratics of the within-bag likelihood about points, and these: one pass."""
     d, points = target.dim, []
     for theta, factor in zip(thetas, factors, strict=True):
         moves = _STEP * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
-    lessons, hills = take_lessons(target, np.array(points)), []
+    training_points, local_densities = gather_training_points(target, np.array(points)), []
     for k, factor in enumerate(factors):
         own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
-        value, gradients = target.power * lessons.values[own][0], target.power * lessons.slopes[own]
+        value, gradients = (
+            target.power * training_points.values[own][0],
+            target.power * training_points.slopes[own],
+        )
         bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
         inverse = np.linalg.inv(factor)
         curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
-        hills.append(_Hill(thetas[k], float(value), gradients[0], curvature))
-    return hills, lessons
+        local_densities.append(_LocalDensity(thetas[k], float(value), gradients[0], curvature))
+    return local_densities, training_points
 
 
-def _climb(target: Target, hill: _Hill, offset: int, reach: float) -> Peak:
-    """Climb the quadratic, means and prior; return the top within reach of the hill's point."""
+def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: float) -> FittedMode:
+    """Climb the quadratic, means and prior; return the mode within reach of its point."""
     stiff = np.full(target.dim, _STIFF)
     if target.log_sigma is None:
         stiff[target.p] = _STIFF_LEVEL
-    limit = np.linalg.cholesky(hill.curvature + np.diag(stiff)).T
+    limit = np.linalg.cholesky(local_density.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        (value, gradient), (other, others) = hill(point), target.weigh_rest(point)
+        (value, gradient), (other, others) = local_density(point), target.weigh_rest(point)
         return value + other, gradient + others
 
-    theta = hill.theta
+    theta = local_density.theta
     value, gradient = evaluate(theta)
     for _ in range(_INNER_STEPS):
-        step = _invert_curvature(target, hill, theta) @ gradient
-        scale = _fit_inside(limit @ (theta - hill.theta), limit @ step, reach)
+        step = _invert_curvature(target, local_density, theta) @ gradient
+        scale = _fit_inside(limit @ (theta - local_density.theta), limit @ step, reach)
         for _ in range(10):
             trial = theta + scale * step
             trial_value, trial_gradient = evaluate(trial)
@@ -297,9 +319,9 @@ def _climb(target: Target, hill: _Hill, offset: int, reach: float) -> Peak:
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < _LEAST_GAIN:
             break
-    factor = take_root(_invert_curvature(target, hill, theta))
-    is_inside = float(np.linalg.norm(limit @ (theta - hill.theta))) < 0.95 * reach
-    return Peak(value, theta, factor, offset, hill, reach, is_inside)
+    factor = take_root(_invert_curvature(target, local_density, theta))
+    is_inside = float(np.linalg.norm(limit @ (theta - local_density.theta))) < 0.95 * reach
+    return FittedMode(value, theta, factor, offset, local_density, reach, is_inside)
 
 
 def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
@@ -331,9 +353,11 @@ def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
     return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
 
 
-def _invert_curvature(target: Target, hill: _Hill, theta: np.ndarray) -> np.ndarray:
+def _invert_curvature(
+    target: Target, local_density: _LocalDensity, theta: np.ndarray
+) -> np.ndarray:
     """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
-    curvature = hill.curvature + bend_rest(target, theta)
+    curvature = local_density.curvature + bend_rest(target, theta)
     return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
 
 
@@ -360,33 +384,37 @@ def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
     return bend
 
 
-def _keep_best(peaks: list[Peak], beside: list[Peak], n_steps: int) -> list[Peak]:
-    """Return the tops within reach of the best, best first, each once and beside none of those.
+def _keep_best(
+    fitted_modes: list[FittedMode], beside: list[FittedMode], n_steps: int
+) -> list[FittedMode]:
+    """Return the modes within reach of the best, best first, each once and beside none of those.
 
     So many steps were taken.
     """
-    best = max((peak.evidence for peak in [*peaks, *beside]), default=0.0)
+    best = max((fitted_mode.evidence for fitted_mode in [*fitted_modes, *beside]), default=0.0)
     on_the_way = _ON_THE_WAY[n_steps] if n_steps < len(_ON_THE_WAY) else _OUT_OF_REACH
-    kept: list[Peak] = []
+    kept: list[FittedMode] = []
     # One of bags without offsets is thousands of nats below until its weights fit the means of very
     # many rows, which reach does not let it do at once. (At 10⁶ rows of bags that differ, half of
     # the fits ended with small offsets that were none.)
-    is_waited_for = n_steps < len(_ON_THE_WAY) and all(peak.offset for peak in beside)
-    for peak in sorted(peaks, key=lambda each: -each.evidence):
-        is_new = all(not _are_one(peak, other) for other in [*kept, *beside])
-        is_near = peak.evidence > best - (_OUT_OF_REACH if peak.is_inside else on_the_way)
-        is_coming = is_waited_for and peak.offset == 0 and not peak.is_inside
+    is_waited_for = n_steps < len(_ON_THE_WAY) and all(fitted_mode.offset for fitted_mode in beside)
+    for fitted_mode in sorted(fitted_modes, key=lambda each: -each.evidence):
+        is_new = all(not _are_one(fitted_mode, other) for other in [*kept, *beside])
+        is_near = fitted_mode.evidence > best - (
+            _OUT_OF_REACH if fitted_mode.is_inside else on_the_way
+        )
+        is_coming = is_waited_for and fitted_mode.offset == 0 and not fitted_mode.is_inside
         if is_new and (is_near or is_coming):
-            kept.append(peak)
-        is_waited_for &= peak.offset > 0
+            kept.append(fitted_mode)
+        is_waited_for &= fitted_mode.offset > 0
     return kept
 
 
-def _are_one(left: Peak, right: Peak) -> bool:
-    """Whether two tops are as near as draws of either and, if their offsets differ, as wide."""
+def _are_one(left: FittedMode, right: FittedMode) -> bool:
+    """Whether two modes are as near as draws of either and, if their offsets differ, as wide."""
     move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
     if _count_sds(move, right.factor) > near:
         return False
-    widths = [float(np.log(np.diag(peak.factor)).sum()) for peak in (left, right)]
+    widths = [float(np.log(np.diag(fitted_mode.factor)).sum()) for fitted_mode in (left, right)]
     is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
     return left.offset == right.offset or is_alike

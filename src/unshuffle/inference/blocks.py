@@ -2,8 +2,8 @@
 
 A sample of rows cannot give the answer (labels cannot be sampled with "their" rows), but where the
 means of many bags help, it shows where to look. Whatever it finds is climbed from on all rows, and
-the posterior is sampled there. The shapes of few bags have dozens of tops, a sample's are others,
-and the search is on all rows.
+the posterior is sampled there. The within-bag likelihood of few bags have dozens of modes, a
+sample's are others, and the search is on all rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from unshuffle.data.labels import Labels
 from unshuffle.data.pairing import Draws
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
-from unshuffle.inference.block_modes import MAX_STEPS, Peak, follow, look_around, reorder, settle
+from unshuffle.inference.block_modes import (
+    MAX_STEPS,
+    FittedMode,
+    follow,
+    look_around,
+    reorder,
+    settle,
+)
 from unshuffle.inference.likelihood import answer, declare_effects
 from unshuffle.inference.modes import (
     ANNEALING,
@@ -35,8 +42,8 @@ from unshuffle.inference.modes import (
     exchange,
     keep_distinct,
 )
-from unshuffle.model.block_building import pose_blocks, pose_sample
-from unshuffle.model.block_shapes import BlockShapes
+from unshuffle.model.block_building import build_blocks, build_sample
+from unshuffle.model.block_likelihood import BlockWithinBag
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import Settings
 from unshuffle.model.special_cases import Columns, Plain, answer_nothing
@@ -56,47 +63,47 @@ _SAMPLE_REACH, _VALLEY = 25.0, 0.5
 # Ten bags for each column tell every weight within a fraction of itself; what starts are left only
 # confirm it.
 _VERY_MANY_BAGS, _FEW_STARTS = 10, 10
-# The top is climbed to with so many labels at first, and so many times more in every stage: where
-# columns are alike, what the shapes of many say is a thin bent ridge, on which climbs from afar get
-# stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and at 10⁹
-# an interval missed by 37 posterior sds; in stages both end higher than the truth.)
+# The mode is climbed to with so many labels at first, and so many times more in every stage: where
+# columns are alike, the within-bag likelihood of many is a narrow bent ridge, on which climbs from
+# afar get stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and
+# at 10⁹ an interval missed by 37 posterior sds; in stages both end higher than the truth.)
 _FIRST_LABELS, _RISE = 1e4, 10.0
 # Bags differ in shape by chance, which tells columns that are alike apart; where labels count for
-# less than this share of themselves, that is faint, and other tops are looked for around the one
+# less than this share of themselves, that is faint, and other modes are looked for around the one
 # that was followed. (At 10⁹ rows one of two fits had followed a wrong one.)
 _FAINT = 0.05
 # Rounds in which weights are exchanged, as long as they lead higher, and pairs in one of them: all
-# of five columns. (Of six fits of 41 000 rows, five columns of different laws and one or two bags,
-# that had missed a top 8 to 56 nats higher, five found it.)
+# of five columns. (Of six fits of 41 000 rows, five columns of different distributions, one or two
+# bags, that had missed a mode 8 to 56 nats higher, five found it.)
 _N_EXCHANGES, _MOST_EXCHANGED = 4, 15
 # Orders of weights that more labels look at: all of so many columns. So many, the best, are
 # followed.
 _ALL_ORDERS, _N_REORDERED = 5, 2
-# Tops of few labels, best first, that are followed to more labels.
+# Modes of few labels, best first, that are followed to more labels.
 _N_FOLLOWED = 6
 # Steps over all rows in a stage that is not the last.
 _ON_THE_WAY = 4
-# Nats below the best beyond which a climb is given up between stages: the next multiplies them.
+# Nats below the best beyond which a climb ends between stages: the next multiplies them.
 _FALLEN_BEHIND = 50.0
 # Rows of the sample on which least squares looks for answers, and the width of its labels' bins in
 # spreads of all: 20 bags have 200 rows each, and finer labels took three times as long.
 _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 
-def pose_all(
+def build_all(
     first: FirstPass, scaling: Scaling, noise: Noise | None, options: Settings, effort: Effort
-) -> tuple[Target, BlockShapes, Columns] | None:
+) -> tuple[Target, BlockWithinBag, Columns] | None:
     """Return the posterior of all rows, which has all that is to be known of the labels.
 
     None where no column or label varies.
     """
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
-    return pose_blocks(first, scaling, noise, options, effort.n_jobs)
+    return build_blocks(first, scaling, noise, options, effort.n_jobs)
 
 
 def solve_blocks(
-    posed: tuple[Target, BlockShapes, Columns],
+    built: tuple[Target, BlockWithinBag, Columns],
     first: FirstPass,
     rng: np.random.Generator,
     effort: Effort,
@@ -106,28 +113,30 @@ def solve_blocks(
 
     `known` is what is known of offsets between bags; the labels of the first pass are not needed.
     """
-    target, shapes, columns = posed
+    target, within_bag, columns = built
     target, options = declare_effects(target, known), target.options
     effort.report("looking for modes", 0.0)
-    # Few bags leave the search to the shapes, of which too few rows show too little.
+    # Few bags leave the search to the within-bag likelihood: a sample shows too little of it.
     has_few = target.n_bags < FEW_BAGS
     is_all = int(first.sample.counts.sum()) == first.n
     rows = first.sample
     if has_few and not is_all:
-        rows = add_far(rows, first.source, shapes.centre, shapes.factor)
-    sample = pose_sample(target, shapes, rows)
+        rows = add_far(rows, first.source, within_bag.centre, within_bag.factor)
+    sample = build_sample(target, within_bag, rows)
     weaker = _weaken(sample if has_few and not is_all else target)
     searched = weaker if has_few else sample
-    weights = [*_anneal(searched, rng), *_fit_least_squares(shapes, first.sample, rng, effort)]
+    weights = [*_anneal(searched, rng), *_fit_least_squares(within_bag, first.sample, rng, effort)]
     starts = _choose_starts(searched, np.array(weights))
     effort.report("looking for modes", 0.5)
-    peaks, others = _ascend(target, weaker, starts, rng)
-    # Of tops that differ in offsets alone the highest is judged: a lower one may fit as well.
-    tops = [(peak.value, peak.theta) for peak in peaks]
-    modes = [*keep_distinct(target, tops, options.n_components), *others][: options.n_components]
+    fitted_modes, others = _ascend(target, weaker, starts, rng)
+    # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
+    best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes]
+    modes = [*keep_distinct(target, best_modes, options.n_components), *others][
+        : options.n_components
+    ]
     effort.report("looking for modes", 1.0)
-    thinner = None if not has_few else target if is_all else sample
-    found = answer(target, columns, modes, rng, effort, thinner=thinner)
+    sampled = None if not has_few else target if is_all else sample
+    found = answer(target, columns, modes, rng, effort, sampled=sampled)
     reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
     if not is_all:
         reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
@@ -175,9 +184,9 @@ def _anneal(target: Target, rng: np.random.Generator) -> np.ndarray:
 def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
     """Return the best distinct points, all at the last level of annealing.
 
-    Noise is not looked for there: rows of a sample lack the ends of their law, which passes for
-    noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with exponential
-    columns).
+    Noise is not looked for there: rows of a sample lack the ends of their distribution, which
+    passes for noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with
+    exponential columns).
     """
     level, variance = 0.5 * log(ANNEALING[-1]), target.options.weight_scale**2
     values = target.likelihoods(weights, level, False)[0].tolist()
@@ -214,7 +223,7 @@ def _exchange(
 ) -> list[Mode]:
     """Climb from the best of some modes with two weights exchanged, or one turned round.
 
-    Where columns are alike, shapes hardly tell which weight is whose. Climbs are on `weaker`, which
+    Where columns are alike, which weight is whose is hardly known. Climbs are on `weaker`, which
     may be of some rows; of the modes, best first, all rows tell which is which.
     """
     pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
@@ -231,22 +240,25 @@ def _exchange(
 
 
 def _reorder_modes(
-    target: Target, peaks: list[Peak], n_steps: int, rng: np.random.Generator
-) -> list[Peak]:
-    """Follow the best top with its weights in other orders, as long as that leads higher.
+    target: Target, fitted_modes: list[FittedMode], n_steps: int, rng: np.random.Generator
+) -> list[FittedMode]:
+    """Follow the best mode with its weights in other orders, as long as that leads higher.
 
-    Columns of one law differ by chance: many labels tell which weight is whose where few do not.
+    Columns of one distribution differ by chance: many labels tell which weight is whose where few
+    do not.
     """
     for _ in range(_N_EXCHANGES):
-        best = peaks[0]
+        best = fitted_modes[0]
         moved = [reorder(best, order) for order in _draw_orders(target.p, rng)]
-        values = _weigh(target, [peak.theta for peak in moved])
+        values = _weigh(target, [fitted_mode.theta for fitted_mode in moved])
         chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
         found = follow(target, chosen, target.power, n_steps)
-        peaks = sorted([*peaks, *found], key=lambda peak: -peak.evidence)
-        if peaks[0].evidence < best.evidence + _VALLEY:
+        fitted_modes = sorted(
+            [*fitted_modes, *found], key=lambda fitted_mode: -fitted_mode.evidence
+        )
+        if fitted_modes[0].evidence < best.evidence + _VALLEY:
             break
-    return peaks
+    return fitted_modes
 
 
 def _draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -276,46 +288,51 @@ def _weigh(target: Target, thetas: list[np.ndarray]) -> list[float]:
 
 def _ascend(
     target: Target, weaker: Target, starts: list[np.ndarray], rng: np.random.Generator
-) -> tuple[list[Peak], list[Mode]]:
+) -> tuple[list[FittedMode], list[Mode]]:
     """Climb on all rows from some points, as if labels were few at first, on `weaker`.
 
-    Return the tops, and those of few labels that are in basins of their own: intervals trust no
-    more labels than that, to which they may be as good.
+    Return the modes, and those of few labels with a neighbourhood of their own. At the power of
+    intervals they may be as good.
     """
     full, power = target.power, weaker.power
     found = _keep_basins(weaker, climb_all(weaker, starts))
     if target.n_bags < FEW_BAGS:
         found = _exchange(_weaken(target), weaker, found, rng)
     n_steps = MAX_STEPS if power == full else _ON_THE_WAY
-    peaks, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
+    fitted_modes, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
     while power < full:
         stronger = replace(target, power=min(_RISE * power, full))
         n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
-        followed = follow(stronger, peaks, power, n_steps)
+        followed = follow(stronger, fitted_modes, power, n_steps)
         if stronger.power < _FAINT:
-            tops = [(peak.value, peak.theta) for peak in followed]
-            seen = _keep_basins(stronger, [*tops, *look_around(stronger, peaks[0], power)])
-            new = [mode for mode in seen if not any(mode[1] is theta for _, theta in tops)]
+            best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in followed]
+            seen = _keep_basins(
+                stronger, [*best_modes, *look_around(stronger, fitted_modes[0], power)]
+            )
+            new = [mode for mode in seen if not any(mode[1] is theta for _, theta in best_modes)]
             followed += settle(stronger, new, n_steps)[0] if new else []
-        peaks, power = sorted(followed, key=lambda peak: -peak.evidence), stronger.power
+        fitted_modes, power = (
+            sorted(followed, key=lambda fitted_mode: -fitted_mode.evidence),
+            stronger.power,
+        )
         if target.n_bags < FEW_BAGS and target.p > 1:
-            peaks = _reorder_modes(stronger, peaks, n_steps, rng)
-    thetas = [peak.theta for peak in peaks]
-    tops = list(zip(_weigh(weaker, thetas), thetas, strict=True))
-    others = _keep_basins(weaker, [*tops, *found])
+            fitted_modes = _reorder_modes(stronger, fitted_modes, n_steps, rng)
+    thetas = [fitted_mode.theta for fitted_mode in fitted_modes]
+    best_modes = list(zip(_weigh(weaker, thetas), thetas, strict=True))
+    others = _keep_basins(weaker, [*best_modes, *found])
     others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
-    return peaks, _rank(_weaken(target), others)[0] if others else []
+    return fitted_modes, _rank(_weaken(target), others)[0] if others else []
 
 
 def _fit_least_squares(
-    shapes: BlockShapes, sample: RowSample, rng: np.random.Generator, effort: Effort
+    within_bag: BlockWithinBag, sample: RowSample, rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
     """Return the least-squares answers of some sampled rows and all labels."""
     chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
-    rows = ((sample.rows[chosen] - shapes.centre) * shapes.factor)[:, shapes.columns]
+    rows = ((sample.rows[chosen] - within_bag.centre) * within_bag.factor)[:, within_bag.columns]
     codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
-    y, counts, ends = _merge_labels(shapes, bags)
+    y, counts, ends = _merge_labels(within_bag, bags)
     starts = np.concatenate([np.searchsorted(codes, bags), [len(codes)]])
     masses = sample.counts[chosen].astype(float)
     bags_of_sample = Bags(
@@ -329,10 +346,10 @@ def _fit_least_squares(
 
 
 def _merge_labels(
-    shapes: BlockShapes, bags: np.ndarray
+    within_bag: BlockWithinBag, bags: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return labels of some bags in bins, how many each stands for, and where bags end."""
-    low, high, counts, offsets = shapes.label_bins
+    low, high, counts, offsets = within_bag.label_bins
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
     owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])
     middles, counts = 0.5 * (low + high)[take], counts[take]

@@ -9,17 +9,18 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
-from unshuffle.inference.surrogate import Followed, learn, teach
+from unshuffle.inference.surrogate import Followed, fit_surrogate, learn
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
 # Draws of the first round and of others in blocks, as parts of those of rows in memory: most
-# often the first, which is worth .6 to .9 of its number, is enough.
+# often the first, with an effective sample size of .6 to .9 of its number, is enough.
 _FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
-# Of draws from a surrogate all rows judge one in so many, and all that come from the mixture. Where
-# the surrogate errs by less than so many nats in the mean there, the others are taken as it says.
+# One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
+# the surrogate errs by less than so many nats on average there, its values are taken for the
+# others.
 _EVERY, _SURE = 4, 0.2
 
 
@@ -63,12 +64,12 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """
     centre = shares @ x
     unit = float(np.sqrt(shares @ ((x - centre) ** 2).sum(axis=1)))
-    if unit < 1e-300:  # one point has all the weight, and its pull would overflow
+    if unit < 1e-300:  # one point has all the weight, and its gradient would overflow
         return centre
     for _ in range(_MAX_MOVES):
         distance = np.sqrt(((x - centre) ** 2).sum(axis=1))
-        pull = shares / np.maximum(distance, _NEAR * unit)
-        moved = pull @ x / pull.sum()
+        towards = shares / np.maximum(distance, _NEAR * unit)
+        moved = towards @ x / towards.sum()
         is_done = float(np.abs(moved - centre).max()) < _NEAR * unit
         centre = moved
         if is_done:
@@ -101,8 +102,8 @@ def sample_posterior(
     """
     o = target.options
     sample = earlier
-    if target.shapes.has_passes and earlier is None:
-        mixture = teach(target, mixture, rng)
+    if target.within_bag.has_passes and earlier is None:
+        mixture = fit_surrogate(target, mixture, rng)
     for n_rounds in range(1, o.max_rounds + 1):
         proposal, n_draws = _aim(target, mixture, sample, rng)
         new = _draw(target, proposal, n_draws, rng)
@@ -121,10 +122,10 @@ def _aim(
 ) -> tuple[Proposal, int]:
     """Return where the next round draws, and how often.
 
-    In blocks from what is known of the shapes by now.
+    In blocks from the surrogate of the within-bag likelihood.
     """
     n_draws = target.options.n_draws
-    if not target.shapes.has_passes:
+    if not target.within_bag.has_passes:
         return mixture, n_draws
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
@@ -133,7 +134,7 @@ def _aim(
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 
-# Points, their parts and slopes, and which all rows judged.
+# Points, their parts and slopes, and which were evaluated exactly.
 _Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -141,33 +142,33 @@ def _draw(target: Target, proposal: Proposal, n_draws: int, rng: np.random.Gener
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
-    if isinstance(proposal, Followed) and target.shapes.has_passes:
-        parts, is_judged = _evaluate_some(target, proposal, x)
-        return x, parts, slopes, is_judged
+    if isinstance(proposal, Followed) and target.within_bag.has_passes:
+        parts, is_exact = _evaluate_some(target, proposal, x)
+        return x, parts, slopes, is_exact
     return x, target.parts(x), slopes, np.ones(len(x), bool)
 
 
 def _evaluate_some(
     target: Target, proposal: Followed, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the parts of draws of a surrogate, and which of them all rows judged.
+    """Return the parts of draws of a surrogate, and which of them are exact.
 
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.
     """
     n, n_walked = len(x), len(x) - proposal.count_plain(len(x))
-    is_judged = np.arange(n) % _EVERY == 0
-    is_seen = is_judged | (np.arange(n) >= n_walked)
-    law = target.read_points(x)
-    expected = proposal.surrogate.shapes(x, law)
-    parts = target.parts_of_means(law)
+    is_exact = np.arange(n) % _EVERY == 0
+    is_seen = is_exact | (np.arange(n) >= n_walked)
+    params = target.read_points(x)
+    expected = proposal.surrogate.within_bag(x, params)
+    parts = target.parts_of_means(params)
     parts[is_seen] = target.parts(x[is_seen])
-    walked = np.flatnonzero(is_judged[:n_walked] & law.is_inside[:n_walked])
+    walked = np.flatnonzero(is_exact[:n_walked] & params.is_inside[:n_walked])
     error = target.power * parts[walked, 0] - expected[walked]
     middle = float(np.median(error)) if len(walked) else 0.0
     if len(walked) and float(np.abs(error - middle).mean()) < _SURE:
-        left = np.flatnonzero(~is_seen & law.is_inside)
+        left = np.flatnonzero(~is_seen & params.is_inside)
         parts[left, 0] = (expected[left] + middle) / target.power
-        return parts, is_judged
+        return parts, is_exact
     parts[~is_seen] = target.parts(x[~is_seen])
     return parts, np.ones(n, bool)
 

@@ -42,7 +42,7 @@ from unshuffle.inference.modes import Mode, climb_all, count_starts, find_modes,
 from unshuffle.inference.noiseless import solve_exactly
 from unshuffle.inference.proposals import Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
-from unshuffle.model.building import pose
+from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import CALIBRATED, FLAT, FULL, MOST_LABELS, Settings
 from unshuffle.model.special_cases import Columns, nothing_to_learn
@@ -61,7 +61,7 @@ _REACH = 20.0
 _N_FITTED = 6
 # Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
 _N_CLIMBED = 12
-# An ensemble with a lower effective sample size has hardly left its starts: 64 walkers count as 64
+# An ensemble with a lower effective sample size has hardly left its starts: 64 members count as 64
 # where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
 # 40; 84 to 107 with 5 and 10.
 _LOW_SAMPLE_SIZE = 80.0
@@ -169,10 +169,10 @@ def search(
     if options.power == FULL or bags.known_means is not None:
         # The mean of a curved function needs the squares of all rows.
         options = replace(options, curve_scale=0.0)
-    posed = pose(bags, has_intercept, noise, options, effort.n_jobs)
-    if posed is None:
+    built = build_target(bags, has_intercept, noise, options, effort.n_jobs)
+    if built is None:
         return nothing_to_learn(bags, has_intercept, noise)
-    target, columns, bags = posed
+    target, columns, bags = built
     target = declare_effects(target, problem.offsets)
     fitted = _fit_least_squares(bags, columns, rng, effort)
     if not problem.offsets.is_declared and bags.known_means is None:
@@ -217,7 +217,7 @@ def choose_power(target: Target, found: Diagnostics) -> float:
     n, options = target.n_shuffled, target.options
     if n == 0.0:
         return 1.0  # known pairs alone have no within-bag likelihood
-    full = full_power(target.shapes.approximate, options.approximate_power)
+    full = full_power(target.within_bag.approximate, options.approximate_power)
     full = min(full, MOST_LABELS / n)
     if options.power == FULL:
         return full
@@ -235,18 +235,18 @@ def answer(
     modes: list[Mode],
     rng: np.random.Generator,
     effort: Effort,
-    thinner: Target | None = None,
+    sampled: Target | None = None,
 ) -> Solution:
     """Choose the power, sample the posterior around the modes, and report what follows.
 
-    `thinner`, of few bags, is the posterior of a sample of their rows, or of all rows where these
+    `sampled`, of few bags, is the posterior of a sample of their rows, or of all rows where these
     are not many.
     """
     found = diagnose(target, modes)
     target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
-    if target.shapes.has_passes and thinner is not None and len(modes) > MANY_MODES:
-        sample = sample_many(target, thinner, modes, rng)
+    if target.within_bag.has_passes and sampled is not None and len(modes) > MANY_MODES:
+        sample = sample_many(target, sampled, modes, rng)
     else:
         sample = draw_sample(target, modes, rng)
     effort.report("sampling the posterior", 1.0)
@@ -265,7 +265,7 @@ def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> 
 
 def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
-    if target.shapes.has_passes:  # mixtures in blocks climb from the modes themselves
+    if target.within_bag.has_passes:  # mixtures in blocks climb from the modes themselves
         return make_mixture(target, modes)
     climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]])
     kept = keep_distinct(target, climbed, target.options.n_components)
@@ -311,7 +311,7 @@ def _assemble(
         likelihood_power=target.power,
         log_evidence=sample.log_evidence,
         diagnostics=asdict(found),
-        priors=o.priors(target.log_sigma, target.power, target.shapes.has_shaped_noise),
+        priors=o.priors(target.log_sigma, target.power, target.within_bag.has_shaped_noise),
     )
     is_declared = target.means.offset_share == 1.0  # what was declared is no misfit
     return Solution(
@@ -329,7 +329,7 @@ def _assemble(
 
 def _model_draws(target: Target, x: np.ndarray, effects: Effects, columns: Columns) -> ModelDraws:
     """Return the draws of what predictions need beside pooled coefficients and noise."""
-    law, p = target.read_points(x), len(columns.is_kept)
+    params, p = target.read_points(x), len(columns.is_kept)
     contexts, between = effects.contexts, target.between_share
 
     def widen(slopes: np.ndarray) -> np.ndarray:
@@ -343,11 +343,11 @@ def _model_draws(target: Target, x: np.ndarray, effects: Effects, columns: Colum
     if offsets is not None:
         offsets = offsets + multiply(contexts, target.effect_rows.T)
     return ModelDraws(
-        within=widen(law.w),
-        bends=widen(target.slopes(x) - law.w),
+        within=widen(params.w),
+        bends=widen(target.slopes(x) - params.w),
         pooled_contexts=widen(multiply(contexts, between.T)),
-        curves=law.curves,
-        signals=law.signals,
+        curves=params.curves,
+        signals=params.signals,
         effect_sds=np.sqrt(effects.offset_sds**2 + variances),
         bag_effects=offsets,
         centre=np.zeros(p),

@@ -1,7 +1,7 @@
-"""Posteriors of few bags of very many rows: dozens of modes, on thin ridges.
+"""Posteriors of few bags of very many rows: dozens of modes, on narrow ridges.
 
 With columns of one distribution every order of the weights explains a lone bag nearly as well. The
-posterior is sampled by a population that moves about while labels are added (`rising`).
+posterior is sampled by a population that moves about while labels are added (`tempered_smc`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _WEAKER, _N_WEIGHED = 0.6, 600
 
 
 def sample_many(
-    target: Target, thinner: Target, modes: list[Mode], rng: np.random.Generator
+    target: Target, sampled: Target, modes: list[Mode], rng: np.random.Generator
 ) -> Sample:
     """Return a sample of a posterior of many modes, from some rows where that has very many.
 
     What some rows say of modes that are far apart errs by a part of a nat. At a part of the power
     that loses none of them, and all rows weigh the draws.
     """
-    mixture = make_mixture(replace(thinner, power=target.power), modes)
-    if thinner.shapes is target.shapes:
+    mixture = make_mixture(replace(sampled, power=target.power), modes)
+    if sampled.within_bag is target.within_bag:
         risen = rise(target, rng)
-        x, parts, worth = risen.x, risen.parts, risen.effective_draws
+        x, parts, n_effective = risen.x, risen.parts, risen.effective_draws
         logs = np.full(len(x), risen.log_evidence)
     else:
-        weaker = replace(thinner, power=_WEAKER * target.power)
+        weaker = replace(sampled, power=_WEAKER * target.power)
         risen = rise(weaker, rng)
         chosen = rng.choice(len(risen.x), _N_WEIGHED, replace=False)
         x, old, parts = risen.x[chosen], risen.parts[chosen], target.parts(risen.x[chosen])
         logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
         logs += risen.log_evidence
-        worth = min(risen.effective_draws, normalise(logs)[1])
-    return _as_sample(target, x, parts, logs, mixture, worth)
+        n_effective = min(risen.effective_draws, normalise(logs)[1])
+    return _as_sample(target, x, parts, logs, mixture, n_effective)
 
 
 def _as_sample(
@@ -53,7 +53,7 @@ def _as_sample(
     parts: np.ndarray,
     logs: np.ndarray,
     mixture: Mixture,
-    worth: float,
+    n_effective: float,
 ) -> Sample:
     """Return points that come from no round of a mixture, with their log weights."""
     return Sample(
@@ -66,5 +66,5 @@ def _as_sample(
         rounds=(1.0,),
         first=mixture,
         is_exact=np.ones(len(x), bool),
-        effective_draws=worth,
+        effective_draws=n_effective,
     )

@@ -1,4 +1,4 @@
-"""The search for modes: annealed starts, least-squares answers, and the climb to the top."""
+"""The search for modes: annealed starts, least-squares answers, and the climb to the mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANNEALING = (0.4, 0.25, 0.15, 0.1)
 OVERSTEP = 1.7
 # Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
 SAME_MODE = 0.05
-# An expected gain below 0.01 nats is not worth a step.
+# An expected gain below 0.01 nats needs no step.
 _LEAST_GAIN = 0.01
 # Climbs end within a dozen steps; the limit only ends those that wander.
 _MAX_STEPS = 30

@@ -11,17 +11,17 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.data.products import multiply
-from unshuffle.inference.block_modes import MAX_STEPS, Lessons, Peak, settle
+from unshuffle.inference.block_modes import MAX_STEPS, FittedMode, TrainingPoints, settle
 from unshuffle.inference.modes import Mode
 from unshuffle.model.posterior import Target
 
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
-# Steps towards the tops of more modes than these: near is enough where none has the mass.
+# Steps towards more modes than these: near is enough where none has the mass.
 _MANY_MODES, _STEPS_OF_MANY = 6, 5
 # Share of the first draws that go to a component as wide as the prior.
 _WIDE_SHARE = 0.1
-# In adapting, the old component counts as if it were worth 5 d draws; 10 % wider guards the tails.
+# In adapting, the old component counts for 5 d draws; 10 % wider guards the tails.
 _OLD_DRAWS, _WIDER = 5.0, 1.1
 # Local components of a round; no other number was tried.
 _N_LOCAL = 30
@@ -36,18 +36,18 @@ _LEAST_SIGNAL, _SIGNAL_SPREAD = 0.05, 0.7
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return weights that add up to one, and how many equal draws they are worth."""
+    """Return weights that add up to one, and their effective sample size."""
     shares = np.exp(log_weights - logsumexp(log_weights))
     return shares, 1.0 / float((shares**2).sum())
 
 
 def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
-    """Return weights flattened just enough to be worth a least number of equal draws."""
+    """Return weights flattened just enough for a least effective sample size."""
     power = 1.0
-    shares, worth = normalise(log_weights)
-    while worth < least and power > 0.01:
+    shares, n_effective = normalise(log_weights)
+    while n_effective < least and power > 0.01:
         power *= 0.8
-        shares, worth = normalise(power * log_weights)
+        shares, n_effective = normalise(power * log_weights)
     return shares
 
 
@@ -55,7 +55,7 @@ def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
 class Shell:
     """Every direction of the predictions alike, with a total variance near that of the labels.
 
-    What one bag leaves of the weights where its shape is hardly trusted is this shell, which no
+    What one bag leaves of the weights at a low power is this shell, which no
     few ellipses cover. The noise's share of the total is Beta(share_low, share_high) as in the
     prior, log(total) Student t about zero, curve and level are Gaussian about zero. Where the noise
     is known the log of the signal is Student t about what it leaves.
@@ -67,7 +67,7 @@ class Shell:
     def _size(self) -> tuple[float, float]:
         """Return centre and spread of the log of the total, or of the signal by known noise.
 
-        Two moments of the labels tell the total, as far as they are trusted.
+        Two moments of the labels tell the total, at the power of the labels.
         """
         t = self.target
         if t.log_sigma is not None:
@@ -183,7 +183,7 @@ class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
     Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes. What
-    was seen of the shapes on the way there are lessons.
+    was evaluated on the way there are training points.
     """
 
     shares: np.ndarray
@@ -192,7 +192,7 @@ class Mixture:
     dof: float
     shell: Shell
     n_modes: int
-    lessons: Lessons | None = None
+    training_points: TrainingPoints | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
@@ -222,9 +222,9 @@ class Mixture:
 
 def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
-    if target.shapes.has_passes:
+    if target.within_bag.has_passes:
         n_steps = MAX_STEPS if len(modes) <= _MANY_MODES else _STEPS_OF_MANY
-        return _mix_peaks(target, *settle(target, modes, n_steps))
+        return _mix_fitted_modes(target, *settle(target, modes, n_steps))
     spreads = _find_spreads(target, [theta for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shell, wide = Shell(target), _WIDE_SHARE
@@ -235,14 +235,18 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     return Mixture(shares, means, factors, target.options.proposal_dof, shell, len(modes))
 
 
-def _mix_peaks(target: Target, peaks: list[Peak], lessons: Lessons) -> Mixture:
-    """Place a component on every top."""
-    factors = np.array([peak.factor for peak in peaks])
-    shares = _evidence_shares([(peak.value, peak.theta) for peak in peaks], factors)
+def _mix_fitted_modes(
+    target: Target, fitted_modes: list[FittedMode], training_points: TrainingPoints
+) -> Mixture:
+    """Place a component on every mode."""
+    factors = np.array([fitted_mode.factor for fitted_mode in fitted_modes])
+    shares = _evidence_shares(
+        [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes], factors
+    )
     shares = np.append((1.0 - _WIDE_SHARE) * shares, _WIDE_SHARE)
-    means = np.array([peak.theta for peak in peaks])
+    means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
     dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(peaks), lessons)
+    return Mixture(shares, means, factors, dof, Shell(target), len(fitted_modes), training_points)
 
 
 def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
@@ -289,10 +293,10 @@ def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
         part = owned[k] / mass[k]
         mean = part @ x
         covariance = (x - mean).T * part @ (x - mean)
-        trust = n_draws / (n_draws + _OLD_DRAWS * d)
+        credibility = n_draws / (n_draws + _OLD_DRAWS * d)
         old = mixture.factors[k] @ mixture.factors[k].T
-        means[k] = trust * mean + (1.0 - trust) * mixture.means[k]
-        mixed = _WIDER * trust * covariance + (1.0 - trust) * old
+        means[k] = credibility * mean + (1.0 - credibility) * mixture.means[k]
+        mixed = _WIDER * credibility * covariance + (1.0 - credibility) * old
         factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
     # A tenth stays spread over all: a component that found nothing yet may still be needed.
     flat = 0.9 * mass / max(mass.sum(), 1e-300) + 0.1 / len(mass)
@@ -304,9 +308,9 @@ def follow(
 ) -> Mixture:
     """Adapt the modes' components, and put half of the draws on local ones around weighted draws.
 
-    A weak likelihood leaves ridges and shells, which are no few ellipses: local components with
-    the covariance of their neighbourhood follow them (effective draws with five columns and one or
-    four bags rose from about 10 to 20-460 of 3200).
+    A weak likelihood leaves ridges and shells, which are no few ellipses: local components with the
+    covariance of their neighbourhood follow them (effective sample sizes with five columns and one
+    or four bags rose from about 10 to 20-460 of 3200).
     """
     d = x.shape[1]
     adapted = _adapt(mixture, x, shares)

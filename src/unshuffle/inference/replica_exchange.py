@@ -158,16 +158,16 @@ _NOTHING = Beside(np.empty(0, dtype=np.int64), 0.0)
 def make_model(target: Target, beside: Beside = _NOTHING) -> tuple[kernels.Model, np.ndarray]:
     """Turn the target's data to the axes in which XᵀX is diagonal; return them and the axes."""
     o = target.options
-    features, labels = target.shapes.rows.T, target.label_items()[0]
+    features, labels = target.within_bag.rows.T, target.label_items()[0]
     spreads, axes = np.linalg.eigh(target.covariance)
     spreads = np.maximum(spreads, 0.0)
-    ends = zip(target.shapes.offsets[:-1], target.shapes.offsets[1:], strict=True)
+    ends = zip(target.within_bag.offsets[:-1], target.within_bag.offsets[1:], strict=True)
     reach = [(b - a) / (_SPAN * max(float(labels[a:b].std()), 1e-12)) for a, b in ends]
     excess = o.share_high - 0.5 * target.p
     model = kernels.Model(
         rows=multiply(features, axes),
         labels=labels,
-        offsets=target.shapes.offsets,
+        offsets=target.within_bag.offsets,
         gram=len(labels) * spreads,
         spreads=spreads,
         reach=np.array(reach),

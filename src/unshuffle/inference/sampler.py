@@ -25,7 +25,7 @@ from unshuffle.data.products import multiply
 from unshuffle.errors import InputError
 from unshuffle.inference.chains import effective_draws, split_rhat
 from unshuffle.inference.replica_exchange import Beside, Run, run_levels
-from unshuffle.model.building import pose
+from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import Settings
 from unshuffle.model.special_cases import Columns, nothing_to_learn
@@ -164,11 +164,11 @@ def solve(
 ) -> Solution:
     """Sample the posterior of a problem in standard units; labels may stand beside their rows."""
     bags, has_intercept, noise = problem.bags, problem.has_intercept, problem.noise
-    # The sampler's law is straight: its curve and its bags' offsets are closed.
-    posed = pose(bags, has_intercept, noise, replace(options.prior, curve_scale=0.0))
-    if posed is None:
+    # The sampler's mean function is straight: its curve and its bags' offsets are closed.
+    built = build_target(bags, has_intercept, noise, replace(options.prior, curve_scale=0.0))
+    if built is None:
         return nothing_to_learn(bags, has_intercept, noise)
-    target, columns, _ = posed
+    target, columns, _ = built
     n_levels = options.n_levels or ceil(_LEVELS + _LEVELS_PER_ROOT * sqrt(bags.n))
     n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
 
@@ -190,7 +190,7 @@ class Mixing:
 
 
 def measure_mixing(runs: list[Run]) -> Mixing:
-    """Return the worst split R̂, effective draws, exchange rate and share at the cold end."""
+    """Return the worst split R̂, effective sample size, exchange rate and share at the cold end."""
     shares = np.array([run.shares() for run in runs])
     noise = np.array([run.levels[:, 1] for run in runs])
     draws = np.stack([run.draws for run in runs])
@@ -215,14 +215,16 @@ def measure_mixing(runs: list[Run]) -> Mixing:
 def match_tables(target: Target, runs: list[Run]) -> tuple[np.ndarray, ...]:
     """Return for each bag the probabilities (rows × labels, both in canonical order) of matches."""
     tables = []
-    for start, stop in zip(target.shapes.offsets[:-1], target.shapes.offsets[1:], strict=True):
+    for start, stop in zip(
+        target.within_bag.offsets[:-1], target.within_bag.offsets[1:], strict=True
+    ):
         size = int(stop - start)
         table = np.zeros(size * size)
         for run in runs:
             shares = run.shares() / (len(runs) * len(run.holders))
             for k in np.flatnonzero(shares):
-                held = run.holders[:, k, start:stop].astype(np.int64) - start
-                cells = held * size + np.arange(size)
+                kept = run.holders[:, k, start:stop].astype(np.int64) - start
+                cells = kept * size + np.arange(size)
                 table += shares[k] * np.bincount(cells.ravel(), minlength=size * size)
         tables.append(table.reshape(size, size))
     return tuple(tables)
@@ -299,8 +301,8 @@ def _competing_answers(
 ) -> tuple[Candidate, ...]:
     """Return the groups of draws that lie apart from each other, largest first.
 
-    A group ends where no draw is within the gap (single linkage); many columns thin the draws out,
-    so that the gap is at least twice the usual distance to the next draw.
+    A group ends where no draw is within the gap (single linkage); with many columns draws are
+    sparse, so that the gap is at least twice the usual distance to the next draw.
     """
     n_all = len(posterior.draws)
     some = np.linspace(0, n_all - 1, min(n_all, _N_GROUPED)).astype(int)

@@ -1,11 +1,10 @@
-"""Proposals from what the shapes of data in blocks were seen to say.
+"""A quadratic surrogate of the within-bag likelihood of data in blocks.
 
-The shapes know a few things well (the variance and the skewness of all labels) and the weights
-hardly, so that their posterior is a thin sheet, bent in the weights, which no few ellipses cover.
-As a quadratic in the coordinates and in those two they are known to a fifth of a nat from a hundred
-draws, or from the slopes on the way to the tops. What the means of bags say takes no pass. So a
-posterior that lacks a fifth of a nat is sampled at will, and all rows judge draws from it, which
-hardly differ in weight.
+The within-bag likelihood determines a few things well (variance and skewness of all labels) and the
+weights hardly. Its posterior is a narrow sheet, bent in the weights, which no few ellipses cover. A
+quadratic in the coordinates and in those two is right to a fifth of a nat after a hundred draws, or
+after the slopes on the way to the modes. The likelihood of bag means takes no pass. So the
+surrogate is sampled at will, and its draws, evaluated exactly, hardly differ in weight.
 """
 
 from __future__ import annotations
@@ -17,40 +16,41 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.data.products import multiply, solve_rows
-from unshuffle.inference.block_modes import Lessons, take_lessons
+from unshuffle.inference.block_modes import TrainingPoints, gather_training_points
 from unshuffle.inference.moves import JITTER, STEP
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
-from unshuffle.model.points import Laws
+from unshuffle.model.points import Parameters
 from unshuffle.model.posterior import Target
 
 # Share of the draws that come from the mixture: where the quadratic is wrong they still fall.
 _DEFENSIVE = 0.1
 # Points count in the fit of the quadratic by exp(−nats below the best/this), down to so many nats
-# below and within so many sds of a top.
+# below and within so many sds of a mode.
 _NATS, _DEEPEST, _SDS = 15.0, 60.0, 8.0
-# Tops so many sds of one another apart have one quadratic.
+# Modes so many sds of one another apart have one quadratic.
 _NEIGHBOURS = 3.0
 # Errors of the quadratic in nats over its coefficients' size in nats, squared: the ridge.
 _RIDGE = 1e-3
 # A fit takes so many equations for a coefficient, and no more coefficients than this (d = 22): it
 # would take longer than what it saves.
 _LEAST_EQUATIONS, _MOST_COEFFICIENTS = 1.3, 400
-# Slopes of points that teach, for each coefficient and stage, and degrees of freedom that are none.
-_LESSONS, _NORMAL = 2.0, 1e6
-# Stages of teaching at most, and the mean error in nats at which they end.
+# Slopes of training points, for each coefficient and stage, and degrees of freedom that are none.
+_TRAINING, _NORMAL = 2.0, 1e6
+# Stages of training at most, and the mean error in nats at which they end.
 _MOST_STAGES, _RIGHT = 5, 0.5
-# Nats above what was seen that no quadratic is believed to reach.
+# No quadratic may exceed what was seen by more nats than this.
 _ABOVE = 3.0
 # Draws that adapt the mixture to the quadratic, and rounds of them. Draws of the last round are
-# where walkers begin, unless they are worth fewer than so many: then the mixture has to do.
-_N_TRIED, _N_ROUNDS, _LEAST_WORTH = 2500, 3, 25.0
-# Sweeps of the walkers, in which one accepts some seven steps.
+# where ensemble members begin, unless their effective sample size is lower: then the mixture
+# serves.
+_N_TRIED, _N_ROUNDS, _LEAST_EFFECTIVE = 2500, 3, 25.0
+# Sweeps of the ensemble, in which a member accepts some seven steps.
 _N_SWEEPS = 30
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """The shapes about one top: a quadratic in coordinates in its sds, total and skewness."""
+    """The within-bag likelihood about a mode: quadratic in coordinates, total and skewness."""
 
     centre: np.ndarray
     factor: np.ndarray
@@ -61,7 +61,7 @@ class _Piece:
     highest: float
 
     def __call__(self, x: np.ndarray, bent: np.ndarray) -> np.ndarray:
-        """Return what the shapes say at points, at the power that they were fitted at."""
+        """Return the surrogate at points, at the power of its fit."""
         variables = self.describe(x, bent)
         left, right = np.triu_indices(variables.shape[1])
         values = multiply(variables[:, left] * variables[:, right], self.coefficients)
@@ -82,7 +82,7 @@ def _length(u: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A posterior whose shapes are quadratics about its tops, by the mixture's component."""
+    """A posterior whose within-bag likelihood is quadratic about each mode of a mixture."""
 
     target: Target
     mixture: Mixture
@@ -90,20 +90,20 @@ class Surrogate:
 
     def log_posterior(self, x: np.ndarray) -> np.ndarray:
         """Return the log posterior of points."""
-        law = self.target.read_points(x)
-        return self.shapes(x, law) + _weigh_rest(self.target, x, law)
+        params = self.target.read_points(x)
+        return self.within_bag(x, params) + _weigh_rest(self.target, x, params)
 
-    def shapes(self, x: np.ndarray, law: Laws) -> np.ndarray:
-        """Return what the shapes say at points, at their power."""
-        bent = bend_coordinates(self.target, law)[0]
+    def within_bag(self, x: np.ndarray, params: Parameters) -> np.ndarray:
+        """Return the surrogate at points, at its power."""
+        bent = bend_coordinates(self.target, params)[0]
         values = np.array([piece(x, bent) for piece in self.pieces.values()])
         owner = self.mixture.log_parts(x)[list(self.pieces)].argmax(axis=0)
         return np.asarray(values[owner, np.arange(len(x))])
 
 
-def _weigh_rest(target: Target, x: np.ndarray, law: Laws) -> np.ndarray:
+def _weigh_rest(target: Target, x: np.ndarray, params: Parameters) -> np.ndarray:
     """Return the log posterior of points without the within-bag likelihood."""
-    parts = target.parts_of_means(law)
+    parts = target.parts_of_means(params)
     return np.asarray(target.mix(np.zeros(len(x)), parts[:, 1]) + parts[:, 2])
 
 
@@ -111,8 +111,8 @@ def _weigh_rest(target: Target, x: np.ndarray, law: Laws) -> np.ndarray:
 class Followed:
     """A proposal: draws of the surrogate's posterior, and some of the mixture that covers it.
 
-    `starts` are points of the surrogate's posterior, some of them more than once: walkers leave
-    them along their differences.
+    `starts` are points of the surrogate's posterior, some of them more than once: ensemble members
+    leave them along their differences.
     """
 
     surrogate: Surrogate
@@ -155,13 +155,13 @@ def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) ->
     return x
 
 
-def bend_coordinates(target: Target, law: Laws) -> tuple[np.ndarray, np.ndarray]:
-    """Return log total variance and skewness of the labels' law at points, and their slopes.
+def bend_coordinates(target: Target, params: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    """Return log total variance and skewness of the labels at points, and their slopes.
 
     Of m points (m, 1 or 2) and (m, 1 or 2, dim); without a curve there is no skewness.
     """
-    w, p, noise = law.w, target.p, np.exp(2.0 * law.log_sigmas)
-    total = law.signals + noise
+    w, p, noise = params.w, target.p, np.exp(2.0 * params.log_sigmas)
+    total = params.signals + noise
     by_total = np.zeros((len(w), target.dim))
     by_total[:, :p] = 2.0 * multiply(w, target.covariance)
     if target.log_sigma is None:
@@ -176,13 +176,13 @@ def bend_coordinates(target: Target, law: Laws) -> tuple[np.ndarray, np.ndarray]
     return np.stack(bent, axis=1), np.stack(slopes, axis=1)
 
 
-def teach(target: Target, mixture: Mixture, rng: np.random.Generator) -> Mixture:
-    """Return the mixture with more lessons: draws of its own, then of what these taught.
+def fit_surrogate(target: Target, mixture: Mixture, rng: np.random.Generator) -> Mixture:
+    """Return the mixture with more training points: draws of its own, then of their surrogate.
 
-    Until what was taught was right where it led to: too few lessons lead astray.
+    It ends where the surrogate was right about its own draws: too few points lead astray.
     """
     m = target.dim + 2 + bool(target.third.size)
-    n_points = int(np.ceil(_LESSONS * m * (m + 1) / 2 / (target.dim + 1)))
+    n_points = int(np.ceil(_TRAINING * m * (m + 1) / 2 / (target.dim + 1)))
     if m * (m + 1) / 2 > _MOST_COEFFICIENTS:
         return mixture
     nothing = (np.empty((0, target.dim)), np.empty(0))
@@ -192,11 +192,11 @@ def teach(target: Target, mixture: Mixture, rng: np.random.Generator) -> Mixture
             x = _walk(proposal.surrogate, proposal.starts, rng)
         else:
             x = replace(mixture, dof=_NORMAL, shares=_without_shell(mixture)).draw(n_points, rng)
-        assert mixture.lessons is not None
-        more = take_lessons(target, x)
-        mixture = replace(mixture, lessons=mixture.lessons.with_more(more))
+        assert mixture.training_points is not None
+        more = gather_training_points(target, x)
+        mixture = replace(mixture, training_points=mixture.training_points.with_more(more))
         if isinstance(proposal, Followed):
-            expected = proposal.surrogate.shapes(x, target.read_points(x))
+            expected = proposal.surrogate.within_bag(x, target.read_points(x))
             error = target.power * more.values - expected
             if float(np.abs(error - np.median(error)).mean()) < _RIGHT:
                 break
@@ -204,7 +204,7 @@ def teach(target: Target, mixture: Mixture, rng: np.random.Generator) -> Mixture
 
 
 def _without_shell(mixture: Mixture) -> np.ndarray:
-    """Return shares of the mixture's tops alone."""
+    """Return shares of the mixture's modes alone."""
     shares = np.append(mixture.shares[:-1], 0.0)
     return shares / shares.sum()
 
@@ -216,7 +216,7 @@ def learn(
     n_draws: int,
     rng: np.random.Generator,
 ) -> Followed | Mixture | None:
-    """Return a proposal for so many draws from points and shapes of earlier ones.
+    """Return a proposal for so many draws from points and likelihoods of earlier ones.
 
     None where too little is known, and a mixture where it does not cover the surrogate.
     """
@@ -231,8 +231,8 @@ def learn(
         cover = follow(cover, tried, flatten(logs, 10.0 * target.dim), rng)
     pool = cover.draw(_N_TRIED, rng)
     logs = surrogate.log_posterior(pool) - cover.log_density(pool)
-    shares, worth = normalise(logs)
-    if worth < _LEAST_WORTH:
+    shares, n_effective = normalise(logs)
+    if n_effective < _LEAST_EFFECTIVE:
         return cover
     places = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
     chosen = np.minimum(np.searchsorted(np.cumsum(shares), places), len(pool) - 1)
@@ -242,17 +242,17 @@ def learn(
 def _fit_pieces(
     target: Target, mixture: Mixture, drawn: tuple[np.ndarray, np.ndarray]
 ) -> dict[int, _Piece]:
-    """Return the quadratics of those of the mixture's tops near which enough was seen."""
-    assert mixture.lessons is not None
-    without_slopes = Lessons(*drawn, np.full(drawn[0].shape, np.nan))
-    seen = mixture.lessons.with_more(without_slopes).at_power(target.power)
-    law = target.read_points(seen.x)
-    values = seen.values + _weigh_rest(target, seen.x, law)
-    bent = bend_coordinates(target, law)
+    """Return the quadratics of those of the mixture's modes near which enough was seen."""
+    assert mixture.training_points is not None
+    without_slopes = TrainingPoints(*drawn, np.full(drawn[0].shape, np.nan))
+    seen = mixture.training_points.with_more(without_slopes).at_power(target.power)
+    params = target.read_points(seen.x)
+    values = seen.values + _weigh_rest(target, seen.x, params)
+    bent = bend_coordinates(target, params)
     pieces: dict[int, _Piece] = {}
     for k in range(mixture.n_modes):
         centre = mixture.means[k]
-        # Shapes know of no offsets: tops that differ in these alone share what was seen.
+        # Modes that differ in offsets alone share training points: these know of no offsets.
         gaps = [multiply(piece.inverse, centre - piece.centre) for piece in pieces.values()]
         if all(np.sqrt((gap * gap).mean()) > _NEIGHBOURS for gap in gaps):
             piece = _fit(centre, mixture.factors[k], seen, values, bent)
@@ -263,25 +263,27 @@ def _fit_pieces(
 def _fit(
     centre: np.ndarray,
     factor: np.ndarray,
-    seen: Lessons,
+    seen: TrainingPoints,
     values: np.ndarray,
     bent: tuple[np.ndarray, np.ndarray],
 ) -> _Piece | None:
-    """Fit a quadratic to the shapes at points near a top; None where they are too few."""
+    """Fit a quadratic to the likelihood at points near a mode; None where they are too few."""
     inverse = np.linalg.inv(factor)
     is_near = _length(multiply(seen.x - centre, inverse.T)) < _SDS
     is_near &= values > values[is_near].max(initial=-np.inf) - _DEEPEST
     if not is_near.any():
         return None
     x, values = seen.x[is_near], values[is_near]
-    shapes, slopes = seen.values[is_near], seen.slopes[is_near]
+    within_bag, slopes = seen.values[is_near], seen.slopes[is_near]
     bent_x, by_x = bent[0][is_near], bent[1][is_near]
     weights = np.exp((values - values.max()) / _NATS)
-    top = int(np.argmax(values))
-    unit = (weights[:, None] * (bent_x - bent_x[top]) ** 2).sum(axis=0) / weights.sum()
+    mode = int(np.argmax(values))
+    unit = (weights[:, None] * (bent_x - bent_x[mode]) ** 2).sum(axis=0) / weights.sum()
     unit = np.sqrt(unit) + 1e-12
-    piece = _Piece(centre, factor, inverse, bent_x[top], unit, np.empty(0), np.inf)
-    rows, labels, importance = _pose(piece, x, (bent_x, by_x), (shapes - shapes[top], slopes))
+    piece = _Piece(centre, factor, inverse, bent_x[mode], unit, np.empty(0), np.inf)
+    rows, labels, importance = _build(
+        piece, x, (bent_x, by_x), (within_bag - within_bag[mode], slopes)
+    )
     if len(labels) < _LEAST_EQUATIONS * rows.shape[1] or rows.shape[1] > _MOST_COEFFICIENTS:
         return None
     root = np.sqrt(np.repeat(weights, importance))
@@ -294,11 +296,11 @@ def _fit(
         1e-12,
     )
     found = found / sizes
-    found[0] += shapes[top]
-    return replace(piece, coefficients=found, highest=float(shapes.max()) + _ABOVE)
+    found[0] += within_bag[mode]
+    return replace(piece, coefficients=found, highest=float(within_bag.max()) + _ABOVE)
 
 
-def _pose(
+def _build(
     piece: _Piece,
     x: np.ndarray,
     bent: tuple[np.ndarray, np.ndarray],

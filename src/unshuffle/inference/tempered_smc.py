@@ -1,9 +1,8 @@
-"""Draws that follow a posterior of few bags from hardly any trust in their shapes to all of it.
+"""Tempered sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) for posteriors of few bags.
 
-Columns that are alike leave a top for every order of their weights, all of them as good to the
-labels that intervals trust. No search finds them all, but a population that is there before they
-part is in all of them after: it is drawn where the shapes say next to nothing, and moves about
-while more and more labels count, with steps that lead from order to order.
+Columns that are alike leave a mode for every order of their weights, all about as good at the power
+of intervals. No search finds them all. A population that is drawn at a low power, before they part,
+is in all of them: it moves while the power grows, with steps that lead from order to order.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from unshuffle.inference.moves import JITTER, STEP, WHOLE
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
-# The population, and how many times as many are drawn at first. Labels are added until it is worth
-# this share of its number, sweeps of moves follow, and more once all labels count, which are kept.
-_N_DRAWN, _AT_FIRST, _WORTH, _N_SWEEPS, _N_KEPT = 256, 8, 0.5, 4, 12
+# The population, and how many times as many are drawn at first. Labels are added while its
+# effective sample size is this share of its number, sweeps of moves follow, and more once all
+# labels count, which are kept.
+_N_DRAWN, _AT_FIRST, _ENOUGH_EFFECTIVE, _N_SWEEPS, _N_KEPT = 256, 8, 0.5, 4, 12
 # Shares of the labels that are left which may be added at a time.
 _SHARES = 2.0 ** (-0.5 * np.arange(24))
 # Shares of moves that put all weights in another order, exchange two and turn one round. Of the
@@ -34,7 +34,7 @@ _STEP_SPREAD = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Risen:
-    """Draws of a posterior with the parts of their density, its evidence, and their worth."""
+    """Draws of a posterior with the parts of their density, evidence and effective sample size."""
 
     x: np.ndarray
     parts: np.ndarray
@@ -63,8 +63,8 @@ def rise(target: Target, rng: np.random.Generator) -> Risen:
             if is_there:
                 seen_x.append(x)
                 seen_parts.append(parts)
-    worth = count_effective(np.array(seen_x))
-    return Risen(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, worth)
+    n_effective = count_effective(np.array(seen_x))
+    return Risen(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, n_effective)
 
 
 def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
@@ -75,19 +75,19 @@ def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
 def _add_labels(
     target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the largest power that leaves the draws enough of their worth, and their weights.
+    """Return the largest power that leaves enough effective sample size, and their weights.
 
     Where none does, the one that leaves most: at no power at all the prior's far ends weigh in.
     """
-    least, before = _WORTH * _N_DRAWN, _weigh(target, power, parts)
-    best, best_worth = (power, logs), 0.0
+    least, before = _ENOUGH_EFFECTIVE * _N_DRAWN, _weigh(target, power, parts)
+    best, best_n_effective = (power, logs), 0.0
     for share in _SHARES:
         reached = target.power if share == 1.0 else power + share * (target.power - power)
         moved = logs + _weigh(target, reached, parts) - before
-        worth = normalise(moved)[1]
-        if worth > best_worth:
-            best, best_worth = (reached, moved), worth
-        if worth >= least:
+        n_effective = normalise(moved)[1]
+        if n_effective > best_n_effective:
+            best, best_n_effective = (reached, moved), n_effective
+        if n_effective >= least:
             break
     return best
 

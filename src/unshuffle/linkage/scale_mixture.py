@@ -31,7 +31,7 @@ LEAST_SIGMA = 1e-8
 # steps: standard errors are a thousand times larger.
 _LEAST_STEP, _LEAST_GAIN, _MOST_STEPS = 1e-5, 1e-2, 200
 # Where there are twice as many pairs, EM runs on about so many of them first.
-_MOST_PAIRS = 10_000
+MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ def fit_mixture(
         return _climb(pairs, wrong, start, np.array([sigma]), moves)
     n = len(pairs.y)
     # Of many pairs every k-th in the order of the labels leads near the maximum.
-    some = slice(None, None, max(n // _MOST_PAIRS, 1))
-    few = pairs if n < 2 * _MOST_PAIRS else pairs.take(some)
+    some = slice(None, None, max(n // MOST_PAIRS, 1))
+    few = pairs if n < 2 * MOST_PAIRS else pairs.take(some)
     rest = np.abs(few.y - predict_rows(few.X, start))
     spread = max(1.4826 * float(np.median(rest)), LEAST_SIGMA)
     found = _climb(few, wrong[some], start, spread * _SCALES, moves)

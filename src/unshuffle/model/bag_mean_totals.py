@@ -12,7 +12,7 @@ import numpy as np
 
 from unshuffle.data.products import multiply
 from unshuffle.model.bag_means import BagMeans, ClassSums, Effects
-from unshuffle.model.points import Laws
+from unshuffle.model.points import Parameters
 
 # Numbers that are made at a time.
 _ROOM = 500_000
@@ -28,22 +28,26 @@ class MeanTotals:
     counts: np.ndarray
     products: np.ndarray
 
-    def weigh(self, means: BagMeans, law: Laws) -> np.ndarray:
+    def weigh(self, means: BagMeans, params: Parameters) -> np.ndarray:
         """Return the log density of the bag means at many points, some at a time."""
         size = max(1, int(_ROOM / self.products[:, 0].size))
         parts = [
-            means.evaluate_classes(self._sum(law, slice(k, k + size)), law.log_sigmas[k : k + size])
-            for k in range(0, len(law.w), size)
+            means.evaluate_classes(
+                self._sum(params, slice(k, k + size)), params.log_sigmas[k : k + size]
+            )
+            for k in range(0, len(params.w), size)
         ]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def draw_effects(self, means: BagMeans, law: Laws, rng: np.random.Generator) -> Effects:
+    def draw_effects(
+        self, means: BagMeans, params: Parameters, rng: np.random.Generator
+    ) -> Effects:
         """Draw the bag effects at many points."""
-        return means.draw_effects_of_classes(self._sum(law, slice(None)), law.log_sigmas, rng)
+        return means.draw_effects_of_classes(self._sum(params, slice(None)), params.log_sigmas, rng)
 
-    def _sum(self, law: Laws, part: slice) -> ClassSums:
+    def _sum(self, params: Parameters, part: slice) -> ClassSums:
         """Return the sums over classes at some points."""
-        w, curves, signals = law.w[part], law.curves[part], law.signals[part]
+        w, curves, signals = params.w[part], params.curves[part], params.signals[part]
         p = w.shape[1]
         left, right = np.triu_indices(p)
         pairs = np.where(left == right, 1.0, 2.0) * w[:, left] * w[:, right]

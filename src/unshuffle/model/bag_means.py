@@ -110,15 +110,15 @@ class _Unit(NamedTuple):
 class _Sizes(NamedTuple):
     """The posterior over sizes at points: log density, shares (…, T, C), and what δ follows from.
 
-    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows, `pulls`
-    the rows times gaps along the axes; None where no contextual effect is possible.
+    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows,
+    `projections` the rows times gaps along the axes; None where no contextual effect is possible.
     """
 
     value: Any
     shares: np.ndarray
     axes: np.ndarray | None
     values: np.ndarray | None
-    pulls: np.ndarray | None
+    projections: np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,10 +208,10 @@ class BagMeans:
         """Return the log density and its derivatives in the gaps, in var(z) and in log σ."""
         sums, s2 = self._sum(gaps, variances, log_sigma)
         found, weights = self._integrate(sums), self._precisions(variances, log_sigma)[1]
-        pulls, inner = self._residuals(gaps, weights, found)
+        projections, inner = self._residuals(gaps, weights, found)
         shares = found.shares[:, :, None]
-        by_gap = -(shares * pulls).sum(axis=(0, 1))
-        by_variance = 0.5 * (shares * (pulls * pulls - inner)).sum(axis=1)
+        by_gap = -(shares * projections).sum(axis=(0, 1))
+        by_variance = 0.5 * (shares * (projections * projections - inner)).sum(axis=1)
         per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
         if self.offset_sd is None:
             per_s2 = per_s2 + self._sizes[:, None] ** 2 * self._has_effect
@@ -377,18 +377,20 @@ class BagMeans:
 
     def _integrate(self, sums: _Sums) -> _Sizes:
         """Integrate intercept and effects, and sum over sizes."""
-        logs, axes, values, pulls = self._condition(sums)
+        logs, axes, values, projections = self._condition(sums)
         logs = logs + self._log_prior
         # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
         best = logs.max(axis=(-1, -2))
         shares = np.exp(logs - best[..., None, None])
         mass = shares.sum(axis=(-1, -2))
-        return _Sizes(best + np.log(mass), shares / mass[..., None, None], axes, values, pulls)
+        return _Sizes(
+            best + np.log(mass), shares / mass[..., None, None], axes, values, projections
+        )
 
     def _condition(
         self, sums: _Sums
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Return the log density given every pair of sizes (…, T, C), and axes, values and pulls.
+        """Return the log density given all pairs of sizes (…, T, C), axes, values and projections.
 
         The last three are those of `_Sizes`.
         """
@@ -402,17 +404,17 @@ class BagMeans:
         assert sums.rows is not None
         assert sums.rows_gaps is not None
         assert sums.values is not None
-        axes, values, pull = sums.axes, sums.values, sums.rows_gaps
+        axes, values, projection = sums.axes, sums.values, sums.rows_gaps
         if self.has_intercept:
-            pull = pull - sums.rows / sums.ones[..., None] * sums.gaps[..., None]
-        pulls = (axes * pull[..., None]).sum(axis=-2)
+            projection = projection - sums.rows / sums.ones[..., None] * sums.gaps[..., None]
+        projections = (axes * projection[..., None]).sum(axis=-2)
         taus = self._contexts[1:]
         values_of = values[..., None, :]
-        logs[..., 1:] += 0.5 * (pulls[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)).sum(
-            -1
-        )
+        logs[..., 1:] += 0.5 * (
+            projections[..., None, :] ** 2 / (values_of + taus[:, None] ** -2)
+        ).sum(-1)
         logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
-        return logs, axes, values, pulls
+        return logs, axes, values, projections
 
     def _residuals(
         self, gaps: np.ndarray, w: np.ndarray, found: _Sizes
@@ -421,12 +423,14 @@ class BagMeans:
         total, rest = w.sum(axis=1)[:, None, None], gaps[None, None]
         inner = w - w * w / total[:, 0] if self.has_intercept else w
         inner = inner[:, None]
-        if found.axes is not None and found.values is not None and found.pulls is not None:
+        if found.axes is not None and found.values is not None and found.projections is not None:
             rows = self._effect_rows
             taus = self._contexts
             inverse = np.where(taus > 0.0, taus, 1.0) ** -2
             parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
-            deltas = ((parts * found.pulls[:, None])[:, :, None] * found.axes[:, None]).sum(axis=-1)
+            deltas = ((parts * found.projections[:, None])[:, :, None] * found.axes[:, None]).sum(
+                axis=-1
+            )
             rest = gaps - multiply(deltas, rows.T)
             middle = self._add_rows(w) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
             turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
@@ -445,9 +449,9 @@ class BagMeans:
         point = np.arange(n)
         tau, p = self._contexts[c], self.rows.shape[1]
         steps, delta = rng.standard_normal((n, p)), np.zeros((n, p))
-        if found.axes is not None and found.values is not None and found.pulls is not None:
+        if found.axes is not None and found.values is not None and found.projections is not None:
             scale = found.values[point, t] + np.where(tau > 0.0, tau, 1.0)[:, None] ** -2
-            along = found.pulls[point, t] / scale + steps / np.sqrt(scale)
+            along = found.projections[point, t] / scale + steps / np.sqrt(scale)
             delta = (found.axes[point, t] * along[:, None, :]).sum(axis=-1)
             delta[tau == 0.0] = 0.0
         levels = np.zeros(n)

@@ -13,7 +13,7 @@ from unshuffle.data.blocks.row_sample import RowSample
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.data.scaling import Scaling
 from unshuffle.model.bag_means import BagMeans
-from unshuffle.model.block_shapes import BlockShapes
+from unshuffle.model.block_likelihood import BlockWithinBag
 from unshuffle.model.kept_bags import KeptBags
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, MOST_LABELS, Settings
@@ -37,13 +37,13 @@ _KEPT_ROWS = 8192
 _KEPT_BYTES = 240e6
 
 
-def pose_blocks(
+def build_blocks(
     first: FirstPass,
     scaling: Scaling,
     noise: Noise | None,
     options: Settings,
     n_jobs: int | None = None,
-) -> tuple[Target, BlockShapes, Columns] | None:
+) -> tuple[Target, BlockWithinBag, Columns] | None:
     """Return the posterior of all rows in standard units; None where no column or label varies."""
     has_intercept = scaling.has_intercept
     is_kept = scaling.scale > 0
@@ -62,7 +62,7 @@ def pose_blocks(
         third = third - np.einsum("r,rj->j", shares, means)[:, None, None] * covariance
     values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
     values -= np.repeat(label_means, np.diff(offsets))
-    shapes = BlockShapes(
+    within_bag = BlockWithinBag(
         source=first.source,
         columns=kept,
         centre=scaling.centre,
@@ -83,7 +83,7 @@ def pose_blocks(
         bag_squares=squares,
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
-        shapes=shapes,
+        within_bag=within_bag,
         means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept, means),
         log_sigma=known,
         options=options,
@@ -91,14 +91,14 @@ def pose_blocks(
         power=min(1.0, MOST_LABELS / first.n),
         n_jobs=n_jobs,
     )
-    return target, shapes, Columns(is_kept, has_intercept, shift)
+    return target, within_bag, Columns(is_kept, has_intercept, shift)
 
 
-def pose_sample(target: Target, all_rows: BlockShapes, sample: RowSample) -> Target:
-    """Return the posterior of the sampled rows: shapes count less, the means of bags are exact.
+def build_sample(target: Target, all_rows: BlockWithinBag, sample: RowSample) -> Target:
+    """Return the posterior of the sampled rows: at a lower power, with exact means of bags.
 
-    Rows of a sample stand for others, so that their law is known only as well as they tell it: they
-    count as separate samples do.
+    Rows of a sample stand for others, so that their distribution is known only as well as they tell
+    it: they count as separate samples do.
     """
     rows = (sample.rows - all_rows.centre) * all_rows.factor
     rows = rows[:, all_rows.columns]
@@ -122,7 +122,7 @@ def pose_sample(target: Target, all_rows: BlockShapes, sample: RowSample) -> Tar
     source = ArraySource(
         sample.rows, np.zeros(len(rows)), sample.codes, n_bags, None, sample.counts
     )
-    shapes = replace(
+    within_bag = replace(
         all_rows,
         source=source,
         kept=_keep_none(p),
@@ -130,7 +130,7 @@ def pose_sample(target: Target, all_rows: BlockShapes, sample: RowSample) -> Tar
         row_means=means / per[:, None],
         row_squares=(squares / per[:, None]).reshape(n_bags, p, p),
     )
-    return replace(target, shapes=shapes, power=min(1.0, SAMPLED * len(rows) / target.n))
+    return replace(target, within_bag=within_bag, power=min(1.0, SAMPLED * len(rows) / target.n))
 
 
 def _keep_none(p: int) -> KeptBags:

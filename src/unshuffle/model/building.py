@@ -8,15 +8,15 @@ import numpy as np
 
 from unshuffle.data.bags import Bags
 from unshuffle.model.bag_means import AnchoredMeans, BagMeans
-from unshuffle.model.kept_bags import KeptBags, KeptShapes
+from unshuffle.model.kept_bags import KeptBags, KeptWithinBag
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, Settings
 from unshuffle.model.special_cases import Columns, split_noise
-from unshuffle.model.within_bag import Shapes, has_shaped_noise, pair_shapes
+from unshuffle.model.within_bag import WithinBag, has_shaped_noise, pair_within_bag
 from unshuffle.objectives.noise import Noise
 
 
-def pose(
+def build_target(
     bags: Bags,
     has_intercept: bool,
     noise: Noise | None,
@@ -53,13 +53,13 @@ def make_target(
     stats = bags.statistics
     rows = np.ascontiguousarray(bags.columns[kept])
     gram, means = stats.gram[np.ix_(kept, kept)], stats.row_means[:, kept]
-    shapes: Shapes
+    within_bag: WithinBag
     if bags.is_plain and not has_shaped_noise(bags, noise):
-        shapes = keep_bags(rows, bags.y, stats.label_means, bags.offsets)
+        within_bag = keep_bags(rows, bags.y, stats.label_means, bags.offsets)
         fixed = factors = np.zeros(bags.n_bags)
     else:
-        shapes = pair_shapes(bags, noise, kept)
-        fixed, factors = shapes.spreads / shapes.label_totals, shapes.factors
+        within_bag = pair_within_bag(bags, noise, kept)
+        fixed, factors = within_bag.spreads / within_bag.label_totals, within_bag.factors
     third = squares = np.empty((0, 0, 0))
     if options.curve_scale > 0.0 and bags.n_bags > 1:
         weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
@@ -68,14 +68,14 @@ def make_target(
         third -= (rows * weights).sum(axis=1)[:, None, None] * gram
         squares = _square_bags(rows, bags)
     m = np.asarray(stats.m, dtype=float)
-    is_free = has_intercept and shapes.is_centred
+    is_free = has_intercept and within_bag.is_centred
     given = (m, fixed, factors, is_free, means)
     return Target(
         bag_rows=np.ascontiguousarray(means),
         bag_squares=squares,
         bag_labels=stats.label_means,
         covariance=gram,
-        shapes=shapes,
+        within_bag=within_bag,
         means=(
             BagMeans(*given)
             if bags.original_bags is None
@@ -84,7 +84,7 @@ def make_target(
         log_sigma=None,
         options=options,
         third=third,
-        has_level=has_intercept and not shapes.is_centred,
+        has_level=has_intercept and not within_bag.is_centred,
         original_bags=bags.original_bags,
         is_mean=None if bags.known_means is None else bags.known_means.is_mean,
     )
@@ -92,10 +92,10 @@ def make_target(
 
 def keep_bags(
     rows: np.ndarray, y: np.ndarray, label_means: np.ndarray, offsets: np.ndarray
-) -> KeptShapes:
+) -> KeptWithinBag:
     """Return what rows (p, n) and labels of bags say under Gaussian noise."""
     centred = y - np.repeat(label_means, np.diff(offsets))
-    return KeptShapes(KeptBags(rows, centred, np.ascontiguousarray(offsets, dtype=np.int64)))
+    return KeptWithinBag(KeptBags(rows, centred, np.ascontiguousarray(offsets, dtype=np.int64)))
 
 
 def _square_bags(rows: np.ndarray, bags: Bags) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the shapes of bags say whose rows were counted in cells."""
+"""The within-bag likelihood of bags whose rows were counted in cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from unshuffle.threads import count_threads, map_all
 # hand out, a bag at least 100 to match.
 _PIECES = 2
 
-# Values, slopes in log sigma due to labels, and pulls of all bags: see `kernels.match_histograms`.
+# Values, slopes in log sigma due to labels, and gradients of all bags: see
+# `kernels.match_histograms`.
 Matched = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -37,7 +38,7 @@ class LabelCells(Protocol):
 
 
 def match_all(
-    shapes: LabelCells,
+    within_bag: LabelCells,
     grid: PointGrid,
     cells: np.ndarray,
     bags: slice,
@@ -45,7 +46,7 @@ def match_all(
     wants_slopes: bool,
     n_jobs: int | None,
 ) -> list[list[Matched]]:
-    """Return values, stretches and pulls of some bags at every point, one part or more each.
+    """Return values, slopes in log sigma and gradients of bags at every point, in parts.
 
     Few points are divided into their bags: one of 10⁸ labels takes tens of milliseconds.
     """
@@ -53,17 +54,17 @@ def match_all(
     parts = [bags]
     if n_threads > 1 and len(grid) < _PIECES * n_threads:
         # Bags at the beginning that are kept have no cells: they are one piece of nothing.
-        start = max(bags.start, min(shapes.n_kept, bags.stop))
+        start = max(bags.start, min(within_bag.n_kept, bags.stop))
         parts = [slice(bags.start, start)] if start > bags.start else []
         parts += [slice(r, r + 1) for r in range(start, bags.stop)]
-    match = partial(_match, shapes, grid, cells, grid.bases, per_sigma, wants_slopes)
+    match = partial(_match, within_bag, grid, cells, grid.bases, per_sigma, wants_slopes)
     tasks = [(p, part) for p in range(len(grid)) for part in parts]
     found = map_all(match, tasks, n_jobs)
     return [found[p * len(parts) : (p + 1) * len(parts)] for p in range(len(grid))]
 
 
 def _match(
-    shapes: LabelCells,
+    within_bag: LabelCells,
     grid: PointGrid,
     cells: np.ndarray,
     bases: np.ndarray,
@@ -71,16 +72,16 @@ def _match(
     wants_slopes: bool,
     task: tuple[int, slice],
 ) -> Matched:
-    """Return values, stretches and pulls of some bags at one point: see the kernel."""
+    """Return values, slopes in log sigma and gradients of bags at one point: see the kernel."""
     p, bags = task
     sigma = exp(float(grid.log_sigmas[p]))
     fine = float(grid.per_cell[p]) * sigma
-    offsets = shapes.cell_offsets[bags.start : bags.stop + 1]
+    offsets = within_bag.cell_offsets[bags.start : bags.stop + 1]
     labels = slice(offsets[0], offsets[-1])
     found: Matched = kernels.match_histograms(
         cells, bases[p, bags], grid.lows[p, bags], grid.sizes[p, bags], grid.tails[p, bags],
-        shapes.counts[bags] * (grid.sizes[p, bags] > 0), shapes.values[labels] / sigma,
-        shapes.masses[labels], offsets - offsets[0], grid.units[p],
+        within_bag.counts[bags] * (grid.sizes[p, bags] > 0), within_bag.values[labels] / sigma,
+        within_bag.masses[labels], offsets - offsets[0], grid.units[p],
         per_sigma * fine / FINE_PER_SIGMA, fine, wants_slopes,
     )  # fmt: skip
     return found

@@ -1,4 +1,4 @@
-"""Whether the labels look as the model predicts: their places in the fitted law, and uneven noise.
+"""Whether the labels look as the model predicts: PIT values and heteroscedasticity.
 
 Both need only the predictions and labels of each bag as two weighted samples.
 """
@@ -26,7 +26,7 @@ _LEAST = 40.0
 
 
 def measure_misfit(target: Target, theta: np.ndarray) -> float:
-    """Return by how many nats the labels depart from the fitted law beyond chance.
+    """Return by how many nats the labels depart from the fitted distribution beyond chance.
 
     The place of each label in its bag's predicted mixture is uniform under the model; a likelihood
     ratio on about √n cells, less its mean and two standard deviations, measures the departure. A
@@ -40,7 +40,7 @@ def measure_misfit(target: Target, theta: np.ndarray) -> float:
         z, offsets, ends = small
         for k, side in enumerate((low, high)):
             kernels.place_labels(z, offsets, side, ends, sigma, places[k])
-    for own, atoms, shares in target.bag_laws(theta):
+    for own, atoms, shares in target.bag_distributions(theta):
         first, last = low[own] - _FAR * sigma, high[own] + _FAR * sigma
         for part, near in _cut(own, atoms, first, last):
             below = shares[: near.start].sum()
@@ -102,7 +102,7 @@ def _spread_over_cells(places: np.ndarray, counts: np.ndarray, n_cells: int) -> 
 def _score(
     y: np.ndarray, atoms: np.ndarray, shares: np.ndarray, sigma: float, unit: float
 ) -> np.ndarray:
-    """Return the scores (m, 4) of labels in shift, slope, noise and uneven noise."""
+    """Return the scores (m, 4) of labels in shift, slope, noise and heteroscedasticity."""
     gap = (y[:, None] - atoms) / sigma
     logs = -0.5 * gap**2 + np.log(shares)
     owner = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -122,11 +122,11 @@ def _score(
 def measure_uneven(target: Target, theta: np.ndarray) -> float:
     """Return how many standard deviations of chance speak for noise that changes with z.
 
-    The score of log σ(z) = s + h z at h = 0 in the mixture law of the labels, with shift, slope and
+    The score of log σ(z) = s + h z at h = 0 in the mixture of the labels, with shift, slope and
     noise level projected out. With noise that grows as e^{.8 z} it was 3.5 at n = 150 and 4.4 at
     n = 1000, where the histogram of places showed nothing. Of 288 simulations of 5000 to 39 000
     rows that obey the model one was beyond 2.8 (`benchmarks/uneven.py --trials 8`). On 128
-    quantiles of a bag's predictions, which lack the ends of their law, 18 were.
+    quantiles of a bag's predictions, which lack the ends of their distribution, 18 were.
     """
     low, high, counts, _ = target.label_items()
     y = np.where(np.isinf(low), high, np.where(np.isinf(high), low, 0.5 * (low + high)))
@@ -137,7 +137,7 @@ def measure_uneven(target: Target, theta: np.ndarray) -> float:
     if small is not None:
         z, offsets, ends = small
         kernels.score_labels(z, offsets, y, ends, sigma, unit, scores)
-    for own, atoms, shares in target.bag_laws(theta):
+    for own, atoms, shares in target.bag_distributions(theta):
         for part, near in _cut(own, atoms, *_find_reach(y[own], atoms, sigma)):
             scores[part] = _score(y[part], atoms[near], shares[near], sigma, unit)
     root = np.sqrt(counts)

@@ -15,8 +15,8 @@ from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
-from unshuffle.model.points import Evaluated, Laws, predict
-from unshuffle.model.within_bag import Shapes
+from unshuffle.model.points import Evaluated, Parameters, predict
+from unshuffle.model.within_bag import WithinBag
 from unshuffle.threads import map_all
 
 # Rows of a piece of work, and predictions at all of its points: about a millisecond, and points
@@ -58,7 +58,7 @@ class KeptBags:
 
     def evaluate(
         self,
-        law: Laws,
+        params: Parameters,
         per_sigma: float,
         wants_slopes: bool,
         tolerance: float,
@@ -68,7 +68,7 @@ class KeptBags:
 
         Iterations may end at steps that gain less than the tolerance, in nats.
         """
-        m, p = law.w.shape
+        m, p = params.w.shape
         totals = np.zeros((len(self._pieces), m, p + 4))
         tasks = []
         for i, bags in enumerate(self._pieces):
@@ -79,7 +79,7 @@ class KeptBags:
         def work(task: tuple[int, slice]) -> None:
             i, some = task
             totals[i, some] = self._match(
-                self._pieces[i], law.part(some), per_sigma, wants_slopes, tolerance
+                self._pieces[i], params.part(some), per_sigma, wants_slopes, tolerance
             )
 
         map_all(work, tasks, n_jobs)
@@ -88,20 +88,25 @@ class KeptBags:
         inner = float((self.sizes - 1.0).sum())
         gradients = np.zeros((m, p + 2))
         gradients[:, : p + 1] = total[:, 2 : p + 3]
-        return Evaluated(total[:, 0] - inner * law.log_sigmas, gradients, total[:, 1] - inner)
+        return Evaluated(total[:, 0] - inner * params.log_sigmas, gradients, total[:, 1] - inner)
 
     def _match(
-        self, bags: slice, law: Laws, per_sigma: float, wants_slopes: bool, tolerance: float
+        self,
+        bags: slice,
+        params: Parameters,
+        per_sigma: float,
+        wants_slopes: bool,
+        tolerance: float,
     ) -> np.ndarray:
         """Return values, slopes in log sigma, in weights and in the curve, (m, p + 4), of bags."""
         start, stop = self.offsets[bags.start], self.offsets[bags.stop]
         offsets = self.offsets[bags.start : bags.stop + 1] - start
         rows, labels = self.rows[:, start:stop], self.labels[start:stop]
-        m, n = len(law), len(labels)
-        w, sigmas = np.ascontiguousarray(law.w), np.exp(law.log_sigmas)
+        m, n = len(params), len(labels)
+        w, sigmas = np.ascontiguousarray(params.w), np.exp(params.log_sigmas)
         z, bent = np.empty((m, n)), np.empty((m, n))
         problems, shares, order, starts = kernels.lay_out(
-            rows, labels, offsets, w, sigmas, law.curves, per_sigma, z, bent
+            rows, labels, offsets, w, sigmas, params.curves, per_sigma, z, bent
         )
         values, slopes = np.zeros((m, len(offsets) - 1, 2)), np.zeros((m, n * wants_slopes))
         given = (problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes)
@@ -111,13 +116,13 @@ class KeptBags:
         if len(large):
             kernels.match_large(large, *given, tolerance, values, slopes)
         found = np.zeros((m, len(rows) + 4))
-        kernels.add_up(rows, offsets, z, slopes, law.curves, sigmas, values, found)
+        kernels.add_up(rows, offsets, z, slopes, params.curves, sigmas, values, found)
         return found
 
-    def predict(self, law: Laws, bags: slice) -> np.ndarray:
+    def predict(self, params: Parameters, bags: slice) -> np.ndarray:
         """Return what a point predicts of the rows of some bags."""
         start, stop = self.offsets[bags.start], self.offsets[bags.stop]
-        return predict(self.rows[:, start:stop], law, 0)
+        return predict(self.rows[:, start:stop], params, 0)
 
 
 def _divide(order: np.ndarray, starts: np.ndarray) -> Iterator[np.ndarray]:
@@ -139,22 +144,22 @@ def _match_group(
     problems, _, bent, labels, offsets, sigmas, per_sigma, wants_slopes = given
     laid = kernels.lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma)
     sides, key = laid[0], problems[group[0], 2]  # type: ignore[index]
-    found, stretches = np.empty(LANES), np.zeros(LANES)
+    found, by_sigmas = np.empty(LANES), np.zeros(LANES)
     lane_slopes = np.empty(sides.shape[1:])
     if key <= EXACT_ROWS:
-        kernels.match_exactly(sides, wants_slopes, found, stretches, lane_slopes)
+        kernels.match_exactly(sides, wants_slopes, found, by_sigmas, lane_slopes)
     else:
         spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
         coupling = kernels.scale_group(sides, laid[1], spread, tolerance, wants_slopes, found)
         if wants_slopes:
-            kernels.slope_group(sides, *coupling, spread, lane_slopes, stretches)
+            kernels.slope_group(sides, *coupling, spread, lane_slopes, by_sigmas)
     kernels.take_group(
-        group, *given, sides, *laid[2:], found, stretches, lane_slopes, values, slopes
+        group, *given, sides, *laid[2:], found, by_sigmas, lane_slopes, values, slopes
     )
 
 
 @dataclass(frozen=True, eq=False)
-class KeptShapes(Shapes):
+class KeptWithinBag(WithinBag):
     """All bags are kept."""
 
     bags: KeptBags
@@ -176,7 +181,7 @@ class KeptShapes(Shapes):
         return np.repeat(np.arange(len(self.bags)), np.diff(self.offsets))
 
     @property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
+    def label_counts(self) -> np.ndarray:  # type: ignore[override]
         """Number of rows of each bag."""
         return self.bags.sizes
 
@@ -188,19 +193,21 @@ class KeptShapes(Shapes):
 
     def evaluate(
         self,
-        law: Laws,
+        params: Parameters,
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> Evaluated:
         per_sigma = nodes_per_sigma(power * float(self.bags.sizes.sum()))
         tolerance = self.tolerance(power)
-        return self.bags.evaluate(law, per_sigma, wants_slopes, tolerance, n_jobs)
+        return self.bags.evaluate(params, per_sigma, wants_slopes, tolerance, n_jobs)
 
-    def bag_laws(self, law: Laws) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        width = exp(law.log_sigmas[0]) / FINE_PER_SIGMA
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        width = exp(params.log_sigmas[0]) / FINE_PER_SIGMA
         for r, (start, stop) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
-            z = self.bags.predict(law, slice(r, r + 1))
+            z = self.bags.predict(params, slice(r, r + 1))
             if len(z) > SMALL_ROWS:
                 yield slice(start, stop), *share_nodes(z, width)
             else:

@@ -8,8 +8,8 @@ import numpy as np
 # cell of variance; the likelihood takes out what it does in the first order. With 16 in place of 6
 # the value between two good fits of a million rows moves by 0.08 nats.
 FINE_PER_SIGMA = 6.0
-# Bags of up to so many rows are looked at in full where labels are placed in their law; larger
-# ones on nodes of a sixth of σ.
+# Bags of up to so many rows are looked at in full where labels are placed in their distribution;
+# larger ones on nodes of a sixth of σ.
 SMALL_ROWS = 256
 # Nodes per sigma of the transport: 2.25 leave up to 0.8 nats of the value at n = 4000 and 9000 and
 # sigma = 0.2 to 0.4, and waves of 0.001 to 0.013 nats in log sigma. (2: 1.3 nats; 2.5: 0.5, and an
@@ -17,9 +17,9 @@ SMALL_ROWS = 256
 # the waves.)
 NODES_PER_SIGMA = 2.25
 # They are that up to so many labels, as they count. What is left of the error of binning is of
-# fourth order in a node's width and grows with the labels, while what the shapes of random bags say
-# does not: at a million labels in full 2.25 nodes move the best of exponential columns by 3 nats, 4
-# nodes by a tenth of it.
+# fourth order in a node's width and grows with the labels, while the within-bag likelihood of
+# random bags does not: at a million labels in full 2.25 nodes move the best of exponential columns
+# by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
 
 

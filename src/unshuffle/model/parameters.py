@@ -13,7 +13,7 @@ import numpy as np
 from unshuffle.data.anchors import count_original_bags
 from unshuffle.model.bag_means import BagMeans
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
-from unshuffle.model.within_bag import Shapes
+from unshuffle.model.within_bag import WithinBag
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Coordinates:
     bag_squares: np.ndarray
     bag_labels: np.ndarray
     covariance: np.ndarray
-    shapes: Shapes
+    within_bag: WithinBag
     means: BagMeans
     log_sigma: float | None
     options: Settings
@@ -60,7 +60,7 @@ class Coordinates:
     @property
     def n(self) -> float:
         """Number of labels, as the deviations count."""
-        return float(self.shapes.worth.sum())
+        return float(self.within_bag.label_counts.sum())
 
     @property
     def p(self) -> int:
@@ -98,7 +98,7 @@ class Coordinates:
     @property
     def sizes(self) -> np.ndarray:
         """Labels of every bag, as they count."""
-        return self.shapes.worth
+        return self.within_bag.label_counts
 
     @property
     def curve_scale(self) -> float:
@@ -144,7 +144,7 @@ class Coordinates:
         return float(theta[-1]) if self.has_level else 0.0
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
-        """Turn draws of θ into the least-squares slopes of their laws, w + c Σ⁻¹ cov(x, z²)."""
+        """Turn draws of θ into least-squares slopes of mean functions, w + c Σ⁻¹ cov(x, z²)."""
         w = x[:, : self.p]
         if not self.has_curve:
             return w
@@ -160,7 +160,7 @@ class Coordinates:
 
     def label_items(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return both ends of the labels, how much each counts, and where bags begin and end."""
-        low, high, counts, offsets = self.shapes.label_items(self.bag_labels)
+        low, high, counts, offsets = self.within_bag.label_items(self.bag_labels)
         if self.is_mean is not None:
             counts = np.where(np.repeat(self.is_mean, np.diff(offsets)), 0.0, counts)
         return low, high, counts, offsets

@@ -12,7 +12,7 @@ import numpy as np
 from unshuffle.data.products import multiply
 from unshuffle.kernels.filling import TAIL
 from unshuffle.model.nodes import FINE_PER_SIGMA
-from unshuffle.model.points import Laws
+from unshuffle.model.points import Parameters
 
 # The even cells of a bag's predictions reach so many of their sds to either side; further out they
 # widen. At 10 no normal and no exponential column leaves them.
@@ -118,12 +118,12 @@ class Moments(Protocol):
     def covariance(self) -> np.ndarray: ...
 
 
-def lay_out(law: Laws, shapes: Moments) -> PointGrid:
+def lay_out(params: Parameters, within_bag: Moments) -> PointGrid:
     """Choose the cells of every bag's predictions at every point."""
-    sizes = np.maximum(shapes.sizes, 1.0)
-    w, log_sigmas, curves = law.w, law.log_sigmas, law.curves
-    straight = multiply(w, shapes.row_means.T)
-    squares = np.einsum("rjk,pj,pk->pr", shapes.row_squares, w, w)
+    sizes = np.maximum(within_bag.sizes, 1.0)
+    w, log_sigmas, curves = params.w, params.log_sigmas, params.curves
+    straight = multiply(w, within_bag.row_means.T)
+    squares = np.einsum("rjk,pj,pk->pr", within_bag.row_squares, w, w)
     sds = np.sqrt(np.maximum(squares - straight**2, 0.0))
     means = straight + curves[:, None] * squares
     reach = np.minimum(_WINDOW, np.sqrt(sizes)) * sds
@@ -136,9 +136,9 @@ def lay_out(law: Laws, shapes: Moments) -> PointGrid:
     farthest = np.sqrt(sizes) * sds
     farthest = farthest + np.abs(curves[:, None]) * (farthest + np.abs(straight)) ** 2
     beyond = np.log1p(farthest * per_cell[:, None] / TAIL)
-    total = law.signals
+    total = params.signals
     largest = np.maximum(1.0 + 2.0 * np.abs(curves) * np.sqrt(total), total)
-    n = float(sizes.sum()) * max(1.0, float(np.einsum("jj->j", shapes.covariance).max()))
+    n = float(sizes.sum()) * max(1.0, float(np.einsum("jj->j", within_bag.covariance).max()))
     units = np.array([2.0 ** floor(60.0 - log2(n * each)) for each in largest])
     return PointGrid(
         weights=w,

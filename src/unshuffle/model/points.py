@@ -12,7 +12,7 @@ _OUTSIDE = (-1e300, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
+class Parameters:
     """Many points: weights (m, p), and one number each of the rest.
 
     A point predicts z + c (z² − signal) + level with z = xᵀw, signal = wᵀ cov(x) w.
@@ -29,14 +29,14 @@ class Laws:
     def __len__(self) -> int:
         return len(self.w)
 
-    def part(self, chosen: slice | np.ndarray) -> Laws:
+    def part(self, chosen: slice | np.ndarray) -> Parameters:
         """Return some of the points."""
-        return Laws(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return Parameters(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
-    def join(self, shapes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the parts of the points from the log likelihoods of their shapes and means."""
-        parts = np.stack([shapes, means, self.log_prior], axis=1)
-        parts[~(self.is_inside & np.isfinite(shapes))] = _OUTSIDE
+    def join(self, within_bag: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the parts of the points from the log likelihoods inside bags and of means."""
+        parts = np.stack([within_bag, means, self.log_prior], axis=1)
+        parts[~(self.is_inside & np.isfinite(within_bag))] = _OUTSIDE
         return parts
 
 
@@ -45,12 +45,12 @@ class Evaluated(NamedTuple):
 
     values: np.ndarray
     gradients: np.ndarray
-    stretches: np.ndarray
+    by_sigmas: np.ndarray
 
 
-def predict(rows: np.ndarray, law: Laws, k: int) -> np.ndarray:
+def predict(rows: np.ndarray, params: Parameters, k: int) -> np.ndarray:
     """Return what point k predicts of rows (p, n)."""
     z = np.zeros(rows.shape[1])
-    for weight, column in zip(law.w[k], rows, strict=True):
+    for weight, column in zip(params.w[k], rows, strict=True):
         z += weight * column
-    return np.asarray(z + law.curves[k] * (z * z - law.signals[k]) + law.levels[k])
+    return np.asarray(z + params.curves[k] * (z * z - params.signals[k]) + params.levels[k])

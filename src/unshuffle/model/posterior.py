@@ -14,7 +14,7 @@ from unshuffle.data.products import multiply
 from unshuffle.model.bag_mean_totals import MeanTotals, add_up
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.parameters import Coordinates
-from unshuffle.model.points import Evaluated, Laws
+from unshuffle.model.points import Evaluated, Parameters
 from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
 
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
@@ -31,15 +31,15 @@ Steps = Generator[np.ndarray, tuple[Any, np.ndarray], Result]
 class Target(Coordinates):
     """Log posterior of θ.
 
-    The log likelihood of the labels is that of deviations inside bags (`shapes`, to a `power`), and
-    that of the `means` of bags. Evaluations that do not wait for one another are made at once, by
-    `n_jobs` threads.
+    The log likelihood of the labels is that of deviations inside bags (`within_bag`, to a `power`),
+    and that of the `means` of bags. Evaluations that do not wait for one another are made at once,
+    by `n_jobs` threads.
     """
 
     def evaluate(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log posterior of points (m, dim), and its gradients."""
-        law = self.read_points(thetas)
-        return self._unite(thetas, law, self._shape(law, True))
+        params = self.read_points(thetas)
+        return self._unite(thetas, params, self._shape(params, True))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient at one point."""
@@ -68,22 +68,22 @@ class Target(Coordinates):
         self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
     ) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
-        law = self._lay_out(w[None], log_sigma, np.array([curve]), np.array([level]))
-        return self._combine(law, self._shape(law, True), 0)
+        params = self._lay_out(w[None], log_sigma, np.array([curve]), np.array([level]))
+        return self._combine(params, self._shape(params, True), 0)
 
     def likelihoods(
         self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log likelihoods of straight laws at many weights, and their slopes in these.
+        """Return log likelihoods of straight mean functions at many weights, and their slopes.
 
         Without slopes these are zeros.
         """
         nothing = np.zeros(len(weights))
-        law = self._lay_out(weights, log_sigma, nothing, nothing)
-        found = self._shape(law, wants_slopes)
+        params = self._lay_out(weights, log_sigma, nothing, nothing)
+        found = self._shape(params, wants_slopes)
         if not wants_slopes:
-            return self.mix(found.values, self._weigh_many_means(law)), np.zeros(weights.shape)
-        parts = [self._combine(law.part(slice(k, k + 1)), found, k) for k in range(len(law))]
+            return self.mix(found.values, self._weigh_many_means(params)), np.zeros(weights.shape)
+        parts = [self._combine(params.part(slice(k, k + 1)), found, k) for k in range(len(params))]
         return (
             np.array([value for value, _, _ in parts]),
             np.array([gradient[: self.p] for _, gradient, _ in parts]),
@@ -92,25 +92,25 @@ class Target(Coordinates):
     def parts(self, x: np.ndarray) -> np.ndarray:
         """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
 
-        The likelihoods are those of shapes and of means at full power.
+        The likelihoods are those inside bags and of means, at full power.
         """
-        law = self.read_points(x)
-        means, inside = self._weigh_many_means(law), np.flatnonzero(law.is_inside)
-        shapes = np.full(len(x), -np.inf)
-        shapes[inside] = self._shape(law.part(inside), False).values
-        return law.join(shapes, means)
+        params = self.read_points(x)
+        means, inside = self._weigh_many_means(params), np.flatnonzero(params.is_inside)
+        within_bag = np.full(len(x), -np.inf)
+        within_bag[inside] = self._shape(params.part(inside), False).values
+        return params.join(within_bag, means)
 
-    def parts_of_means(self, law: Laws) -> np.ndarray:
-        """Return the parts of many points without their shapes, which are zero."""
-        return law.join(np.zeros(len(law)), self._weigh_many_means(law))
+    def parts_of_means(self, params: Parameters) -> np.ndarray:
+        """Return the parts of many points without the within-bag likelihood, which is zero."""
+        return params.join(np.zeros(len(params)), self._weigh_many_means(params))
 
-    def weigh_shapes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the shapes say in full at some points, and its gradients."""
+    def evaluate_within_bag(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the within-bag likelihood in full at some points, and its gradients."""
         found = self._shape(self.read_points(thetas), True)
-        return found.values, self._order(found.gradients, found.stretches)
+        return found.values, self._order(found.gradients, found.by_sigmas)
 
     def weigh_values(self, thetas: np.ndarray) -> np.ndarray:
-        """Return what the shapes say at some points, as they count."""
+        """Return the within-bag likelihood at some points, at its power."""
         return self.power * self._shape(self.read_points(thetas), False).values
 
     def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -119,16 +119,16 @@ class Target(Coordinates):
         values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
         return float(values[0]), gradients[0]
 
-    def _shape(self, law: Laws, wants_slopes: bool) -> Evaluated:
-        """Return what the shapes say in full at points."""
-        self.evaluations.add(len(law))
-        return self.shapes.evaluate(law, self.power, wants_slopes, self.n_jobs)
+    def _shape(self, params: Parameters, wants_slopes: bool) -> Evaluated:
+        """Return the within-bag likelihood in full at points."""
+        self.evaluations.add(len(params))
+        return self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
 
-    def _order(self, gradients: np.ndarray, stretches: np.ndarray) -> np.ndarray:
+    def _order(self, gradients: np.ndarray, by_sigmas: np.ndarray) -> np.ndarray:
         """Return slopes in (w, c, level) and in log sigma in the order of the coordinates."""
         parts = [gradients[:, : self.p]]
         if self.log_sigma is None:
-            parts.append(stretches[:, None])
+            parts.append(by_sigmas[:, None])
         if self.has_curve:
             parts.append(gradients[:, self.p : self.p + 1])
         if self.has_level:
@@ -136,93 +136,101 @@ class Target(Coordinates):
         return np.hstack(parts)
 
     def _unite(
-        self, thetas: np.ndarray, law: Laws, shapes: Evaluated
+        self, thetas: np.ndarray, params: Parameters, within_bag: Evaluated
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log posterior of points and its gradients from what the shapes say in full."""
-        values, gradients, stretches = (np.array(each) for each in shapes)
-        for k in range(len(law)):
-            own = law.part(slice(k, k + 1))
-            value, gradient, stretch = self._combine(own, shapes, k)
-            prior, prior_gradient, prior_stretch = self.prior(law.w[k], float(law.log_sigmas[k]))
-            values[k], gradients[k], stretches[k] = value + prior, gradient, stretch + prior_stretch
+        """Return the log posterior of points and its gradients, given the likelihood in bags."""
+        values, gradients, by_sigmas = (np.array(each) for each in within_bag)
+        for k in range(len(params)):
+            own = params.part(slice(k, k + 1))
+            value, gradient, by_sigma = self._combine(own, within_bag, k)
+            prior, prior_gradient, prior_by_sigma = self.prior(
+                params.w[k], float(params.log_sigmas[k])
+            )
+            values[k], gradients[k], by_sigmas[k] = (
+                value + prior,
+                gradient,
+                by_sigma + prior_by_sigma,
+            )
             gradients[k, : self.p] += prior_gradient
         if self.has_curve:
-            values -= 0.5 * (law.curves / self.curve_scale) ** 2
-            gradients[:, self.p] -= law.curves / self.curve_scale**2
-        return values, self._order(gradients, stretches)
+            values -= 0.5 * (params.curves / self.curve_scale) ** 2
+            gradients[:, self.p] -= params.curves / self.curve_scale**2
+        return values, self._order(gradients, by_sigmas)
 
-    def _combine(self, law: Laws, shapes: Evaluated, k: int) -> tuple[float, np.ndarray, float]:
+    def _combine(
+        self, params: Parameters, within_bag: Evaluated, k: int
+    ) -> tuple[float, np.ndarray, float]:
         """Return the log likelihood of one point, and its slopes in (w, c, level) and log sigma.
 
-        From what the shapes say in full, which is their number k.
+        From the within-bag likelihood in full, number k of it.
         """
-        w, curve = law.w[0], float(law.curves[0])
+        w, curve = params.w[0], float(params.curves[0])
         found = self.means.evaluate(
-            self._gaps(law)[0], self.shapes.variances(law)[0], float(law.log_sigmas[0])
+            self._gaps(params)[0], self.within_bag.variances(params)[0], float(params.log_sigmas[0])
         )
-        value, by_gap, by_variance, stretch = found
-        others = self.shapes.pull_variances(law, by_variance)
+        value, by_gap, by_variance, by_sigma = found
+        others = self.within_bag.variance_gradients(params, by_variance)
         slopes = self.mean_slopes(w, curve)
         others[: slopes.shape[1]] -= (slopes * by_gap[:, None]).sum(axis=0)
         others[-1] -= by_gap.sum()
         share = self._means_power
         return (
-            self.power * float(shapes.values[k]) + share * value,
-            self.power * shapes.gradients[k] + share * others,
-            self.power * float(shapes.stretches[k]) + share * stretch,
+            self.power * float(within_bag.values[k]) + share * value,
+            self.power * within_bag.gradients[k] + share * others,
+            self.power * float(within_bag.by_sigmas[k]) + share * by_sigma,
         )
 
     def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
         """Return the slopes of every bag's mean prediction in (w, c), (R, p) without a curve."""
         if not self.has_curve:
             return self.bag_rows
-        pull = self.covariance @ w
+        cov_w = self.covariance @ w
         turned = np.einsum("rjk,k->rj", self.bag_squares, w)
-        slopes = self.bag_rows + 2.0 * curve * (turned - pull)
-        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ pull)])
+        slopes = self.bag_rows + 2.0 * curve * (turned - cov_w)
+        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ cov_w)])
 
-    def _gaps(self, law: Laws) -> np.ndarray:
+    def _gaps(self, params: Parameters) -> np.ndarray:
         """Return the residuals of the bag means at points, (m, R)."""
-        gaps = self.bag_labels - multiply(law.w, self.bag_rows.T) - law.levels[:, None]
+        gaps = self.bag_labels - multiply(params.w, self.bag_rows.T) - params.levels[:, None]
         if self.has_curve:
-            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, law.w, law.w)
-            gaps -= law.curves[:, None] * (squares - law.signals[:, None])
+            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, params.w, params.w)
+            gaps -= params.curves[:, None] * (squares - params.signals[:, None])
         return np.asarray(gaps)
 
     @cached_property
     def _mean_totals(self) -> MeanTotals | None:
         """The means of very many bags, added up once; None where bags are looked at one by one."""
-        if not self.shapes.is_centred or self.original_bags is not None:
+        if not self.within_bag.is_centred or self.original_bags is not None:
             return None
         squares = self.bag_squares if self.has_curve else None
         return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
 
-    def _weigh_many_means(self, law: Laws) -> np.ndarray:
+    def _weigh_many_means(self, params: Parameters) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
         totals = self._mean_totals
         if totals is not None:
-            return totals.weigh(self.means, law)
+            return totals.weigh(self.means, params)
         size = max(1, int(_MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         found = [np.empty(0)]
-        for start in range(0, len(law), size):
-            some = law.part(slice(start, start + size))
-            gaps, variances = self._gaps(some), self.shapes.variances(some)
+        for start in range(0, len(params), size):
+            some = params.part(slice(start, start + size))
+            gaps, variances = self._gaps(some), self.within_bag.variances(some)
             found.append(self.means.evaluate_many(gaps, variances, some.log_sigmas))
         return np.concatenate(found)
 
     @property
     def _means_power(self) -> float:
-        """How much the means count beside the shapes, which hold them unless they are centred."""
-        return 1.0 if self.shapes.is_centred else 1.0 - self.power
+        """The power of bag means beside the within-bag likelihood, which may have them."""
+        return 1.0 if self.within_bag.is_centred else 1.0 - self.power
 
-    def mix(self, shapes: Any, means: Any) -> Any:
+    def mix(self, within_bag: Any, means: Any) -> Any:
         """Return the log likelihood at its power from its two parts, numbers or arrays."""
-        return self.power * shapes + self._means_power * means
+        return self.power * within_bag + self._means_power * means
 
     def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the residuals of the bag means at a point, and variances of predictions."""
-        law = self.read_points(theta[None])
-        return self._gaps(law)[0], self.shapes.variances(law)[0]
+        params = self.read_points(theta[None])
+        return self._gaps(params)[0], self.within_bag.variances(params)[0]
 
     def offset_shares(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the possible sds of random effects, and the probability of each, at a point."""
@@ -230,20 +238,22 @@ class Target(Coordinates):
 
     def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
         """Draw bag effects and intercept given draws of the other parameters (m, dim)."""
-        law, totals = self.read_points(x), self._mean_totals
+        params, totals = self.read_points(x), self._mean_totals
         if totals is not None:
-            return totals.draw_effects(self.means, law, rng)
-        gaps, variances = self._gaps(law), self.shapes.variances(law)
-        drawn = self.means.draw_effects(gaps, variances, law.log_sigmas, rng)
-        return drawn._replace(levels=law.levels) if self.has_level else drawn
+            return totals.draw_effects(self.means, params, rng)
+        gaps, variances = self._gaps(params), self.within_bag.variances(params)
+        drawn = self.means.draw_effects(gaps, variances, params.log_sigmas, rng)
+        return drawn._replace(levels=params.levels) if self.has_level else drawn
 
-    def bag_laws(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield labels and predictions of each bag: see `Shapes.bag_laws`."""
-        return self.shapes.bag_laws(self.read_points(theta[None]))
+    def bag_distributions(
+        self, theta: np.ndarray
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield labels and predictions of each bag: see `WithinBag.bag_distributions`."""
+        return self.within_bag.bag_distributions(self.read_points(theta[None]))
 
     def small_bags(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return labels and predictions of small bags: see `Shapes.small_bags`."""
-        return self.shapes.small_bags(self.read_points(theta[None]))
+        """Return labels and predictions of small bags: see `WithinBag.small_bags`."""
+        return self.within_bag.small_bags(self.read_points(theta[None]))
 
     def _log_prior(self, square: Any, signal: Any, log_sigma: Any) -> Any:
         """Return the log prior of weights with a sum of squares and a signal, or of many.
@@ -266,19 +276,19 @@ class Target(Coordinates):
         if o.prior == FLAT:
             return 0.0, np.zeros(self.p), 0.0
         noise = exp(2.0 * log_sigma)
-        pull = self.covariance @ w
-        power = float(w @ pull)
+        cov_w = self.covariance @ w
+        power = float(w @ cov_w)
         total = power + noise
         signal = power + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
         value = float(self._log_prior(float(w @ w), power, log_sigma))
         along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
-        gradient = -w / o.weight_scale**2 + along * pull
+        gradient = -w / o.weight_scale**2 + along * cov_w
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         return value, gradient, slope
 
-    def read_points(self, x: np.ndarray) -> Laws:
+    def read_points(self, x: np.ndarray) -> Parameters:
         """Split many points into their coordinates, and return them with their log priors."""
         w, nothing = x[:, : self.p], np.zeros(len(x))
         curves = x[:, self.curve_place] if self.has_curve else nothing
@@ -286,10 +296,10 @@ class Target(Coordinates):
         if self.log_sigma is not None:
             return self._lay_out(w, self.log_sigma, curves, levels)
         log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
-        law = self._lay_out(w, log_sigmas, curves, levels)
-        return replace(law, is_inside=log_sigmas == x[:, self.p])
+        params = self._lay_out(w, log_sigmas, curves, levels)
+        return replace(params, is_inside=log_sigmas == x[:, self.p])
 
-    def _lay_out(self, w: np.ndarray, log_sigmas: Any, curves: Any, levels: Any) -> Laws:
+    def _lay_out(self, w: np.ndarray, log_sigmas: Any, curves: Any, levels: Any) -> Parameters:
         """Return points with their log priors; the noise may be one for all."""
         w, n = np.ascontiguousarray(w), len(w)
         log_sigmas = log_sigmas + np.zeros(n)
@@ -298,4 +308,4 @@ class Target(Coordinates):
         if self.has_curve:
             log_prior = log_prior - 0.5 * (curves / self.curve_scale) ** 2
         curves, levels = np.ascontiguousarray(curves), np.ascontiguousarray(levels)
-        return Laws(w, log_sigmas, curves, levels, signals, log_prior, np.ones(n, bool))
+        return Parameters(w, log_sigmas, curves, levels, signals, log_prior, np.ones(n, bool))

@@ -1,4 +1,4 @@
-"""What the shapes of bags say: the likelihood of their labels, beside that of their means.
+"""The within-bag likelihood: of the labels given a bag's rows, beside that of the means.
 
 Where every row has one label of Gaussian noise, the mean of a bag leaves the sum over matchings
 exactly: both sides are centred in each bag, and the means are weighed apart in full
@@ -22,7 +22,7 @@ from unshuffle.data.labels import Labels
 from unshuffle.data.products import predict_rows
 from unshuffle.kernels.transport.pairings import DRAWS, EXACT_LABELS, PERMUTATION, SUBSET
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
-from unshuffle.model.points import Evaluated, Laws, predict
+from unshuffle.model.points import Evaluated, Parameters, predict
 from unshuffle.model.settings import LOG_SIGMA_MIN
 from unshuffle.objectives.noise import Noise
 from unshuffle.threads import map_all
@@ -34,10 +34,10 @@ _CODES = {"permutation": PERMUTATION, "subset": SUBSET, "draws": DRAWS}
 # A bag's labels are told by at most so many bins of equal numbers (fewer in separate samples): a
 # coupling then costs a millisecond, and a bin is narrower than noise that so many could tell apart.
 _MOST_BINS, _MOST_BINS_APART = 100, 50
-# Answers that predict the same law differ by what chance made of the sampled rows, several nats
-# where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that separate
-# samples cannot tell apart cover 0.74, 0.95 and 1.00 (300 rows and 200 labels in four bags), and
-# 0.66, 0.82 and 0.98 with 10⁵ labels (32 to 39 simulations each).
+# Answers that predict the same distribution differ by what chance made of the sampled rows, several
+# nats where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that
+# separate samples cannot tell apart cover 0.74, 0.95 and 1.00 (300 rows and 200 labels in four
+# bags), and 0.66, 0.82 and 0.98 with 10⁵ labels (32 to 39 simulations each).
 SAMPLED = 0.15
 # Tables of a noise density: places of a 32nd of its sd, out to 40 sds, where heavy tails still have
 # a part in ten thousand and straight lines of the log density go on.
@@ -46,7 +46,7 @@ _PER_SD, _REACH = 32, 40
 _ROUGH, _ROUGHEST = 1e-4, 1e-2
 
 
-class Shapes(ABC):
+class WithinBag(ABC):
     """The log likelihood of deviations at full power."""
 
     # The rows (p, n) that are in memory, and where bags of them begin and end.
@@ -54,7 +54,7 @@ class Shapes(ABC):
     offsets: np.ndarray
     # Number of labels of each bag, as the deviations count: fewer than there are where the rows are
     # a sample too.
-    worth: np.ndarray
+    label_counts: np.ndarray
     # Share of the labels whose sum over matchings is approximate.
     approximate: float
 
@@ -68,7 +68,7 @@ class Shapes(ABC):
     @abstractmethod
     def evaluate(
         self,
-        law: Laws,
+        params: Parameters,
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
@@ -86,24 +86,26 @@ class Shapes(ABC):
         """
         return min(_ROUGH / power, _ROUGHEST)
 
-    def variances(self, law: Laws) -> np.ndarray:
+    def variances(self, params: Parameters) -> np.ndarray:
         """Return the variances of predictions in bags, (m, R), zero where they do not matter."""
-        return np.zeros((len(law), len(self.worth)))
+        return np.zeros((len(params), len(self.label_counts)))
 
-    def pull_variances(self, law: Laws, slopes: np.ndarray) -> np.ndarray:
+    def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
         """Return slopes in (w, c, level) of what has these slopes in the variances at a point."""
-        return np.zeros(law.w.shape[1] + 2)
+        return np.zeros(params.w.shape[1] + 2)
 
     @abstractmethod
-    def bag_laws(self, law: Laws) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the labels of each bag (as a slice), atoms of its predictions, and their shares.
 
         The atoms are its rows, or in larger bags ascending nodes. Small bags may be left to
         `small_bags`.
         """
 
-    def small_bags(self, law: Laws) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return what `bag_laws` leaves out: predictions, their offsets, and those of labels."""
+    def small_bags(self, params: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return what `bag_distributions` leaves out: predictions, and offsets of both."""
         return None
 
     @abstractmethod
@@ -114,7 +116,7 @@ class Shapes(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class PairedShapes(Shapes):
+class PairedWithinBag(WithinBag):
     """Any pairing, masses on either side, bins of labels, and noise of any density."""
 
     rows: np.ndarray
@@ -137,14 +139,14 @@ class PairedShapes(Shapes):
     def shares(self) -> np.ndarray:
         """How much each bag's likelihood counts: against a sample of rows, as two samples do.
 
-        The law of a bag's labels is known only as well as its n rows tell it, so that m labels
-        compared with it are worth nm/(n + m), and less: see `SAMPLED`.
+        The distribution of a bag's labels is known only as well as its n rows tell it, so that m
+        labels compared with it count for nm/(n + m), and less: see `SAMPLED`.
         """
         n, m = self.row_totals, self.label_totals
         return SAMPLED * n / (n + m) if self.pairing == DRAWS else np.ones(len(n))
 
     @cached_property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
+    def label_counts(self) -> np.ndarray:  # type: ignore[override]
         """Number of labels of each bag, as they count."""
         return self.shares * self.label_totals
 
@@ -153,7 +155,9 @@ class PairedShapes(Shapes):
         """Share of the labels in bags too large for enumeration; a mixture is exact."""
         if self.pairing == DRAWS:
             return 0.0
-        return float(self.worth[self.worth > EXACT_LABELS].sum() / self.worth.sum())
+        return float(
+            self.label_counts[self.label_counts > EXACT_LABELS].sum() / self.label_counts.sum()
+        )
 
     @property
     def has_shaped_noise(self) -> bool:  # type: ignore[override]
@@ -162,54 +166,54 @@ class PairedShapes(Shapes):
 
     def evaluate(
         self,
-        law: Laws,
+        params: Parameters,
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> Evaluated:
-        m, p = law.w.shape
+        m, p = params.w.shape
         found = Evaluated(np.empty(m), np.zeros((m, p + 2)), np.empty(m))
 
         def work(k: int) -> None:
             # The shape of known noise is in the tables; only their width matters then.
-            sigma = exp(law.log_sigmas[k])
+            sigma = exp(params.log_sigmas[k])
             if self.has_shaped_noise:
                 sigma = self.table_step * _PER_SD
             noise = np.array([sigma, self.table_start, self.table_step])
             if wants_slopes:
-                columns, point = self._bend(law, k)
+                columns, point = self._bend(params, k)
             else:
-                columns, point = predict(self.rows, law, k)[None], np.ones(1)
-            value, gradient, stretch = kernels.evaluate_pairings(
+                columns, point = predict(self.rows, params, k)[None], np.ones(1)
+            value, gradient, by_sigma = kernels.evaluate_pairings(
                 columns, self.masses, self.offsets, self.labels.low, self.labels.high,
                 self.labels.masses, self.labels.offsets, self.shares, point, self.pairing, noise,
                 self.tables, wants_slopes,
             )  # fmt: skip
-            found.values[k], found.stretches[k] = value, stretch
+            found.values[k], found.by_sigmas[k] = value, by_sigma
             if wants_slopes:
                 found.gradients[k] = gradient
 
         map_all(work, range(m), n_jobs)
         return found
 
-    def _bend(self, law: Laws, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _bend(self, params: Parameters, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the slopes of what point k predicts in (w, c, level), (p + 2, n), and a point.
 
-        The prediction is the product of its slopes with the point (w, −c, level), so that whoever
-        evaluates a linear law evaluates the curved one and its exact slopes.
+        The prediction is the product of its slopes with the point (w, −c, level), so what
+        evaluates a linear mean evaluates the curved one and its exact slopes.
         """
-        w, curve = law.w[k], law.curves[k]
-        pull, z = self.covariance @ w, predict_rows(self.rows.T, w)
+        w, curve = params.w[k], params.curves[k]
+        cov_w, z = self.covariance @ w, predict_rows(self.rows.T, w)
         columns = np.empty((len(w) + 2, len(z)))
-        columns[:-2] = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * pull)[:, None]
-        columns[-2], columns[-1] = z * z - law.signals[k], 1.0
-        return columns, np.array([*w, -curve, law.levels[k]])
+        columns[:-2] = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * cov_w)[:, None]
+        columns[-2], columns[-1] = z * z - params.signals[k], 1.0
+        return columns, np.array([*w, -curve, params.levels[k]])
 
-    def variances(self, law: Laws) -> np.ndarray:
-        found = np.zeros((len(law), len(self.row_totals)))
+    def variances(self, params: Parameters) -> np.ndarray:
+        found = np.zeros((len(params), len(self.row_totals)))
         if self.factors.any():
-            for k in range(len(law)):
-                squares = self.masses * self._centre(predict(self.rows, law, k)) ** 2
+            for k in range(len(params)):
+                squares = self.masses * self._centre(predict(self.rows, params, k)) ** 2
                 found[k] = np.add.reduceat(squares, self.offsets[:-1]) / self.row_totals
         return found
 
@@ -217,16 +221,18 @@ class PairedShapes(Shapes):
         means = np.add.reduceat(self.masses * z, self.offsets[:-1]) / self.row_totals
         return np.asarray(z - np.repeat(means, np.diff(self.offsets)))
 
-    def pull_variances(self, law: Laws, slopes: np.ndarray) -> np.ndarray:
+    def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
         if not self.factors.any():
-            return super().pull_variances(law, slopes)
-        columns, _ = self._bend(law, 0)
+            return super().variance_gradients(params, slopes)
+        columns, _ = self._bend(params, 0)
         each = np.repeat(2.0 * slopes / self.row_totals, np.diff(self.offsets)) * self.masses
-        each = each * self._centre(predict(self.rows, law, 0))
+        each = each * self._centre(predict(self.rows, params, 0))
         return np.array([(column * each).sum() for column in columns])
 
-    def bag_laws(self, law: Laws) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        z, width = predict(self.rows, law, 0), exp(law.log_sigmas[0]) / FINE_PER_SIGMA
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        z, width = predict(self.rows, params, 0), exp(params.log_sigmas[0]) / FINE_PER_SIGMA
         ends = self.labels.offsets
         for r, (start, stop) in enumerate(zip(self.offsets[:-1], self.offsets[1:], strict=True)):
             part, masses = z[start:stop], self.masses[start:stop]
@@ -243,8 +249,8 @@ class PairedShapes(Shapes):
         return labels.low, labels.high, counts, labels.offsets
 
 
-def pair_shapes(bags: Bags, noise: Noise | None, kept: np.ndarray) -> PairedShapes:
-    """Return what the shapes of bags in standard units say under their pairing and noise."""
+def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> PairedWithinBag:
+    """Return the within-bag likelihood in standard units under a pairing and noise."""
     stats = bags.statistics
     is_apart = bags.pairing.name == "draws"
     labels = merge_labels(bags.labels, _MOST_BINS_APART if is_apart else _MOST_BINS)
@@ -253,7 +259,7 @@ def pair_shapes(bags: Bags, noise: Noise | None, kept: np.ndarray) -> PairedShap
     widths = np.where(np.isfinite(labels.high - labels.low), labels.high - labels.low, 0.0)
     inside = labels.masses * widths**2 / 12.0
     n, m = np.asarray(stats.n, dtype=float), np.asarray(stats.m, dtype=float)
-    return PairedShapes(
+    return PairedWithinBag(
         rows=np.ascontiguousarray(bags.columns[kept]),
         covariance=stats.gram[np.ix_(kept, kept)],
         masses=np.ascontiguousarray(bags.rows.masses),

@@ -15,23 +15,23 @@ from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.sorting import find_order
 from unshuffle.kernels.transport.correction import add_corrections as add_large_corrections
 from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.diagonals import pull_points as pull_large_points
+from unshuffle.kernels.transport.diagonals import point_gradients as large_point_gradients
 from unshuffle.kernels.transport.lane_slopes import (
     add_corrections,
-    add_pulls,
+    add_gradients,
     centre,
     collide,
+    correction_gradients,
     invert,
-    pull_corrections,
-    pull_points,
+    point_gradients,
     solve_adjoint,
     unspread,
 )
 from unshuffle.kernels.transport.lanes import LANES, lay_problem, make_problems, scale_lanes
 from unshuffle.kernels.transport.lattice import (
-    add_pulls as add_large_pulls,
+    add_gradients as add_large_gradients,
     collisions,
-    pull_corrections as pull_large_corrections,
+    correction_gradients as large_correction_gradients,
     scale,
     solve_adjoint as solve_large_adjoint,
     variances,
@@ -216,33 +216,33 @@ def scale_group(sides, ends, spread, tolerance, wants_slopes, values):
 
 
 @njit(**OPTIONS, error_model="numpy")
-def slope_group(sides, band, start, ptr, total, found, spread, slopes, stretches):
+def slope_group(sides, band, start, ptr, total, found, spread, slopes, by_sigmas):
     """Fill the slopes in points, and in log sigma; of grids the potentials become slopes in masses.
 
     ``found`` is that of `scale_group`.
     """
     per_mz, per_my, qz, qy, centre_z, centre_y = found
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(
+    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(
         band, start, ptr, qz, qy, sides, per_mz, per_my
     )
     if spread > 0.0:
-        add_pulls(band, start, ptr, sides, centre_z, centre_y, spread, pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, start, ptr, sides, per_mz, total, pull_z, pull_y)
+        add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y)
+    kept_z, kept_y = solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y)
     if spread > 0.0:
         for i in range(slopes.shape[0]):
             for k in range(LANES):
-                sides[4, i, k] += slope_z[i, k] + held_z[i, k]
-                sides[5, i, k] += slope_y[i, k] + held_y[i, k]
+                sides[4, i, k] += slope_z[i, k] + kept_z[i, k]
+                sides[5, i, k] += slope_y[i, k] + kept_y[i, k]
         return
     for k in range(LANES):
-        stretches[k] = 0.0
-    pull_points(band, start, ptr, sides, qz, qy, held_z, held_y, slopes, stretches)
+        by_sigmas[k] = 0.0
+    point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas)
 
 
 @njit(**OPTIONS)
 def take_group(
     group, problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes, sides, places,
-    lows, sizes, found, stretches, lane_slopes, values, slopes,
+    lows, sizes, found, by_sigmas, lane_slopes, values, slopes,
 ):  # fmt: skip
     """Add the shares of values and slopes that problems side by side have in those of their bags.
 
@@ -253,15 +253,15 @@ def take_group(
         q = group[lane]
         k, r = problems[q, 0], problems[q, 1]
         lo, hi = offsets[r], offsets[r + 1]
-        share, value, stretch = shares[q, 0], found[lane], stretches[lane]
+        share, value, by_sigma = shares[q, 0], found[lane], by_sigmas[lane]
         value -= lgamma(hi - lo + 1.0)
         # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
-        if not np.isfinite(value + stretch):
+        if not np.isfinite(value + by_sigma):
             values[k, r, 0] = -np.inf
             continue
         if wants_slopes and is_grid:
             out, unused = np.empty(hi - lo), np.empty(hi - lo)
-            stretch = 0.0
+            by_sigma = 0.0
             for side in range(2):
                 n = sizes[side, lane]
                 field, own = np.empty(n), bent[k, lo:hi]
@@ -270,14 +270,14 @@ def take_group(
                 for i in range(n):
                     field[i] = sides[4 + side, i, lane]
                 keep, to = places[side, lane, :n], out if side == 0 else unused
-                stretch -= gather(own, keep, lows[side, lane], field, per_sigma, to)
+                by_sigma -= gather(own, keep, lows[side, lane], field, per_sigma, to)
             for i in range(hi - lo):
                 slopes[k, lo + i] += share * out[i]
         elif wants_slopes:
             for i in range(hi - lo):
                 slopes[k, lo + places[0, lane, i]] += share * lane_slopes[i, lane]
         values[k, r, 0] += share * value
-        values[k, r, 1] += share * stretch + shares[q, 1] * value
+        values[k, r, 1] += share * by_sigma + shares[q, 1] * value
 
 
 @njit(**INNER)
@@ -304,22 +304,24 @@ def match_alone(bent, y, is_grid, per_sigma, wants_slopes, tolerance, slopes):
         value -= 0.5 * spread * (by_row + by_column - 2.0 * m)
     if not wants_slopes:
         return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_large_corrections(band, ptr, at, qz, qy, mz, my)
+    gradient_z, gradient_y, slope_z, slope_y = large_correction_gradients(
+        band, ptr, at, qz, qy, mz, my
+    )
     if is_grid:
-        add_large_pulls(
-            band, ptr, at, z, nodes, centre_z, centre_y, (spread, spread), pull_z, pull_y
+        add_large_gradients(
+            band, ptr, at, z, nodes, centre_z, centre_y, (spread, spread), gradient_z, gradient_y
         )
-    held_z, held_y = solve_large_adjoint(band, ptr, at, mz, my, nodes, pull_z, pull_y)
+    kept_z, kept_y = solve_large_adjoint(band, ptr, at, mz, my, nodes, gradient_z, gradient_y)
     if not is_grid:
         points = np.empty(m)
-        stretch = pull_large_points(band, ptr, at, z, nodes, qz, qy, held_z, held_y, points)
+        by_sigma = large_point_gradients(band, ptr, at, z, nodes, qz, qy, kept_z, kept_y, points)
         for i in range(m):
             slopes[order[i]] = points[i]
-        return value, stretch
+        return value, by_sigma
     unused = np.empty(m)
-    stretch = gather(bent, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
-    stretch += gather(y, keep_y, low_y, potential_y + slope_y + held_y, per_sigma, unused)
-    return value, -stretch
+    by_sigma = gather(bent, keep_z, low_z, potential_z + slope_z + kept_z, per_sigma, slopes)
+    by_sigma += gather(y, keep_y, low_y, potential_y + slope_y + kept_y, per_sigma, unused)
+    return value, -by_sigma
 
 
 @njit(**OPTIONS)
@@ -332,21 +334,21 @@ def match_large(
         k, r = problems[q, 0], problems[q, 1]
         lo, hi = offsets[r], offsets[r + 1]
         y, found = _scale_labels(labels[lo:hi], sigmas[k]), np.empty(hi - lo)
-        value, stretch = match_alone(
+        value, by_sigma = match_alone(
             bent[k, lo:hi], y, problems[q, 2] > LARGE, per_sigma, wants_slopes, tolerance, found
         )
-        if not np.isfinite(value + stretch):  # as in `take_group`
+        if not np.isfinite(value + by_sigma):  # as in `take_group`
             values[k, r, 0] = -np.inf
             continue
         values[k, r, 0] += shares[q, 0] * value
-        values[k, r, 1] += shares[q, 0] * stretch + shares[q, 1] * value
+        values[k, r, 1] += shares[q, 0] * by_sigma + shares[q, 1] * value
         if wants_slopes:
             for i in range(hi - lo):
                 slopes[k, lo + i] += shares[q, 0] * found[i]
 
 
 @njit(**INNER)
-def _add_pulls(columns, offsets, z, slopes, curve, sigma, gradient):
+def _add_gradients(columns, offsets, z, slopes, curve, sigma, gradient):
     """Add the slopes in the weights and in the curve to the gradient.
 
     Predictions are centred in each bag, and so are the slopes in them.
@@ -403,4 +405,4 @@ def add_up(columns, offsets, z, slopes, curves, sigmas, by_bag, found):
             found[k, 0] += by_bag[k, r, 0]
             found[k, 1] += by_bag[k, r, 1]
         if slopes.shape[1] > 0:
-            _add_pulls(columns, offsets, z[k], slopes[k], curves[k], sigmas[k], found[k, 2:])
+            _add_gradients(columns, offsets, z[k], slopes[k], curves[k], sigmas[k], found[k, 2:])

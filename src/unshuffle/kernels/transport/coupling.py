@@ -16,7 +16,7 @@ _TIE = 1e-12
 PRECISE = 1e-6
 # Sums of masses round to this share of all.
 ROUNDING = 1e-13
-# Six to nine passes get there in the mean, 14 in 95 of 100 problems, 29 at most; what ran into the
+# Six to nine passes get there on average, 14 in 95 of 100 problems, 29 at most; what ran into the
 # limit (one setting of eight had it) still had margins right to 5e-6.
 MAX_PASSES = 50
 # Of the preconditioned step this share converges fastest: 0.7 and 0.9 both need about an eighth

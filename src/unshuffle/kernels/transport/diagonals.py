@@ -2,9 +2,9 @@
 
 Rows of a band are short, and a loop over one spends most of its time at its ends. A block is
 `LANES` neighbouring rows with all diagonals that any of them needs, one line of `LANES` entries
-each, so that every loop has the same length and adds up nothing inside: the bits do not hang on how
-it is compiled. Row i and column j meet on diagonal j − i. Whatever belongs to rows is filled up to
-whole blocks (see `pad_rows`), whatever belongs to columns has `LANES` zeros at either end.
+each, so that every loop has the same length and adds up nothing inside: the bits do not depend on
+how it is compiled. Row i and column j meet on diagonal j − i. Whatever belongs to rows is filled up
+to whole blocks (see `pad_rows`), whatever belongs to columns has `LANES` zeros at either end.
 """
 
 import numpy as np
@@ -253,11 +253,11 @@ def _weigh_links(band, ptr, at, u, v, y, n):
 
 
 @njit(**OPTIONS)
-def pull_points(band, ptr, at, z, y, qz, qy, held_z, held_y, slopes):
-    """Fill the slopes in the points z and return that in log sigma: every entry of B pulls.
+def point_gradients(band, ptr, at, z, y, qz, qy, kept_z, kept_y, slopes):
+    """Fill the slopes in the points z and return that in log sigma: all entries of B count.
 
-    An entry's pull is B (1 + slope of the corrections in B - multipliers of its margins); masses
-    are one.
+    An entry's gradient is B (1 + slope of the corrections in B - multipliers of its margins);
+    masses are one.
     """
     bend_z, bend_y = np.empty(z.size), np.empty(y.size)
     for i in range(z.size):
@@ -266,11 +266,11 @@ def pull_points(band, ptr, at, z, y, qz, qy, held_z, held_y, slopes):
         bend_y[j] = correct_slope(qy[j])
     rows, columns = pad_rows(z, 0.0), pad_columns(y, 0.0)
     bends, others = pad_rows(bend_z, 0.0), pad_columns(bend_y, 0.0)
-    held, besides = pad_rows(held_z, 0.0), pad_columns(held_y, 0.0)
-    totals, stretches = np.zeros(rows.size), np.zeros(LANES)
+    kept, besides = pad_rows(kept_z, 0.0), pad_columns(kept_y, 0.0)
+    totals, by_sigmas = np.zeros(rows.size), np.zeros(LANES)
     for b in range(at.size):
         own = slice(b * LANES, (b + 1) * LANES)
-        here, bend, hold, total = rows[own], bends[own], held[own], totals[own]
+        here, bend, hold, total = rows[own], bends[own], kept[own], totals[own]
         for t in range(ptr[b], ptr[b + 1]):
             line, j = band[t], at[b] + t - ptr[b]
             there, other, beside = (
@@ -278,8 +278,8 @@ def pull_points(band, ptr, at, z, y, qz, qy, held_z, held_y, slopes):
             )  # fmt: skip
             for k in range(LANES):
                 gap, entry = there[k] - here[k], line[k]
-                pull = entry * (1.0 + entry * (bend[k] + other[k]) - hold[k] - beside[k]) * gap
-                total[k] += pull
-                stretches[k] += pull * gap
+                gradient = entry * (1.0 + entry * (bend[k] + other[k]) - hold[k] - beside[k]) * gap
+                total[k] += gradient
+                by_sigmas[k] += gradient * gap
     slopes[:] = totals[: z.size]
-    return stretches.sum()
+    return by_sigmas.sum()

@@ -14,17 +14,17 @@ from unshuffle.kernels.filling import PLACES, tail_node
 from unshuffle.kernels.transport.correction import add_corrections
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.lattice import (
-    add_pulls,
+    add_gradients,
     collisions,
-    pull_corrections,
+    correction_gradients,
     scale,
     solve_adjoint,
     variances,
 )
 from unshuffle.kernels.transport.splines import (
     gather_masses,
+    scale_slope_of_masses,
     spread_masses,
-    stretch_masses,
 )
 
 # Nats that the last step of a scaling may gain where no slopes are wanted.
@@ -75,20 +75,32 @@ def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_
     value -= 0.5 * (spread_z * (by_row - n) + spread_y * (by_column - n))
     if not wants_slopes:
         return value, 0.0
-    pull_z, pull_y, slope_z, slope_y = pull_corrections(band, ptr, at, qz, qy, mz, my)
-    add_pulls(band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), pull_z, pull_y)
-    held_z, held_y = solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y)
-    gather_masses(rows, keep_z, low_z, potential_z + slope_z + held_z, per_sigma, slopes)
-    held_y += potential_y + slope_y
-    stretch = stretch_masses(labels, label_masses, keep_y, low_y, held_y, per_sigma)
-    return value, -stretch
+    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(band, ptr, at, qz, qy, mz, my)
+    add_gradients(
+        band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), gradient_z, gradient_y
+    )
+    kept_z, kept_y = solve_adjoint(band, ptr, at, mz, my, y, gradient_z, gradient_y)
+    gather_masses(rows, keep_z, low_z, potential_z + slope_z + kept_z, per_sigma, slopes)
+    kept_y += potential_y + slope_y
+    by_sigma = scale_slope_of_masses(labels, label_masses, keep_y, low_y, kept_y, per_sigma)
+    return value, -by_sigma
 
 
 @njit(**OPTIONS)
 def match_cells(
-    cells, start, size, n_tail, factor, labels, label_masses, per_sigma, fine, wants_slopes, pulls
+    cells,
+    start,
+    size,
+    n_tail,
+    factor,
+    labels,
+    label_masses,
+    per_sigma,
+    fine,
+    wants_slopes,
+    gradients,
 ):
-    """Return log(perm/n!) of a bag from the histogram of its predictions, and the labels' stretch.
+    """Return log(perm/n!) of a bag from a histogram of predictions, and its slope in label scale.
 
     A sigma has ``fine`` cells, and ``per_sigma`` nodes of the transport. ``labels`` are in units of
     sigma and centred as the predictions are. ``factor`` is what a row counts: above one in a
@@ -98,7 +110,7 @@ def match_cells(
     share_out(cells, masses)
     keep = np.nonzero(masses > 0.0)[0]
     slopes = np.zeros(keep.size)
-    value, stretch = match_masses(
+    value, by_sigma = match_masses(
         nodes[keep],
         factor * masses[keep],
         labels,
@@ -111,11 +123,11 @@ def match_cells(
     if wants_slopes:
         field = np.zeros(nodes.size)
         field[keep] = slopes
-        for k in range(pulls.size):
-            pulls[k] = 0.0
+        for k in range(gradients.size):
+            gradients[k] = 0.0
             if cells[k, 0] > 0:
-                pulls[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
-    return value, stretch
+                gradients[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
+    return value, by_sigma
 
 
 @njit(**OPTIONS)
@@ -123,22 +135,22 @@ def match_histograms(
     cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
     per_sigma, fine, wants_slopes,
 ):  # fmt: skip
-    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and pulls.
+    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and gradients.
 
     Bag r has the cells of `fill_cells` from ``bases[r]`` on and counts where ``factors[r]`` is
-    above zero. Its pulls are the sums over rows of the slope in their prediction times one, times
-    x (1 + 2 c z) and times z².
+    above zero. Its gradients are the sums over rows of the slope in their prediction times one,
+    times x (1 + 2 c z) and times z².
     """
     n_bags, width = bases.size, cells.shape[1]
-    pulls = np.zeros((n_bags, width - 1))
-    values, stretches = np.zeros(n_bags), np.zeros(n_bags)
+    gradients = np.zeros((n_bags, width - 1))
+    values, by_sigmas = np.zeros(n_bags), np.zeros(n_bags)
     for r in range(n_bags):
         if factors[r] == 0.0:
             continue
         own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
         slopes = np.empty(own.shape[0])
         part = slice(label_offsets[r], label_offsets[r + 1])
-        values[r], stretches[r] = match_cells(
+        values[r], by_sigmas[r] = match_cells(
             own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
             per_sigma, fine, wants_slopes, slopes,
         )  # fmt: skip
@@ -146,10 +158,10 @@ def match_histograms(
             continue
         for k in range(own.shape[0]):
             if own[k, 0] > 0:
-                pulls[r, 0] += slopes[k] * own[k, 0]
+                gradients[r, 0] += slopes[k] * own[k, 0]
                 for j in range(2, width):
-                    pulls[r, j - 1] += slopes[k] * (own[k, j] / unit)
-    return values, stretches, pulls
+                    gradients[r, j - 1] += slopes[k] * (own[k, j] / unit)
+    return values, by_sigmas, gradients
 
 
 @njit(**OPTIONS)

@@ -1,4 +1,4 @@
-"""Labels of small bags in the law that is predicted for them: their places in it, and scores."""
+"""Labels of small bags in their predicted distribution: places (PIT values) and scores."""
 
 from math import erfc, exp, sqrt
 
@@ -38,7 +38,7 @@ def place_labels(z, offsets, ends, label_offsets, sigma, places):
 
 @njit(**OPTIONS)
 def score_labels(z, offsets, y, label_offsets, sigma, unit, scores):
-    """Fill the scores of every label in shift, slope, noise and uneven noise: see `misfit`."""
+    """Fill the scores of labels in shift, slope, noise and heteroscedasticity: see `misfit`."""
     for r in range(offsets.size - 1):
         own = z[offsets[r] : offsets[r + 1]]
         for i in range(label_offsets[r], label_offsets[r + 1]):

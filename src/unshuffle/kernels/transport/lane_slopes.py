@@ -94,40 +94,40 @@ def unspread(sides, centre_z, centre_y, cols, spread, values):
 
 
 @njit(**SIDE_BY_SIDE)
-def pull_corrections(band, start, ptr, qz, qy, sides, per_mz, per_my):
-    """Return slopes of the corrections in log u and log v, then in the masses with B held fixed.
+def correction_gradients(band, start, ptr, qz, qy, sides, per_mz, per_my):
+    """Return slopes of the corrections in log u and log v, then in the masses with B kept fixed.
 
-    See `lattice.pull_corrections`.
+    See `lattice.correction_gradients`.
     """
     mz, my = sides[1], sides[3]
     slope_z, slope_y = np.empty(mz.shape), np.empty(my.shape)
-    pull_z, pull_y = np.empty(mz.shape), np.empty(my.shape)
+    gradient_z, gradient_y = np.empty(mz.shape), np.empty(my.shape)
     for i in range(mz.shape[0]):
         for k in range(LANES):
             slope_z[i, k] = correct_slope(qz[i, k]) * per_mz[i, k]
             slope_y[i, k] = correct_slope(qy[i, k]) * per_my[i, k]
-    _square_sums(band, start, ptr, slope_z, slope_y, pull_z, pull_y)
-    for q, masses, per, pulls, slopes in (
-        (qz, mz, per_mz, pull_z, slope_z),
-        (qy, my, per_my, pull_y, slope_y),
+    _square_sums(band, start, ptr, slope_z, slope_y, gradient_z, gradient_y)
+    for q, masses, per, gradients, slopes in (
+        (qz, mz, per_mz, gradient_z, slope_z),
+        (qy, my, per_my, gradient_y, slope_y),
     ):
         for i in range(q.shape[0]):
             for k in range(LANES):
-                own, other = correct_slope(q[i, k]) * q[i, k], pulls[i, k] * per[i, k]
-                pulls[i, k] = own * masses[i, k] + other
+                own, other = correct_slope(q[i, k]) * q[i, k], gradients[i, k] * per[i, k]
+                gradients[i, k] = own * masses[i, k] + other
                 slopes[i, k] = 0.5 * correct(q[i, k]) - own - 0.5 * other * per[i, k]
-    return pull_z, pull_y, slope_z, slope_y
+    return gradient_z, gradient_y, slope_z, slope_y
 
 
 @njit(**SIDE_BY_SIDE)
-def add_pulls(band, start, ptr, sides, centre_z, centre_y, spread, pull_z, pull_y):
+def add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y):
     """Add the slopes of the spreading's effect in log u and log v."""
     z, y = sides[0], sides[2]
     for i in range(z.shape[0]):
-        here, middle, total = z[i], centre_z[i], pull_z[i]
+        here, middle, total = z[i], centre_z[i], gradient_z[i]
         for t in range(ptr[i], ptr[i + 1]):
             j = start[i] + t - ptr[i]
-            line, there, other, out = band[t], y[j], centre_y[j], pull_y[j]
+            line, there, other, out = band[t], y[j], centre_y[j], gradient_y[j]
             for k in range(LANES):
                 left, right = there[k] - middle[k], here[k] - other[k]
                 entry = -0.5 * spread * line[k] * (left * left + right * right)
@@ -181,16 +181,16 @@ def _multiply(left, right, out):
 
 
 @njit(**SIDE_BY_SIDE)
-def solve_adjoint(band, start, ptr, sides, per_mz, total, pull_z, pull_y):
+def solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y):
     """Return the multipliers of the margins, rows and columns: see `lattice.solve_adjoint`."""
     mz, y, my = sides[1], sides[2], sides[3]
     m = y.shape[0]
     ones, cols, path = np.ones(y.shape), np.zeros(y.shape), np.empty(y.shape)
     found, residual, work, image = (
-        np.zeros(y.shape), pull_y.copy(), np.empty((3, LANES)), np.empty(y.shape),
+        np.zeros(y.shape), gradient_y.copy(), np.empty((3, LANES)), np.empty(y.shape),
     )  # fmt: skip
     for i in range(m):
-        own, per = pull_z[i], per_mz[i]
+        own, per = gradient_z[i], per_mz[i]
         for t in range(ptr[i], ptr[i + 1]):
             j = start[i] + t - ptr[i]
             line, column, rest = band[t], cols[j], residual[j]
@@ -232,15 +232,15 @@ def solve_adjoint(band, start, ptr, sides, per_mz, total, pull_z, pull_y):
     row_sums(band, start, ptr, found, rows)
     for i in range(m):
         for k in range(LANES):
-            rows[i, k] = (pull_z[i, k] - rows[i, k]) * per_mz[i, k]
+            rows[i, k] = (gradient_z[i, k] - rows[i, k]) * per_mz[i, k]
     return rows, found
 
 
 @njit(**SIDE_BY_SIDE)
-def pull_points(band, start, ptr, sides, qz, qy, held_z, held_y, slopes, stretches):
-    """Fill the slopes in the points z, and add those in log sigma: every entry pulls.
+def point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas):
+    """Fill the slopes in the points z, and add those in log sigma: all entries count.
 
-    For masses of one: see `diagonals.pull_points`.
+    For masses of one: see `diagonals.point_gradients`.
     """
     z, y = sides[0], sides[2]
     bend_z, bend_y = np.empty(z.shape), np.empty(y.shape)
@@ -248,14 +248,14 @@ def pull_points(band, start, ptr, sides, qz, qy, held_z, held_y, slopes, stretch
         for k in range(LANES):
             bend_z[i, k], bend_y[i, k] = correct_slope(qz[i, k]), correct_slope(qy[i, k])
     for i in range(z.shape[0]):
-        here, bend, held, total = z[i], bend_z[i], held_z[i], slopes[i]
+        here, bend, kept, total = z[i], bend_z[i], kept_z[i], slopes[i]
         for k in range(LANES):
             total[k] = 0.0
         for t in range(ptr[i], ptr[i + 1]):
             j = start[i] + t - ptr[i]
-            line, there, other, beside = band[t], y[j], bend_y[j], held_y[j]
+            line, there, other, beside = band[t], y[j], bend_y[j], kept_y[j]
             for k in range(LANES):
                 gap, entry = there[k] - here[k], line[k]
-                pull = entry * (1.0 + entry * (bend[k] + other[k]) - held[k] - beside[k]) * gap
-                total[k] += pull
-                stretches[k] += pull * gap
+                gradient = entry * (1.0 + entry * (bend[k] + other[k]) - kept[k] - beside[k]) * gap
+                total[k] += gradient
+                by_sigmas[k] += gradient * gap

@@ -126,7 +126,7 @@ def _sweep(band, start, ptr, mz, u, v, sums):
         own, mass, shift = u[i], mz[i], start[i] - ptr[i]
         for k in range(LANES):
             own[k] = 0.0
-        for t in range(ptr[i], ptr[i + 1]):  # one by one: pairs would hang on other bands
+        for t in range(ptr[i], ptr[i + 1]):  # one by one: pairs would depend on other bands
             line, there = band[t], v[t + shift]
             for k in range(LANES):
                 own[k] += line[k] * there[k]
@@ -168,7 +168,7 @@ def find_links(band, start, ptr, u, v, mz, y, total, path, work):
     for k in range(LANES):
         flow[k] = 0.0
     for j in range(m - 1, 0, -1):
-        # What the columns from j on pull, before it is written over.
+        # The gradient of the columns from j on, before it is written over.
         own, there, places, before = path[j], v[j], y[j], y[j - 1]
         for k in range(LANES):
             flow[k] += own[k] * there[k]

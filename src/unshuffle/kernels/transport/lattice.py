@@ -175,8 +175,8 @@ def variances(band, ptr, at, z, mz, y):
 
 
 @njit(**OPTIONS)
-def pull_corrections(band, ptr, at, qz, qy, mz, my):
-    """Return slopes of the corrections in log u and log v, then in the masses with B held fixed."""
+def correction_gradients(band, ptr, at, qz, qy, mz, my):
+    """Return slopes of the corrections in log u and log v, then in the masses with B kept fixed."""
     slope_z, slope_y = np.empty(mz.size), np.empty(my.size)
     for i in range(mz.size):
         slope_z[i] = correct_slope(qz[i])
@@ -185,20 +185,20 @@ def pull_corrections(band, ptr, at, qz, qy, mz, my):
     over_z, over_y = pad_rows(slope_z / mz, 0.0), pad_columns(slope_y / my, 0.0)
     rows, cols = np.empty(over_z.size), np.empty(over_y.size)
     square_sums(band, ptr, at, over_z, over_y, rows, cols)
-    pull_z, pull_y = rows[: mz.size].copy(), cols[LANES : LANES + my.size].copy()
+    gradient_z, gradient_y = rows[: mz.size].copy(), cols[LANES : LANES + my.size].copy()
     for i in range(mz.size):
-        own, other = slope_z[i] * qz[i], pull_z[i] / mz[i]
-        pull_z[i] = own * mz[i] + other
+        own, other = slope_z[i] * qz[i], gradient_z[i] / mz[i]
+        gradient_z[i] = own * mz[i] + other
         slope_z[i] = 0.5 * correct(qz[i]) - own - 0.5 * other / mz[i]
     for j in range(my.size):
-        own, other = slope_y[j] * qy[j], pull_y[j] / my[j]
-        pull_y[j] = own * my[j] + other
+        own, other = slope_y[j] * qy[j], gradient_y[j] / my[j]
+        gradient_y[j] = own * my[j] + other
         slope_y[j] = 0.5 * correct(qy[j]) - own - 0.5 * other / my[j]
-    return pull_z, pull_y, slope_z, slope_y
+    return gradient_z, gradient_y, slope_z, slope_y
 
 
 @njit(**OPTIONS)
-def add_pulls(band, ptr, at, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
+def add_gradients(band, ptr, at, z, y, centre_z, centre_y, spreads, gradient_z, gradient_y):
     """Add the slopes of the spreading's effect in log u and log v."""
     spread_z, spread_y = -0.5 * spreads[0], -0.5 * spreads[1]
     rows, columns = pad_rows(z, 0.0), pad_columns(y, 0.0)
@@ -216,8 +216,8 @@ def add_pulls(band, ptr, at, z, y, centre_z, centre_y, spreads, pull_z, pull_y):
                 entry = line[k] * (spread_z * left * left + spread_y * right * right)
                 total[k] += entry
                 out[k] += entry
-    pull_z += by_row[: z.size]
-    pull_y += by_column[LANES : LANES + y.size]
+    gradient_z += by_row[: z.size]
+    gradient_y += by_column[LANES : LANES + y.size]
 
 
 @njit(**OPTIONS)
@@ -230,21 +230,21 @@ def _inner(left, right):
 
 
 @njit(**OPTIONS)
-def solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y):
-    """Return the multipliers of the margins: slopes in the masses of a value with these pulls.
+def solve_adjoint(band, ptr, at, mz, my, y, gradient_z, gradient_y):
+    """Return the multipliers of the margins: slopes in the masses of a value with these gradients.
 
-    The pulls are slopes in log u and log v; the margins' own answer to these is
-    H = [diag(mz) B; B' diag(my)], so that H (rows, cols) = (pull_z, pull_y). By conjugate gradients
-    on the columns' Schur complement. The gap that scaling left in the columns pulls too, which
-    makes the slope of the dual right to second order.
+    The gradients are slopes in log u and log v; the margins' own answer to these is
+    H = [diag(mz) B; B' diag(my)], and H (rows, cols) = (gradient_z, gradient_y). It is solved by
+    conjugate gradients on the columns' Schur complement. The gap that scaling left in the columns
+    counts too, which makes the slope of the dual right to second order.
     """
     n, own = my.size, slice(LANES, LANES + my.size)
     ones, columns = pad_rows(np.ones(mz.size), 0.0), pad_columns(y, 0.0)
     sums, rows, per_mz = np.empty(columns.size), np.empty(ones.size), pad_rows(1.0 / mz, 0.0)
     column_sums(band, ptr, at, ones, sums)
     cols = sums[own].copy()
-    column_sums(band, ptr, at, pad_rows(pull_z, 0.0) * per_mz, sums)
-    residual = pull_y + (cols - my) - sums[own]
+    column_sums(band, ptr, at, pad_rows(gradient_z, 0.0) * per_mz, sums)
+    residual = gradient_y + (cols - my) - sums[own]
     path = conductances(band, ptr, at, ones, pad_columns(np.ones(n), 0.0), columns, my)
     found, image, work, padded = np.zeros(n), np.empty(n), np.empty(n), np.zeros(columns.size)
     precondition(path, cols, residual, work)
@@ -268,4 +268,4 @@ def solve_adjoint(band, ptr, at, mz, my, y, pull_z, pull_y):
         direction[:] = work + size / before * direction
     padded[own] = found
     row_sums(band, ptr, at, padded, rows)
-    return (pull_z - rows[: mz.size]) / mz, found
+    return (gradient_z - rows[: mz.size]) / mz, found

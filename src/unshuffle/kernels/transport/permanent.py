@@ -71,7 +71,7 @@ def _find_probabilities(matrix, m, table, count, rest, found):
 
 
 @njit(**OPTIONS, error_model="numpy")
-def match_exactly(sides, wants_slopes, values, stretches, slopes):
+def match_exactly(sides, wants_slopes, values, by_sigmas, slopes):
     """Fill log perm of exp(−(y_j − z_i)²/2), its slopes in the rows, and that in log sigma.
 
     All bags have m rows. The potentials of the monotone coupling keep the permanent between 1 and
@@ -91,7 +91,7 @@ def match_exactly(sides, wants_slopes, values, stretches, slopes):
     _sum_over_subsets(matrix, m, table, count)
     last = table[(1 << m) - 1]
     for k in range(LANES):
-        stretches[k] = 0.0
+        by_sigmas[k] = 0.0
         values[k] = log(last[k]) if 0.0 < last[k] < np.inf else -np.inf
     for i in range(m):
         for k in range(LANES):
@@ -109,4 +109,4 @@ def match_exactly(sides, wants_slopes, values, stretches, slopes):
             for k in range(LANES):
                 gap = there[k] - here[k]
                 total[k] += line[k] * gap
-                stretches[k] += line[k] * gap * gap
+                by_sigmas[k] += line[k] * gap * gap

@@ -122,7 +122,7 @@ def gather(values, keep, low, potential, per_unit, slopes):
 
 
 @njit(**INNER)
-def stretch_masses(values, masses, keep, low, potential, per_unit):
+def scale_slope_of_masses(values, masses, keep, low, potential, per_unit):
     """Return the slope in the log scale of values with masses."""
     field, total = _lay_field(keep, potential), 0.0
     for i in range(values.size):

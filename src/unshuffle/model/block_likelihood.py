@@ -22,8 +22,8 @@ from unshuffle.model.cell_matching import Matched, match_all
 from unshuffle.model.kept_bags import KeptBags
 from unshuffle.model.nodes import nodes_per_sigma, share_nodes
 from unshuffle.model.point_grid import PointGrid, lay_out
-from unshuffle.model.points import Evaluated, Laws
-from unshuffle.model.within_bag import Shapes
+from unshuffle.model.points import Evaluated, Parameters
+from unshuffle.model.within_bag import WithinBag
 from unshuffle.threads import count_threads
 
 # All histograms of a pass, of one thread or of two together: points beyond wait for the next pass.
@@ -36,7 +36,7 @@ _MOST_PLACES = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class BlockShapes(Shapes):
+class BlockWithinBag(WithinBag):
     """Rows of a source, the labels of bags as cells, centred in each bag, and small bags kept.
 
     `columns` are those of the source that vary, standardised by `centre` and `factor` (which is
@@ -85,46 +85,48 @@ class BlockShapes(Shapes):
         return 1.0 - float(kept[kept <= EXACT_ROWS].sum()) / float(self.sizes.sum())
 
     @property
-    def worth(self) -> np.ndarray:  # type: ignore[override]
+    def label_counts(self) -> np.ndarray:  # type: ignore[override]
         """Number of labels of each bag."""
         return self.sizes
 
     def evaluate(
         self,
-        law: Laws,
+        params: Parameters,
         power: float,
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> Evaluated:
         per_sigma = nodes_per_sigma(power * float(self.sizes.sum()))
-        found = self.kept.evaluate(law, per_sigma, wants_slopes, self.tolerance(power), n_jobs)
+        found = self.kept.evaluate(params, per_sigma, wants_slopes, self.tolerance(power), n_jobs)
         # A bag without a shape, as of few rows in a sample, takes no cells.
         is_counted = (self.counts > 0.0) & (np.arange(len(self.sizes)) >= self.n_kept)
         if not is_counted.any():
             return found
         # As many points at a time as places of bags have room.
         size = max(1, _MOST_PLACES // len(self.sizes))
-        for start in range(0, len(law), size):
-            some = law.part(slice(start, start + size))
+        for start in range(0, len(params), size):
+            some = params.part(slice(start, start + size))
             matched = self._count(some, is_counted, per_sigma, wants_slopes, n_jobs)
             inner = float((self.sizes - 1.0)[is_counted].sum())
             for k, own in enumerate(matched, start):
-                value, gradient, stretch = self._unite(law.part(slice(k, k + 1)), own, wants_slopes)
-                found.values[k] += value - inner * law.log_sigmas[k]
+                value, gradient, by_sigma = self._unite(
+                    params.part(slice(k, k + 1)), own, wants_slopes
+                )
+                found.values[k] += value - inner * params.log_sigmas[k]
                 found.gradients[k] += gradient
-                found.stretches[k] += stretch - inner
+                found.by_sigmas[k] += by_sigma - inner
         return found
 
     def _count(
         self,
-        law: Laws,
+        params: Parameters,
         is_counted: np.ndarray,
         per_sigma: float,
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> list[Matched]:
         """Return what bags say whose rows are counted in cells, some points at a time."""
-        grid = self._lay_out(law).only(is_counted)
+        grid = self._lay_out(params).only(is_counted)
         width = self.source.d + 3 if wants_slopes else 2
         room = _MEMORY / (8.0 * width * min(count_threads(n_jobs), 2))
         if self.source.room is not None:
@@ -132,7 +134,7 @@ class BlockShapes(Shapes):
         fillings = grid.divide(room, _MOST_ROOM * room)
         # Made when they are asked for: of very many bags each is large.
         filled = self._fill((grid.part(*each) for each in fillings), wants_slopes)
-        found: list[list[Matched]] = [[] for _ in range(len(law))]
+        found: list[list[Matched]] = [[] for _ in range(len(params))]
         for places, bags in fillings:
             # Cells are let go before the next ones are filled.
             matched = match_all(
@@ -143,29 +145,33 @@ class BlockShapes(Shapes):
         return [tuple(np.concatenate(each) for each in zip(*own, strict=True)) for own in found]  # type: ignore[misc]
 
     def _unite(
-        self, law: Laws, matched: Matched, wants_slopes: bool
+        self, params: Parameters, matched: Matched, wants_slopes: bool
     ) -> tuple[float, np.ndarray, float]:
-        """Return value and slopes of the shapes at one point from those of its counted bags."""
-        values, stretches, pulls = matched
-        value, stretch = float(np.cumsum(values)[-1]), float(np.cumsum(stretches)[-1])
-        w, curve, sigma = law.w[0], float(law.curves[0]), exp(law.log_sigmas[0])
+        """Return value and slopes of the likelihood at one point from those of its counted bags."""
+        values, by_sigmas, gradients = matched
+        value, by_sigma = float(np.cumsum(values)[-1]), float(np.cumsum(by_sigmas)[-1])
+        w, curve, sigma = params.w[0], float(params.curves[0]), exp(params.log_sigmas[0])
         gradient = np.zeros(len(w) + 2)
         if not wants_slopes:
             return value, gradient, 0.0
         turned = np.einsum("rjk,k->rj", self.row_squares, w)
         squares = multiply(turned, w)
         means = multiply(self.row_means, w) + curve * squares
-        ones, by_x, by_square = pulls[:, 0], pulls[:, 1:-1][:, self.columns], pulls[:, -1]
+        ones, by_x, by_square = (
+            gradients[:, 0],
+            gradients[:, 1:-1][:, self.columns],
+            gradients[:, -1],
+        )
         along = self.row_means + 2.0 * curve * turned
         gradient[:-2] = (by_x - ones[:, None] * along).sum(axis=0) / sigma
         gradient[-2] = float((by_square - ones * squares).sum()) / sigma
         moves = multiply(by_x, w) - curve * by_square - ones * means
-        return value, gradient, stretch - float(moves.sum()) / sigma
+        return value, gradient, by_sigma - float(moves.sum()) / sigma
 
-    def _lay_out(self, law: Laws) -> PointGrid:
+    def _lay_out(self, params: Parameters) -> PointGrid:
         """Choose the cells of every bag's predictions at every point."""
-        grid = lay_out(law, self)
-        full = np.zeros((len(law), self.source.d))
+        grid = lay_out(params, self)
+        full = np.zeros((len(params), self.source.d))
         full[:, self.columns] = grid.weights
         return replace(grid, weights=full)
 
@@ -201,18 +207,20 @@ class BlockShapes(Shapes):
 
         return Pass(start, add, merge, needs_labels=False)
 
-    def bag_laws(self, law: Laws) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        grid = self._lay_out(law).only(np.arange(len(self.sizes)) >= self.n_kept)
+    def bag_distributions(
+        self, params: Parameters
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        grid = self._lay_out(params).only(np.arange(len(self.sizes)) >= self.n_kept)
         cells, bases, offsets = (
             next(self._fill(iter([grid]), False)),
             grid.bases[0],
             self.label_bins[3],
         )
-        fine, means = float(grid.per_cell[0]), grid.means[0] - law.curves[0] * law.signals[0]
+        fine, means = float(grid.per_cell[0]), grid.means[0] - params.curves[0] * params.signals[0]
         for r in range(self.kept.n_small, len(self.sizes)):
             labels = slice(offsets[r], offsets[r + 1])
             if r < self.n_kept:
-                z = self.kept.predict(law, slice(r, r + 1))
+                z = self.kept.predict(params, slice(r, r + 1))
                 yield labels, *share_nodes(z, 1.0 / fine)
                 continue
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
@@ -223,11 +231,11 @@ class BlockShapes(Shapes):
             keep = masses > 0
             yield labels, means[r] + nodes[keep], masses[keep] / masses.sum()
 
-    def small_bags(self, law: Laws) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def small_bags(self, params: Parameters) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         n = self.kept.n_small
         if n == 0:
             return None
-        z = self.kept.predict(law, slice(0, n))
+        z = self.kept.predict(params, slice(0, n))
         return z, self.kept.offsets[: n + 1], self.label_bins[3][: n + 1]
 
     def label_items(
