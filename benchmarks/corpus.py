@@ -59,7 +59,7 @@ FIELDS = (
 MEANS = ("20", "40", "natural")
 FEATURES = ("anchors", "separate samples", "histograms", "half missing")
 LINKS = tuple(
-    f"{share} %, {blocks} blocks, rate {rate}"
+    f"{share} % / {blocks} blocks / rate {rate}"
     for rate in ("estimated", "known")
     for share in (0, 10, 30, 50)
     for blocks in ("no", "natural")
@@ -187,7 +187,7 @@ def permute(y: np.ndarray, groups: np.ndarray, share: float, seed: int) -> np.nd
 
 def describe_links(table, case: str, seed: int) -> list[dict]:
     """Return the fit of links of which a share is wrong, and how often links are right."""
-    percent, blocks, rate = case.split(", ")
+    percent, blocks, rate = case.split(" / ")
     share = float(percent.removesuffix(" %")) / 100.0
     groups = np.zeros(len(table.y), dtype=int)
     if blocks == "natural blocks":

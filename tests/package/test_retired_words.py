@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+if not (ROOT / "packaging" / "retired_words.py").is_file():
+    pytest.skip("there are no scripts of the repository here", allow_module_level=True)
 
 
 def _load():

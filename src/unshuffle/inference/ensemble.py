@@ -26,7 +26,8 @@ class EnsembleSettings:
     n_members : int
         Members. They move in two halves, each along differences of the other.
     least_sweeps, most_sweeps : int
-        Moves of every member; the last two thirds are kept.
+        Moves of every member, half as many at most where evaluations cost most; the last two thirds
+        are kept.
     enough : float
         Effective sample size at which the moves end.
     """
@@ -50,7 +51,9 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     jitter = JITTER * x.std(axis=0) + 1e-12
     seen_x, seen_parts = [], []
     halves = np.arange(s.n_members).reshape(2, -1)
-    for sweep in range(1, s.most_sweeps + 1):
+    # Other pairings and noise densities cost up to a hundred times as much.
+    most_sweeps = s.most_sweeps if target.within_bag.is_centred else s.most_sweeps // 2
+    for sweep in range(1, most_sweeps + 1):
         for mine, others in (halves, halves[::-1]):
             pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
             length = np.where(rng.random(len(mine)) < WHOLE, 1.0, STEP / sqrt(2.0 * d))

@@ -302,7 +302,8 @@ def _solve_known(
         combine(pairs, each, agreement, known.bias, sigma, by_direction=False) for each in wrong
     ]
     answer = _average(pairs, wrong, found)
-    return _match_wrong(problem, pairs, found[len(found) // 2], answer, rng, effort) or answer
+    middle, n_right = found[len(found) // 2], float((1.0 - wrong.mean(axis=0)).sum())
+    return _match_wrong(problem, pairs, middle, n_right, answer, rng, effort) or answer
 
 
 def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Solution:
@@ -364,10 +365,11 @@ def _solve_estimated(
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
-    # A narrow component that explains few labels, or any where links say nothing, is an overfit.
-    if rates.says_nothing or float(likeliest.right.sum()) < 0.5 * float(right.sum()):
+    # Where links say nothing, a narrow component is an overfit to the few labels that it explains.
+    if rates.says_nothing:
         return answer
-    return _match_wrong(problem, pairs, likeliest, answer, rng, effort) or answer
+    n_right = float(right.sum())
+    return _match_wrong(problem, pairs, likeliest, n_right, answer, rng, effort) or answer
 
 
 def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
@@ -426,12 +428,21 @@ def _match_wrong(
     problem: Problem,
     pairs: GivenPairs,
     best: Combined,
+    n_right: float,
     answer: Solution,
     rng: np.random.Generator,
     effort: Effort,
 ) -> Solution | None:
-    """Match wrong links anew where the noise tells them one by one; None where it does not."""
-    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE
+    """Match wrong links anew where the noise tells them one by one; None where it does not.
+
+    `n_right` links are expected to be right.
+    """
+    # Low noise that explains few of them is an overfit. Where those are the links of labels that
+    # hardly vary, it tells nothing.
+    if float(best.right.sum()) < 0.5 * n_right:
+        return None
+    spread = float(np.cov(pairs.y, aweights=best.right + 1e-12))
+    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE * min(spread, 1.0)
     if not is_sharp or 1.0 - float(best.right.mean()) < _FEW_WRONG:
         return None
     known = pairs.is_known | (best.right > 0.5)
