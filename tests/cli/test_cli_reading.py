@@ -18,7 +18,7 @@ SEX = np.where(RNG.random(N) < 0.5, "m", "f")
 DAY = RNG.integers(0, 400, N)
 BAG = np.repeat([f"d{k}" for k in range(6)], N // 6)
 PAY = (10 + 0.5 * AGE + 3.0 * (SEX == "m") + 0.01 * DAY + RNG.normal(0, 0.3, N)).round(4)
-DATES = [(np.datetime64("2020-01-01") + int(day)).astype(str) for day in DAY]
+DATES = (np.datetime64("2020-01-01") + DAY.astype("timedelta64[D]")).astype(str).tolist()
 
 
 def write(path, **columns):

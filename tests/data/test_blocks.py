@@ -56,7 +56,7 @@ def point_near(data, scaling, rng, step=0.05):
 @pytest.fixture
 def counts_all(monkeypatch):
     """Small bags are counted in cells too."""
-    monkeypatch.setattr(block_building, "_KEPT_ROWS", 0)
+    monkeypatch.setattr(block_building, "KEPT_ROWS", 0)
 
 
 # --- kernels ------------------------------------------------------------
@@ -117,12 +117,12 @@ def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, cou
     target = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0, 0.05), (RNG.standard_normal(2), -2.0, 0.0)]
     params, passes = read_parameters(target, points), []
-    plan = BlockWithinBag._plan
-    monkeypatch.setattr(BlockWithinBag, "_plan", lambda *args: passes.append(1) or plan(*args))
+    plan = BlockWithinBag.plan
+    monkeypatch.setattr(BlockWithinBag, "plan", lambda *args: passes.append(1) or plan(*args))
     for wants_slopes in (True, False):
         one = target.within_bag.evaluate(params, 1.0, wants_slopes, 1)
         with monkeypatch.context() as patch:
-            patch.setattr(block_likelihood, "_MEMORY", 1e3)
+            patch.setattr(block_likelihood, "MEMORY", 1e3)
             other = target.within_bag.evaluate(params, 1.0, wants_slopes, 1)
         for left, right in zip(one, other, strict=True):
             assert np.array_equal(left, right)

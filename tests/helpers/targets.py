@@ -11,7 +11,7 @@ from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
-from unshuffle.inference.likelihood import _fit_least_squares, draw_sample
+from unshuffle.inference.likelihood import draw_sample, fit_least_squares
 from unshuffle.inference.modes import find_modes
 from unshuffle.inference.proposals import normalise
 from unshuffle.kernels.transport.coupling import PRECISE
@@ -85,7 +85,7 @@ def sample_plainly(data, has_intercept=True, noise=None, rng=0):
     # Seven rows can have hundreds of modes: more draws than a fit takes.
     options = replace(PLAIN, n_draws=1500, min_rounds=3)
     target, columns, bags, _ = build_from_data(data, options, has_intercept, noise)
-    fitted = _fit_least_squares(bags, columns, rng, Effort())
+    fitted = fit_least_squares(bags, columns, rng, Effort())
     sample = draw_sample(target, find_modes(target, fitted, rng), rng)
     shares = normalise(sample.log_weights)[0]
     return sample.slopes, shares, sample.log_evidence - log_constant(target)

@@ -13,22 +13,28 @@ from tables import needs_files
 from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.inference.block_modes import (
-    _ON_THE_WAY,
+    ON_THE_WAY,
     FittedMode,
     TrainingPoints,
-    _keep_best,
     bend_rest,
     follow,
+    keep_best,
     look_around,
     settle,
 )
-from unshuffle.inference.blocks import _ascend, _exchange, _weaken
+from unshuffle.inference.blocks import ascend_powers, exchange_weights, weaken
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.importance import _evaluate_some
+from unshuffle.inference.importance import evaluate_some
 from unshuffle.inference.likelihood import choose_power
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
-from unshuffle.inference.surrogate import Followed, _fit, bend_coordinates, fit_surrogate, learn
+from unshuffle.inference.surrogate import (
+    Followed,
+    bend_coordinates,
+    fit_quadratic,
+    fit_surrogate,
+    learn,
+)
 from unshuffle.io.reading import read_table
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.settings import MOST_LABELS
@@ -141,7 +147,7 @@ def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slope
     if not has_slopes:
         slopes[:] = np.nan
     factor = 0.05 * np.eye(target.dim)
-    piece = _fit(theta, factor, TrainingPoints(x, values, slopes), values, (bent, by_x))
+    piece = fit_quadratic(theta, factor, TrainingPoints(x, values, slopes), values, (bent, by_x))
     # The ridge costs a hundredth of a nat.
     np.testing.assert_allclose(piece(x, bent), values, atol=0.02)
 
@@ -179,7 +185,7 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
         proposal = replace(proposal, surrogate=replace(proposal.surrogate, pieces=pieces))
     x = proposal.draw(200, rng)
     before = target.evaluations.n
-    parts, is_exact = _evaluate_some(target, proposal, x)
+    parts, is_exact = evaluate_some(target, proposal, x)
     n_asked, expected = target.evaluations.n - before, target.parts(x)
     if not is_right:
         assert is_exact.all() and np.array_equal(parts, expected)
@@ -242,9 +248,9 @@ def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_
         make_mode(-1900.0, 0, False),
     )
     others = [make_mode(-900.0, 2, False), make_mode(-50.0, 3, False)]
-    assert _keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
-    assert _keep_best([best, far], [], len(_ON_THE_WAY)) == [best]  # not for ever
-    assert _keep_best([far], [make_mode(-30.0, 0, True)], 0) == []  # one has arrived
+    assert keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
+    assert keep_best([best, far], [], len(ON_THE_WAY)) == [best]  # not for ever
+    assert keep_best([far], [make_mode(-30.0, 0, True)], 0) == []  # one has arrived
 
 
 def test_exchanged_weights_lead_from_a_wrong_mode_to_the_right_one(two_bags):
@@ -253,7 +259,7 @@ def test_exchanged_weights_lead_from_a_wrong_mode_to_the_right_one(two_bags):
     exchanged[[0, 2]] = truth[[2, 0]]
     (right, _), wrong = climb_all(target, [truth, exchanged])
     assert wrong[0] < right - 10.0  # a climb from there stays there
-    found = _exchange(target, target, [wrong], np.random.default_rng(0))
+    found = exchange_weights(target, target, [wrong], np.random.default_rng(0))
     # Climbs end where a step gains a hundredth of a nat, along ridges some tenths below the mode.
     assert found[0][0] == pytest.approx(right, abs=0.5)
     assert [value for value, _ in found] == sorted((value for value, _ in found), reverse=True)
@@ -264,7 +270,9 @@ def test_modes_that_all_labels_rule_out_are_kept_for_the_power_of_intervals(two_
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
     target = replace(target, power=1.0)
-    modes, others = _ascend(target, _weaken(target), [truth, exchanged], np.random.default_rng(0))
+    modes, others = ascend_powers(
+        target, weaken(target), [truth, exchanged], np.random.default_rng(0)
+    )
     values = target.weigh_values(np.array([modes[0].theta, *(theta for _, theta in others)]))
     # Two modes a hundred nats apart are nearly equal at a hundredth of the power, which is more
     # than the power of intervals of two bags.

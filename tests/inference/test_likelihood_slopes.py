@@ -193,7 +193,7 @@ def test_no_bit_depends_on_the_number_of_points_or_on_threads(wants_slopes, monk
         found = evaluate(bags, params.part(part), 2, wants_slopes)
         assert_same_bits(found, [each[part] for each in expected])
     # As few predictions at a time as there may be.
-    monkeypatch.setattr(kept_bags, "_PIECE_PREDICTIONS", 1)
+    monkeypatch.setattr(kept_bags, "PIECE_PREDICTIONS", 1)
     assert_same_bits(evaluate(bags, params, 2, wants_slopes), expected)
 
 
@@ -207,7 +207,7 @@ def test_no_bit_of_a_bag_depends_on_the_bags_beside_it():
         alone.append(evaluate(own, params))
     # One piece each: sums over pieces go from the first to the last, as here.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_bags, "_PIECE_ROWS", 0)
+        patch.setattr(kept_bags, "PIECE_ROWS", 0)
         found = evaluate(bags, params)
     inner = (np.array(sizes) - 1.0)[:, None]
     for k, name in enumerate(found._fields):

@@ -11,10 +11,10 @@ from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.row_sample import FAR_ROWS, PARTS_OF_ROW, RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.inference.block_modes import reorder, settle
-from unshuffle.inference.blocks import _draw_orders, _reorder_modes
+from unshuffle.inference.blocks import draw_orders, reorder_modes
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import Shell, normalise
-from unshuffle.inference.tempered_smc import _add_labels, _step, rise
+from unshuffle.inference.tempered_smc import add_labels, propose_steps, rise
 
 
 def make_alike(n, seed, w):
@@ -69,10 +69,10 @@ def test_labels_are_added_while_the_effective_sample_size_lasts(alike):
     rng = np.random.default_rng(2)
     x = Shell(alike).draw(500, rng)
     parts = alike.parts(x)
-    power, logs = _add_labels(replace(alike, power=1.0), 0.001, parts, np.zeros(500))
+    power, logs = add_labels(replace(alike, power=1.0), 0.001, parts, np.zeros(500))
     assert 0.001 < power < 1.0
     assert normalise(logs)[1] >= 128
-    every = _add_labels(replace(alike, power=0.00101), 0.001, parts, np.zeros(500))
+    every = add_labels(replace(alike, power=0.00101), 0.001, parts, np.zeros(500))
     assert every[0] == 0.00101  # and not a hair below, where it would go on for ever
 
 
@@ -80,13 +80,13 @@ def test_steps_in_a_points_own_order_keep_it_and_moves_of_order_keep_the_weights
     rng = np.random.default_rng(3)
     x = rng.standard_normal((4000, 5))
     still = np.tile(rng.standard_normal(5), (50, 1))  # others that do not differ
-    trial, is_allowed = _step(x, still, 3, rng)
+    trial, is_allowed = propose_steps(x, still, 3, rng)
     same = np.abs(trial - x).max(axis=1) < 1e-9
     sizes = np.abs(np.sort(np.abs(trial[:, :3]), axis=1) - np.sort(np.abs(x[:, :3]), axis=1))
     assert is_allowed.all() and sizes.max() < 1e-9 and np.abs(trial - x)[:, 3:].max() < 1e-9
     # .1 in another order, .2 exchanged and .05 turned, less orders and pairs that are their own.
     assert 1 - same.mean() == pytest.approx(0.1 * 5 / 6 + 0.2 * 2 / 3 + 0.05, abs=0.03)
-    trial, is_allowed = _step(x, 3.0 * rng.standard_normal((50, 5)), 3, rng)
+    trial, is_allowed = propose_steps(x, 3.0 * rng.standard_normal((50, 5)), 3, rng)
     assert 0.2 < is_allowed.mean() < 0.9
 
 
@@ -147,14 +147,14 @@ def test_other_orders_lead_from_a_wrong_mode_to_the_right_one():
     (right, _), wrong = climb_all(target, starts)
     modes = settle(target, [wrong])[0]
     assert modes[0].value < right - 2.0
-    found = _reorder_modes(target, modes, 15, np.random.default_rng(0))
+    found = reorder_modes(target, modes, 15, np.random.default_rng(0))
     assert found[0].value > right - 0.5
 
 
 def test_orders_are_all_of_few_columns_and_some_of_many():
     rng = np.random.default_rng(0)
-    assert len({tuple(order) for order in _draw_orders(4, rng)}) == 23
-    many = _draw_orders(9, rng)
+    assert len({tuple(order) for order in draw_orders(4, rng)}) == 23
+    many = draw_orders(9, rng)
     assert len(many) == 119 and all(sorted(order) == list(range(9)) for order in many)
 
 

@@ -247,7 +247,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monke
     monkeypatch.setattr(passes, "hand_over", kill_once)
     monkeypatch.setattr(passes, "finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
-    monkeypatch.setattr(block_likelihood, "_MEMORY", 1e6)
+    monkeypatch.setattr(block_likelihood, "MEMORY", 1e6)
     with distributed.Client(cluster) as client:
         found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
         # Both workers had their share of the partitions.
@@ -303,7 +303,7 @@ BAGS = {
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_are_matched_with_the_bits_of_memory(name, cluster, monkeypatch):
     """Wherever their rows lie: three groups of pieces on two workers, few points a pass."""
-    monkeypatch.setattr(block_likelihood, "_MEMORY", 1e6)
+    monkeypatch.setattr(block_likelihood, "MEMORY", 1e6)
     data = make_shuffled(50_400, 2, bags=BAGS[name], snr_db=15, rng=4)
     codes, n_bags = number_bags(data.groups, len(data.y))
     rng = np.random.default_rng(3)

@@ -148,7 +148,7 @@ def test_channels_of_a_cytometry_file_are_listed_by_both_names(tmp_path, capsys)
 def test_the_suggested_command_takes_the_table_as_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     columns = make_columns(np.random.default_rng(0))
-    days = np.datetime64("2020-01-01") + (ROW * 37) % 400
+    days = np.datetime64("2020-01-01") + ((ROW * 37) % 400).astype("timedelta64[D]")
     odd = {"person": [f"p{k:03d}" for k in ROW], "visit": days, "flat": ["x"] * N}
     age = [999.0, 999.0, *columns["age"][2:]]
     write_columns("data.csv", **{**odd, **columns, "age": age})

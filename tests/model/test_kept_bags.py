@@ -113,13 +113,13 @@ def test_values_are_the_same_for_any_blocks_threads_and_orders(rows, n_jobs):
 def test_what_has_no_room_is_counted_in_cells_and_says_the_same(monkeypatch):
     assert TARGET.within_bag.n_kept == len(SIZES)
     # Rows of three columns and labels: eight bytes each.
-    monkeypatch.setattr(block_building, "_KEPT_BYTES", 8.0 * 4.0 * 500)
+    monkeypatch.setattr(block_building, "KEPT_BYTES", 8.0 * 4.0 * 500)
     less = build_from_rows(DATA)[0]
     assert less.within_bag.n_kept == (np.cumsum(SIZES) <= 500).sum()
     # Two grids of one distribution.
     assert less(POINT)[0] == pytest.approx(TARGET(POINT)[0], abs=0.3)
-    monkeypatch.setattr(block_building, "_KEPT_BYTES", 1e9)
-    monkeypatch.setattr(block_building, "_KEPT_ROWS", 20)
+    monkeypatch.setattr(block_building, "KEPT_BYTES", 1e9)
+    monkeypatch.setattr(block_building, "KEPT_ROWS", 20)
     assert build_from_rows(DATA)[0].within_bag.n_kept == (np.array(SIZES) <= 20).sum()
 
 
@@ -164,7 +164,7 @@ def test_labels_of_small_bags_lie_in_their_distribution_as_in_memory():
 def test_labels_of_larger_bags_lie_in_their_distribution_as_where_rows_are_counted(monkeypatch):
     data = make_shuffled(6000, 3, bags=[1000, 2000, 3000], snr_db=12, rng=7)
     kept, scaling = build_from_rows(data)
-    monkeypatch.setattr(block_building, "_KEPT_ROWS", 0)
+    monkeypatch.setattr(block_building, "KEPT_ROWS", 0)
     counted = build_from_rows(data)[0]
     assert (kept.within_bag.n_kept, counted.within_bag.n_kept) == (3, 0)
     theta = point_of(kept, data, scaling)

@@ -1,4 +1,4 @@
-"""Tests use public names, but for parts that meet their oracle and limits that are lowered."""
+"""Tests use public names, but for kernels that meet their oracle."""
 
 import ast
 from pathlib import Path
@@ -9,22 +9,10 @@ TESTS = Path(__file__).resolve().parents[1]
 
 # Private names of the library by test file. A new line needs a reason; an unused one is an error.
 ALLOWED = {
-    # A kernel or a fast path beside its plain twin.
-    "inference/test_block_posterior.py": {
-        "_ON_THE_WAY", "_ascend", "_exchange", "_fit", "_evaluate_some", "_keep_best", "_weaken",
-    },
-    "helpers/targets.py": {"_fit_least_squares"},
-    "inference/test_tempered_smc.py": {"_add_labels", "_draw_orders", "_reorder_modes", "_step"},
     "kernels/test_kernel_limits.py": {"_node_terms"},
     "kernels/test_lattice.py": {"_weigh_links"},
     "kernels/test_pairing_kernels.py": {"_node_terms"},
     "objectives/test_gradients.py": {"_plain_evaluator"},
-    # A limit of memory or size that is lowered, so that little data reach it.
-    "data/test_blocks.py": {"_KEPT_ROWS", "_MEMORY", "_plan"},
-    "inference/test_likelihood_slopes.py": {"_PIECE_PREDICTIONS", "_PIECE_ROWS"},
-    "io/test_dask.py": {"_MEMORY"},
-    "model/test_kept_bags.py": {"_KEPT_BYTES", "_KEPT_ROWS"},
-    "results/test_prediction.py": {"_MOST_OFFSETS"},
 }  # fmt: skip
 
 

@@ -362,7 +362,7 @@ def test_more_bags_than_effects_are_kept_for_are_refused(monkeypatch):
     from unshuffle.model import bag_means
 
     X, y, groups = make_bags_with_offsets()
-    monkeypatch.setattr(bag_means, "_MOST_OFFSETS", 100)
+    monkeypatch.setattr(bag_means, "MOST_OFFSETS", 100)
     model = fit_offsets(X, y, groups)
     assert model.predict(X[:2]).shape == (2,)
     with pytest.raises(InputError, match="too many bags to keep the effect of each"):

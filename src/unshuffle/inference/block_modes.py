@@ -1,10 +1,10 @@
 """The modes of a posterior of data in blocks, one for every size of offsets between bags.
 
 Bags without offsets are a narrow mode inside the broad one of offset bags: a climb on their sum
-stays in the broad one, which is tens of nats lower. So every size is climbed by itself. What the
-within-bag likelihood say is a quadratic about a point, by differences of slopes over a posterior's
-sd (one pass
-for all of them), what the means of bags say is taken as it is: so few passes lead to the mode.
+stays in the broad one, which is tens of nats lower. So every size is climbed by itself. The
+within-bag likelihood is taken as a quadratic about a point, by differences of slopes over a
+posterior's sd (one pass for all of them). The likelihood of bag means is taken as it is, so few
+passes lead to a mode. Modes are compared by Laplace's method (Tierney and Kadane 1986).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
 # Modes further than this below the best (Laplace evidence) are out of reach; those that are still
 # on their way if they are so much further after as many steps. (One of offset bags, 53 nats below
 # at a million rows, took all ten steps to get a nat nearer.)
-_OUT_OF_REACH, _ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
+_OUT_OF_REACH, ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
 # Modes of different offsets that lie together are one if the logs of their volumes differ by less.
 _SAME_WIDTH = 2.0
 # A direction of a covariance with less than this share of the largest is rounding.
@@ -187,7 +187,7 @@ def _settle_near(
     ]
     training_points, done = seen, list[FittedMode]()
     for step in range(n_steps):
-        fitted_modes = _keep_best(fitted_modes, done, step)
+        fitted_modes = keep_best(fitted_modes, done, step)
         if not fitted_modes:
             break
         local_densities, seen = _measure(
@@ -212,7 +212,7 @@ def _settle_near(
     done += [
         _go_back(_alone(target, fitted_mode.offset), fitted_mode) for fitted_mode in fitted_modes
     ]
-    return _keep_best(done, [], MAX_STEPS), training_points
+    return keep_best(done, [], MAX_STEPS), training_points
 
 
 def _alone(target: Target, offset: int) -> Target:
@@ -384,7 +384,7 @@ def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
     return bend
 
 
-def _keep_best(
+def keep_best(
     fitted_modes: list[FittedMode], beside: list[FittedMode], n_steps: int
 ) -> list[FittedMode]:
     """Return the modes within reach of the best, best first, each once and beside none of those.
@@ -392,12 +392,12 @@ def _keep_best(
     So many steps were taken.
     """
     best = max((fitted_mode.evidence for fitted_mode in [*fitted_modes, *beside]), default=0.0)
-    on_the_way = _ON_THE_WAY[n_steps] if n_steps < len(_ON_THE_WAY) else _OUT_OF_REACH
+    on_the_way = ON_THE_WAY[n_steps] if n_steps < len(ON_THE_WAY) else _OUT_OF_REACH
     kept: list[FittedMode] = []
     # One of bags without offsets is thousands of nats below until its weights fit the means of very
     # many rows, which reach does not let it do at once. (At 10⁶ rows of bags that differ, half of
     # the fits ended with small offsets that were none.)
-    is_waited_for = n_steps < len(_ON_THE_WAY) and all(fitted_mode.offset for fitted_mode in beside)
+    is_waited_for = n_steps < len(ON_THE_WAY) and all(fitted_mode.offset for fitted_mode in beside)
     for fitted_mode in sorted(fitted_modes, key=lambda each: -each.evidence):
         is_new = all(not _are_one(fitted_mode, other) for other in [*kept, *beside])
         is_near = fitted_mode.evidence > best - (

@@ -123,12 +123,12 @@ def solve_blocks(
     if has_few and not is_all:
         rows = add_far(rows, first.source, within_bag.centre, within_bag.factor)
     sample = build_sample(target, within_bag, rows)
-    weaker = _weaken(sample if has_few and not is_all else target)
+    weaker = weaken(sample if has_few and not is_all else target)
     searched = weaker if has_few else sample
     weights = [*_anneal(searched, rng), *_fit_least_squares(within_bag, first.sample, rng, effort)]
     starts = _choose_starts(searched, np.array(weights))
     effort.report("looking for modes", 0.5)
-    fitted_modes, others = _ascend(target, weaker, starts, rng)
+    fitted_modes, others = ascend_powers(target, weaker, starts, rng)
     # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
     best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes]
     modes = [*keep_distinct(target, best_modes, options.n_components), *others][
@@ -218,7 +218,7 @@ def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
     return [found[j] for j in kept]
 
 
-def _exchange(
+def exchange_weights(
     target: Target, weaker: Target, found: list[Mode], rng: np.random.Generator
 ) -> list[Mode]:
     """Climb from the best of some modes with two weights exchanged, or one turned round.
@@ -239,7 +239,7 @@ def _exchange(
     return found
 
 
-def _reorder_modes(
+def reorder_modes(
     target: Target, fitted_modes: list[FittedMode], n_steps: int, rng: np.random.Generator
 ) -> list[FittedMode]:
     """Follow the best mode with its weights in other orders, as long as that leads higher.
@@ -249,7 +249,7 @@ def _reorder_modes(
     """
     for _ in range(_N_EXCHANGES):
         best = fitted_modes[0]
-        moved = [reorder(best, order) for order in _draw_orders(target.p, rng)]
+        moved = [reorder(best, order) for order in draw_orders(target.p, rng)]
         values = _weigh(target, [fitted_mode.theta for fitted_mode in moved])
         chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
         found = follow(target, chosen, target.power, n_steps)
@@ -261,7 +261,7 @@ def _reorder_modes(
     return fitted_modes
 
 
-def _draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
+def draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return orders of columns other than their own: all of them, or so many."""
     if p <= _ALL_ORDERS:
         return [np.array(order) for order in permutations(range(p))][1:]
@@ -275,7 +275,7 @@ def _rank(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
     return [found[k] for k in order], values[order[0]]
 
 
-def _weaken(target: Target) -> Target:
+def weaken(target: Target) -> Target:
     """Return the target as if labels were few."""
     return replace(target, power=min(target.power, _FIRST_LABELS / target.n))
 
@@ -286,7 +286,7 @@ def _weigh(target: Target, thetas: list[np.ndarray]) -> list[float]:
     return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
 
 
-def _ascend(
+def ascend_powers(
     target: Target, weaker: Target, starts: list[np.ndarray], rng: np.random.Generator
 ) -> tuple[list[FittedMode], list[Mode]]:
     """Climb on all rows from some points, as if labels were few at first, on `weaker`.
@@ -297,7 +297,7 @@ def _ascend(
     full, power = target.power, weaker.power
     found = _keep_basins(weaker, climb_all(weaker, starts))
     if target.n_bags < FEW_BAGS:
-        found = _exchange(_weaken(target), weaker, found, rng)
+        found = exchange_weights(weaken(target), weaker, found, rng)
     n_steps = MAX_STEPS if power == full else _ON_THE_WAY
     fitted_modes, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
     while power < full:
@@ -316,12 +316,12 @@ def _ascend(
             stronger.power,
         )
         if target.n_bags < FEW_BAGS and target.p > 1:
-            fitted_modes = _reorder_modes(stronger, fitted_modes, n_steps, rng)
+            fitted_modes = reorder_modes(stronger, fitted_modes, n_steps, rng)
     thetas = [fitted_mode.theta for fitted_mode in fitted_modes]
     best_modes = list(zip(_weigh(weaker, thetas), thetas, strict=True))
     others = _keep_basins(weaker, [*best_modes, *found])
     others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
-    return fitted_modes, _rank(_weaken(target), others)[0] if others else []
+    return fitted_modes, _rank(weaken(target), others)[0] if others else []
 
 
 def _fit_least_squares(

@@ -57,7 +57,7 @@ class Sample:
 
 
 def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the point of least mean distance to weighted draws, by Weiszfeld's iteration.
+    """Return the point of least mean distance to weighted draws: Weiszfeld's iteration (1937).
 
     Where the draws gather around one point it is there, however far the others are; where they do
     not, it is close to the mean.
@@ -143,12 +143,12 @@ def _draw(target: Target, proposal: Proposal, n_draws: int, rng: np.random.Gener
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
     if isinstance(proposal, Followed) and target.within_bag.has_passes:
-        parts, is_exact = _evaluate_some(target, proposal, x)
+        parts, is_exact = evaluate_some(target, proposal, x)
         return x, parts, slopes, is_exact
     return x, target.parts(x), slopes, np.ones(len(x), bool)
 
 
-def _evaluate_some(
+def evaluate_some(
     target: Target, proposal: Followed, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the parts of draws of a surrogate, and which of them are exact.

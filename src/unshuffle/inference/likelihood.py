@@ -1,7 +1,7 @@
 """The posterior of the shuffled model: its modes, its draws, its centre.
 
 Inside a bag the labels are y = π(Xw + b) + e with an unknown permutation and Gaussian noise, so
-that the likelihood is a permanent,
+that the likelihood is a permanent (DeGroot and Goel 1980),
 
     log p(y | w, σ) = −n log σ + Σ_r [log perm exp(−(y_j − z_i)²/2σ²) − log n_r!] + const.
 
@@ -174,7 +174,7 @@ def search(
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, bags = built
     target = declare_effects(target, problem.offsets)
-    fitted = _fit_least_squares(bags, columns, rng, effort)
+    fitted = fit_least_squares(bags, columns, rng, effort)
     if not problem.offsets.is_declared and bags.known_means is None:
         exact = solve_exactly(bags, columns, noise, fitted, effort)
         if exact is not None:
@@ -272,7 +272,7 @@ def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH])
 
 
-def _fit_least_squares(
+def fit_least_squares(
     bags: Bags, columns: Columns, rng: np.random.Generator, effort: Effort
 ) -> list[tuple[np.ndarray, float]]:
     """Return the least-squares answers, best first, and their mean squared gaps."""

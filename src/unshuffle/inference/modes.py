@@ -1,4 +1,4 @@
-"""The search for modes: annealed starts, least-squares answers, and the climb to the mode."""
+"""The search for posterior modes: annealed starts, least-squares answers, and climbs by BFGS."""
 
 from __future__ import annotations
 

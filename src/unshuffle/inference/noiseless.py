@@ -2,7 +2,8 @@
 
 Noisy labels are never met by more rows than weights, unless by chance where labels take few values.
 So an answer with a gap at rounding level is the truth, if chance can be ruled out and no other has
-such a gap: others are looked for, and all that exist are listed with equal shares.
+such a gap: others are looked for, and all that exist are listed with equal shares. That generic
+noiseless data have one answer is shown by Unnikrishnan, Haghighatshoar and Vetterli (2018).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Where importance sampling looks: Student t's around the modes, a shell, and local components."""
+"""Proposals of importance sampling: Student t's around the modes, a shell, local components.
+
+Components start as Laplace approximations (Tierney and Kadane 1986). The effective sample size of
+weights is that of Kong, Liu and Wong (1994).
+"""
 
 from __future__ import annotations
 

@@ -255,12 +255,12 @@ def _fit_pieces(
         # Modes that differ in offsets alone share training points: these know of no offsets.
         gaps = [multiply(piece.inverse, centre - piece.centre) for piece in pieces.values()]
         if all(np.sqrt((gap * gap).mean()) > _NEIGHBOURS for gap in gaps):
-            piece = _fit(centre, mixture.factors[k], seen, values, bent)
+            piece = fit_quadratic(centre, mixture.factors[k], seen, values, bent)
             pieces.update({} if piece is None else {k: piece})
     return pieces
 
 
-def _fit(
+def fit_quadratic(
     centre: np.ndarray,
     factor: np.ndarray,
     seen: TrainingPoints,

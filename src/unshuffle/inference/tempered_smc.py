@@ -53,7 +53,7 @@ def rise(target: Target, rng: np.random.Generator) -> Risen:
     logs = parts[:, 2] - shell.log_density(x) + _weigh(target, 0.0, parts)
     seen_x, seen_parts = [], []
     while power < target.power:
-        power, logs = _add_labels(target, power, parts, logs)
+        power, logs = add_labels(target, power, parts, logs)
         log_evidence += float(logsumexp(logs))
         chosen = _choose(normalise(logs)[0], rng)
         x, parts, logs = x[chosen], parts[chosen], np.full(_N_DRAWN, -log(_N_DRAWN))
@@ -72,7 +72,7 @@ def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
     return np.asarray(replace(target, power=power).mix(parts[:, 0], parts[:, 1]))
 
 
-def _add_labels(
+def add_labels(
     target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Return the largest power that leaves enough effective sample size, and their weights.
@@ -106,7 +106,7 @@ def _move(
     order = rng.permutation(len(x))
     halves = (order[: len(x) // 2], order[len(x) // 2 :])
     for mine, others in (halves, halves[::-1]):
-        trial, is_allowed = _step(x[mine], x[others], target.p, rng)
+        trial, is_allowed = propose_steps(x[mine], x[others], target.p, rng)
         found = target.parts(trial)
         gain = _log_posterior(target, found) - _log_posterior(target, parts[mine])
         is_taken = is_allowed & (np.log(rng.random(len(mine))) < gain)
@@ -118,7 +118,7 @@ def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
     return np.asarray(target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2])
 
 
-def _step(
+def propose_steps(
     x: np.ndarray, others: np.ndarray, p: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a trial for every point, and which of them could lead back as they came.

@@ -28,7 +28,7 @@ DECLARED_OFFSETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 # Prior sds τ of contextual effects, in units of sd(y)/sd(x): none, or one of these.
 CONTEXTS = np.array([0.0, 0.1, 0.3, 0.6, 1.2])
 # Random effects are drawn for every bag up to so many numbers in all (16 MB).
-_MOST_OFFSETS = 2_000_000
+MOST_OFFSETS = 2_000_000
 
 
 class Effects(NamedTuple):
@@ -234,7 +234,7 @@ class BagMeans:
         """Draw sizes, contextual effects and intercepts given many sets of gaps (m, R)."""
         sums, s2 = self._sum(gaps, variances, log_sigmas)
         found = self._draw(sums, s2, rng)
-        if gaps.size > _MOST_OFFSETS:
+        if gaps.size > MOST_OFFSETS:
             return found
         own = np.divide.outer(s2, self.m) + self.fixed + self.factors * variances
         prior = found.offset_sds[:, None] ** 2 * self._has_effect

@@ -32,9 +32,9 @@ _LEAST_SAMPLED = 20
 # values are smooth. (In cells all steps of a climb were taken at 50 000 rows: at full power a
 # mode's last steps gain less than values waver.) A histogram of hundreds of cells for each of
 # thousands of bags would cost more than their rows.
-_KEPT_ROWS = 8192
+KEPT_ROWS = 8192
 # Bytes of all rows and labels that are kept: bags beyond, the largest, are counted in cells.
-_KEPT_BYTES = 240e6
+KEPT_BYTES = 240e6
 
 
 def build_blocks(
@@ -143,7 +143,7 @@ def _keep_small(
 ) -> KeptBags:
     """Return the small bags, which are the first, with their rows and labels."""
     sizes = first.sizes
-    is_kept = (sizes <= _KEPT_ROWS) & (8.0 * (first.source.d + 1) * np.cumsum(sizes) <= _KEPT_BYTES)
+    is_kept = (sizes <= KEPT_ROWS) & (8.0 * (first.source.d + 1) * np.cumsum(sizes) <= KEPT_BYTES)
     n_kept = int(is_kept.sum())
     if n_kept == 0:
         return _keep_none(len(kept))

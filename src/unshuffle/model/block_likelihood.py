@@ -28,7 +28,7 @@ from unshuffle.threads import count_threads
 
 # All histograms of a pass, of one thread or of two together: points beyond wait for the next pass.
 # More threads have as much each as two have: passes of few points take twice as long a point.
-_MEMORY = 12e6
+MEMORY = 12e6
 # A point with so many times that is filled some bags at a time: 500 bags took 170 MB.
 _MOST_ROOM = 3.0
 # Places of bags at points that are looked at together.
@@ -128,7 +128,7 @@ class BlockWithinBag(WithinBag):
         """Return what bags say whose rows are counted in cells, some points at a time."""
         grid = self._lay_out(params).only(is_counted)
         width = self.source.d + 3 if wants_slopes else 2
-        room = _MEMORY / (8.0 * width * min(count_threads(n_jobs), 2))
+        room = MEMORY / (8.0 * width * min(count_threads(n_jobs), 2))
         if self.source.room is not None:
             room = self.source.room / width
         fillings = grid.divide(room, _MOST_ROOM * room)
@@ -180,9 +180,9 @@ class BlockWithinBag(WithinBag):
         filled = self.source.fill_all(grids, self.centre, self.factor, wants_slopes)
         if filled is not None:
             return filled
-        return self.source.add_up_all(self._plan(grid, wants_slopes) for grid in grids)
+        return self.source.add_up_all(self.plan(grid, wants_slopes) for grid in grids)
 
-    def _plan(self, grid: PointGrid, wants_slopes: bool) -> Pass[np.ndarray]:
+    def plan(self, grid: PointGrid, wants_slopes: bool) -> Pass[np.ndarray]:
         """Return the pass that fills the cells of all histograms."""
         bases, n_bags = grid.bases, len(self.sizes)
         width = self.source.d + 3 if wants_slopes else 2

@@ -1,6 +1,7 @@
 """Whether the labels look as the model predicts: PIT values and heteroscedasticity.
 
-Both need only the predictions and labels of each bag as two weighted samples.
+PIT values are those of Rosenblatt (1952) and Dawid (1984). Both checks need only the predictions
+and labels of each bag as two weighted samples.
 """
 
 from __future__ import annotations

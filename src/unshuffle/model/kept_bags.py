@@ -21,7 +21,7 @@ from unshuffle.threads import map_all
 
 # Rows of a piece of work, and predictions at all of its points: about a millisecond, and points
 # enough that bags of any number fill the lanes.
-_PIECE_ROWS, _PIECE_PREDICTIONS = 8000, 60_000
+PIECE_ROWS, PIECE_PREDICTIONS = 8000, 60_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class KeptBags:
         """Bags that are matched at a time: the same for any number of points and threads."""
         pieces, start = [], 0
         while start < len(self):
-            most = self.offsets[start] + _PIECE_ROWS
+            most = self.offsets[start] + PIECE_ROWS
             stop = max(start + 1, int(np.searchsorted(self.offsets, most, "right")) - 1)
             pieces.append(slice(start, stop))
             start = stop
@@ -73,7 +73,7 @@ class KeptBags:
         tasks = []
         for i, bags in enumerate(self._pieces):
             size = self.offsets[bags.stop] - self.offsets[bags.start]
-            step = max(LANES, _PIECE_PREDICTIONS // max(int(size), 1))
+            step = max(LANES, PIECE_PREDICTIONS // max(int(size), 1))
             tasks += [(i, slice(k, min(k + step, m))) for k in range(0, m, step)]
 
         def work(task: tuple[int, slice]) -> None:

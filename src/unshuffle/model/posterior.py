@@ -20,7 +20,7 @@ from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
 # This part of the total variance keeps the prior of the direction finite where signal vanishes.
 SIGNAL_FLOOR = 1e-3
 # Bytes of what is made of the bag means of some points at a time.
-_MEMORY = 12e6
+MEMORY = 12e6
 
 Result = TypeVar("Result")
 # A search by reverse communication: it yields points and is sent their values and gradients.
@@ -210,7 +210,7 @@ class Target(Coordinates):
         totals = self._mean_totals
         if totals is not None:
             return totals.weigh(self.means, params)
-        size = max(1, int(_MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
+        size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         found = [np.empty(0)]
         for start in range(0, len(params), size):
             some = params.part(slice(start, start + size))
