@@ -279,7 +279,7 @@ Lazy.add_up, BlockWithinBag._plan = watch, plan
 BlockWithinBag._count, block_likelihood.match_all = count, match
 options = FitOptions(n_jobs=1)
 begin = time.process_time()
-found = fit_source(Lazy(n, n_jobs=1), options, find_block_settings(options, n), make_rng(0))
+found = fit_source(Lazy(n, n_jobs=1), options, find_block_strategy(options, n), make_rng(0))
 seconds = time.process_time() - begin
 result = {"stages": stages, "seconds": seconds, "points": points, "making": making[0]}
 result |= {"matching": matching[0], "ahead": ahead[0], "watching": watching[0]}

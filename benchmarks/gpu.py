@@ -31,7 +31,7 @@ from unshuffle.gpu.filling import start_filling
 from unshuffle.gpu.rows import DeviceRows
 from unshuffle.gpu.source import ResidentSource
 from unshuffle.inference.likelihood import Likelihood
-from unshuffle.methods import find_block_settings
+from unshuffle.methods import find_block_strategy
 from unshuffle.model.block_building import build_blocks
 from unshuffle.options import FitOptions
 from unshuffle.results.fit import fit_source
@@ -180,7 +180,7 @@ class Clock(ResidentSource):
 def fit_most(device: Device, n: int, n_jobs: int, seed: int) -> Iterator[str]:
     """Yield how a fit of rows that never leave the card goes."""
     options = FitOptions(n_jobs=n_jobs)
-    settings = find_block_settings(options, n)
+    settings = find_block_strategy(options, n)
     begin = time.perf_counter()
     source = draw_rows(device, n, seed)
     device.fetch(source.resident.labels[-1:])  # which waits for all that was drawn

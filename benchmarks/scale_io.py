@@ -37,7 +37,7 @@ from unshuffle.results.fit import fit_source
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.data.blocks.sources import ArraySource, Block, BLOCK_ROWS, Source
 from unshuffle.data.blocks.sources import limit_threads, reduce_in_threads
-from unshuffle.methods import find_block_settings
+from unshuffle.methods import find_block_strategy
 WEIGHTS = np.array([1.0, -0.6, 0.4, 0.3, -0.2])
 D, N_BAGS = 5, 20
 
@@ -95,7 +95,7 @@ def gather(n):
 def time_fit(source, before):
     options = FitOptions(n_jobs=getattr(source, "n_jobs", None))
     wall, cpu = time.perf_counter(), time.process_time()
-    found = fit_source(source, options, find_block_settings(options, source.n), make_rng(0))
+    found = fit_source(source, options, find_block_strategy(options, source.n), make_rng(0))
     result = {"seconds": time.perf_counter() - wall, "processor": time.process_time() - cpu}
     error = np.linalg.norm(found.coef - WEIGHTS) / np.linalg.norm(WEIGHTS)
     result |= {"megabytes": memory("VmHWM") - before, "error": float(error)}

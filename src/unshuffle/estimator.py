@@ -20,7 +20,7 @@ from unshuffle.gpu.devices import read_number
 from unshuffle.io.dask.pieces import cut_into_pieces, is_dask
 from unshuffle.io.dask.rows import map_rows
 from unshuffle.io.sources.room import check_room
-from unshuffle.methods import find_block_settings
+from unshuffle.methods import find_block_strategy
 from unshuffle.objectives.checks import check_range
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.progress import make_report
@@ -377,7 +377,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
         pieces, empty = cut_into_pieces(X, y, groups)
         source = as_dask_source(pieces)
-        settings = find_block_settings(options, source.n)
+        settings = find_block_strategy(options, source.n)
         if settings is None:
             check_room(source.n, source.d + 1, "data of Dask", f"method '{options.method}'")
             rows, labels, codes = source.gather()

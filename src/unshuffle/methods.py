@@ -335,7 +335,7 @@ def check_kernels(strategy: Strategy, options: FitOptions) -> None:
         )
 
 
-def find_block_settings(options: FitOptions, n: int) -> Strategy | None:
+def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
     """Return the strategy where so many rows go through blocks; None elsewhere.
 
     The number of rows and the method decide, never where they lie. The others sort rows, or match

@@ -10,7 +10,7 @@ from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
-from unshuffle.methods import find_block_settings
+from unshuffle.methods import find_block_strategy
 from unshuffle.objectives import moments
 from unshuffle.objectives.block_moments import take_moments
 from unshuffle.options import FitOptions, make_rng
@@ -31,7 +31,7 @@ def source_of(X, y, groups, **how):
 def solve_both(data, **asked):
     """Fit in blocks, and as all rows in memory are fitted."""
     options = FitOptions(**asked)
-    settings = find_block_settings(options, N)
+    settings = find_block_strategy(options, N)
     assert settings is not None
     source = source_of(data.X, data.y, data.groups)
     blocks = fit_source(source, options, settings, make_rng(0))
@@ -90,7 +90,7 @@ def test_blocks_orders_and_threads_give_the_same_bits(method):
     order = rng.permutation(N)
     y = shuffle_labels(data.y, data.groups, rng)
     source = source_of(data.X[order], y[order], data.groups[order], n_jobs=2, block_rows=777)
-    other = fit_source(source, options, find_block_settings(options, N), make_rng(0))
+    other = fit_source(source, options, find_block_strategy(options, N), make_rng(0))
     assert np.array_equal(one.weights, other.weights)
 
 

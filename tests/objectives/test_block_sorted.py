@@ -11,7 +11,7 @@ from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
-from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_settings
+from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_strategy
 from unshuffle.objectives import block_sorted
 from unshuffle.objectives.block_moments import take_moments
 from unshuffle.objectives.block_sorted import draw_subsample, make_sorted_problem, make_standard
@@ -168,8 +168,8 @@ def test_methods_end_where_they_end_in_memory(method):
     data = make_data(bags=4, n=20_000)
     options = FitOptions(method=method, n_starts=8)
     limit = KEPT_UP_TO if method in ("p1", "p2") else BLOCKS_ABOVE
-    settings = find_block_settings(options, limit + 1)
-    assert settings is not None and find_block_settings(options, limit) is None
+    settings = find_block_strategy(options, limit + 1)
+    assert settings is not None and find_block_strategy(options, limit) is None
     blocks = fit_source(source_of(data.X, data.y, data.groups), options, settings, make_rng(0))
     memory = fit_bags(make_bags(data.X, data.y, data.groups), options, make_rng(0))
     assert blocks.method == memory.method == method
@@ -248,7 +248,7 @@ def test_a_fit_is_the_same_to_the_last_bit_for_any_order_blocks_and_threads(meth
     sizes, rng = [9_000, 7_000, *[500] * n_small], np.random.default_rng(5)
     data = make_data(bags=sizes, n=sum(sizes))
     options = FitOptions(method=method, n_starts=8)
-    settings = find_block_settings(options, BLOCKS_ABOVE + 1)
+    settings = find_block_strategy(options, BLOCKS_ABOVE + 1)
     one = fit_source(source_of(data.X, data.y, data.groups), options, settings, make_rng(0))
     order, y = rng.permutation(len(data.y)), shuffle_labels(data.y, data.groups, rng)
     moved = source_of(data.X[order], y[order], 9 - data.groups[order], n_jobs=2, block_rows=1 << 11)

@@ -66,10 +66,10 @@ class InBlocks(Dataset):
         )
 
     def fit(self, asked: FitOptions, rng: np.random.Generator, report: Report) -> Fit:
-        from unshuffle.methods import find_block_settings
+        from unshuffle.methods import find_block_strategy
         from unshuffle.results.fit import fit_source
 
-        settings = find_block_settings(asked, self.n_rows)
+        settings = find_block_strategy(asked, self.n_rows)
         assert settings is not None  # or the rows would be in memory
         if self.spread is None:
             return fit_source(self.rows, asked, settings, rng, self.feature_names, report)
@@ -121,9 +121,9 @@ def _load_blocks(options: dict[str, Any]) -> Dataset | None:
         )
     if not _are_large(paths):
         return None
-    from unshuffle.methods import find_block_settings
+    from unshuffle.methods import find_block_strategy
 
-    has_blocks = find_block_settings(make_options(options), sys.maxsize) is not None
+    has_blocks = find_block_strategy(make_options(options), sys.maxsize) is not None
     return _lay_down(paths, options) if has_blocks else None
 
 
@@ -152,7 +152,7 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     from unshuffle.io.paths import describe_file_bags
     from unshuffle.io.sources.parquet_source import open_parquet
     from unshuffle.io.sources.room import check_room
-    from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
+    from unshuffle.methods import BLOCKS_ABOVE, find_block_strategy
 
     table = open_parquet(paths)
     is_computed = is_expression(options["label"], list(table.columns))
@@ -167,7 +167,7 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
             _check_cluster(options, f"{option} is given", way_out)
             return None
     method = f"method '{options['method']}'"
-    if find_block_settings(make_options(options), table.n) is None:
+    if find_block_strategy(make_options(options), table.n) is None:
         if table.n <= BLOCKS_ABOVE:
             return None  # as few rows as these are one block
         if not options["dask"]:
@@ -214,7 +214,7 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     from unshuffle.io.sources.room import check_room, check_table_room
     from unshuffle.io.sources.table_source import Asked, lay_down
     from unshuffle.io.text.pieces import UnusualError
-    from unshuffle.methods import BLOCKS_ABOVE, find_block_settings
+    from unshuffle.methods import BLOCKS_ABOVE, find_block_strategy
 
     size = sum(Path(path).stat().st_size for path in paths)
     if options["exclude"]:  # which columns there are is known only once they are read
@@ -244,7 +244,7 @@ def _lay_down(paths: list[str], options: dict[str, Any]) -> Dataset | None:
         "hint": None if laid.forgotten is None else point_out(*laid.forgotten),
     }
     notes = (*laid.notes, f"read in pieces into a scratch file of {size / 2**20:.0f} MB")
-    if find_block_settings(make_options(options), laid.source.n) is not None:
+    if find_block_strategy(make_options(options), laid.source.n) is not None:
         return InBlocks.of(laid.source, laid.features, paths, notes=notes, **facts)
     source = laid.source
     check_room(source.n, source.d + 1, _name(paths), f"method '{options['method']}'")

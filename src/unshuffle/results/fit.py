@@ -24,7 +24,7 @@ from unshuffle.errors import InputError
 from unshuffle.formulas.columns import read_formula, read_terms
 from unshuffle.formulas.frames import find_column, read_frame
 from unshuffle.io.columns.groups import check_groups
-from unshuffle.methods import find_block_settings, solve_bags
+from unshuffle.methods import find_block_strategy, solve_bags
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
 from unshuffle.options import FitOptions, Options, as_bag_offsets, make_rng
@@ -198,7 +198,7 @@ def _fit_separate(
     has_counts = any(b.row_counts is not None or b.label_counts is not None for b in bags)
     is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
     is_table &= joined.known_means is None
-    if is_table and find_block_settings(asked, joined.n) is not None:
+    if is_table and find_block_strategy(asked, joined.n) is not None:
         # One label for each row, and many: in blocks, as a table.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
@@ -348,7 +348,7 @@ def fit_table(
         from unshuffle.data.links import read_links  # imports SciPy, and is seldom needed
 
         prior, options, anchors = read_links(links, groups, len(y), options, anchors)
-    settings = find_block_settings(options, len(y))
+    settings = find_block_strategy(options, len(y))
     if settings is None or anchors is not None or options.mislinked is not None:
         bags = make_bags(X, y, groups, anchors)
         in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
@@ -376,7 +376,7 @@ def fit_source(
     report: Report = say_nothing,
     sources: Sequence[str] | None = None,
 ) -> Fit:
-    """Fit data in blocks: see `methods.find_block_settings`."""
+    """Fit data in blocks: see `methods.find_block_strategy`."""
     with watch_compiling(report):
         solution, first = solve_source(source, options, settings, rng, names, report)
     scales = first.spreads(first.mean)
