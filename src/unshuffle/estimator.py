@@ -110,9 +110,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Sd of the noise, given or estimated; None where the method has none.
     verdict_ : str or None
         "identified": every coefficient has its sign and magnitude determined, or is negligible;
-        "partly identified": some are; "not identified": several different answers explain the
-        labels about equally well, no coefficient has a determined sign, or the posterior was not
-        sampled well. None for methods without intervals.
+        "partly identified": some are; "not identified": several different answers compete,
+        nothing is determined of any coefficient, or the posterior was not sampled well. The
+        intercept does not count. None for methods without intervals.
     identified_ : bool or None
         Whether `verdict_` is "identified"; None for methods without intervals.
     model_fits_ : bool or None

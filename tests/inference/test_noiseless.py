@@ -78,7 +78,9 @@ def test_a_symmetric_column_has_two_answers_and_both_are_listed():
     assert model.coef_.tolist() == [0.0]
     low, high = model.conf_int()[0]
     assert low == pytest.approx(-2.0, abs=1e-6) and high == pytest.approx(2.0, abs=1e-6)
-    assert "2 different answers explain the labels" in str(model.summary())
+    assert "2 different answers compete. Posterior shares: answer 1 50%; answer 2 50%. " in str(
+        model.summary()
+    )
 
 
 def test_columns_that_are_symmetric_and_alike_have_all_their_images_listed():

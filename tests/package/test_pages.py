@@ -257,7 +257,9 @@ def test_the_readme_quotes_the_benchmarks_as_they_are():
         (min(shares), max(shares))
         for shares in ([int(x) for x in list_all(f"{c}_coverage")] for c in site_figures.CORPORA)
     )
-    said = f"covered {low} to {high} % of the coefficients at the higher R², {least} to {most} %"
+    said = (
+        f"covered {low} to {high} % of these OLS coefficients at the higher R², {least} to {most} %"
+    )
     assert said in readme
     # Random bags divide every table, natural ones only some.
     n_tables = sum(int(quotes[f"{corpus}_fits_1"]) for corpus in site_figures.CORPORA)

@@ -1,6 +1,7 @@
 """The verdict: three grades that agree with the table, their sentences, what would help."""
 
 import json
+import re
 import warnings
 from collections import Counter
 
@@ -165,22 +166,20 @@ def test_different_answers_that_are_as_probable_are_not_identified(shares, other
 
 
 @pytest.mark.parametrize(
-    ("estimate", "where"),
+    ("shares", "told"),
     [
-        ((1.0, 1.9), "is nearest to answer 1"),
-        ((1.0, -1.5), "is nearest to answer 2"),
-        ((1.0, 0.1), "lies between answers 1 and 2"),
+        ((0.6, 0.4), "answer 1 60%; answer 2 40%."),
+        ((0.6, 0.3, 0.1), "answer 1 60%; answer 2 30%; answer 3 10%."),
+        ((0.64, 0.21, 0.05, 0.05, 0.05), "answer 1 64%; answer 2 21%; others 15%."),
     ],
 )
-def test_the_text_says_where_the_estimate_lies_among_the_answers(estimate, where):
-    from dataclasses import replace
-
+def test_shares_of_different_answers_and_of_all_others_add_to_all(shares, told):
     rng = np.random.default_rng(0)
-    draws = np.concatenate(
-        [draw_normal((1.0, b, 0.0), (0.05, 0.05, 0.1), rng) for b in (2.0, -2.0)]
-    )
-    solution = replace(make_posterior(draws, (0.6, 0.4)), estimate=np.array([*estimate, 0.0]))
-    assert where in summary_of(solution).explanation[0]
+    seconds = (2.0, -2.0, 9.0, -9.0, 30.0)[: len(shares)]
+    draws = np.concatenate([draw_normal((1.0, b, 0.0), (0.05, 0.05, 0.1), rng) for b in seconds])
+    text = summary_of(make_posterior(draws, shares)).explanation[0]
+    assert f"Posterior shares: {told} " in text
+    assert sum(map(int, re.findall(r"(\d+)%", text))) == 100
 
 
 def test_differences_that_are_negligible_are_none():

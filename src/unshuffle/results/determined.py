@@ -26,7 +26,7 @@ MAGNITUDE_SHARE = 0.5
 NEGLIGIBLE_SHARE = 0.1
 DETERMINED_RULE = (
     f"Determined: '{SIGN}' where the 95 % interval lies on one side of zero, "
-    f"'{SIGN_AND_MAGNITUDE}' where half its width is also at most half of the estimate, "
+    f"'{SIGN_AND_MAGNITUDE}' where its width is also at most the size of the estimate, "
     f"'{NEGLIGIBLE}' where it lies within ±{NEGLIGIBLE_SHARE:g} sd(y)/sd(x), otherwise "
     f"'{UNDETERMINED}'."
 )

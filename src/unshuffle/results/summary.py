@@ -174,7 +174,7 @@ class Summary:
     # What was fitted where that is more than a column, and the library of the frame fitted.
     label: str | None = None
     library: str | None = None
-    # Positions of the answers that differ and explain the labels about equally well.
+    # Positions of the different answers that compete.
     different: tuple[int, ...] = ()
 
     @property
@@ -212,7 +212,7 @@ class Summary:
     def table(self) -> list[tuple[str, ...]]:
         """The head and one line for each coefficient; estimates alone where that is all.
 
-        Where several different answers explain the labels about equally well, each has a column.
+        Where several different answers compete, each has a column.
         """
         first = "coefficient" if self.label is None else f"coefficient (label: {self.label})"
         lines: list[tuple[str, ...]] = [(first, *COLUMNS)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_sum_square
+from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
 from unshuffle.data.pairing import Pairing, Permutation
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
@@ -28,7 +28,7 @@ from unshuffle.results.remedies import advise_on_collinear, find_remedy
 IDENTIFIED, PARTLY, NOT_IDENTIFIED = "identified", "partly identified", "not identified"
 
 # Evidence of ten to one is strong (Jeffreys 1961, appendix B): an answer with less than a tenth of
-# the best one's share does not explain the labels about equally well.
+# the best one's share does not compete with it.
 _STRONG_EVIDENCE = 10.0
 _SHOWN_PAIRS = 3
 _LINKS_OPEN = (
@@ -149,9 +149,8 @@ def grade(solution: Solution, facts: Facts) -> str | None:
     """Return the verdict, which follows from the table; None without intervals.
 
     Identified: every coefficient of a column that varies has its sign and magnitude determined or
-    is negligible. Not identified: the posterior was not sampled well, several different answers
-    explain the labels about equally well, or nothing is determined of any coefficient. Otherwise
-    partly identified.
+    is negligible. Not identified, otherwise: the posterior was not sampled well, several different
+    answers compete, or nothing is determined of any coefficient. The rest is partly identified.
     """
     unsure = solution.uncertainty
     if unsure is None or not unsure.has_interval:
@@ -167,7 +166,7 @@ def grade(solution: Solution, facts: Facts) -> str | None:
 
 
 def different_answers(solution: Solution, facts: Facts) -> list[Candidate]:
-    """Return answers that differ and explain the labels about equally well, best first.
+    """Return answers that differ and compete, best first.
 
     Two answers differ where a coefficient of theirs has another sign, or a magnitude outside the
     range within which the table calls one determined, by more than is negligible.
@@ -283,8 +282,9 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
     rivals = different_answers(solution, facts)
     if verdict == NOT_IDENTIFIED and len(rivals) > 1:
         return (
-            f"Not identified: {len(rivals)} different answers explain the labels about equally "
-            f"well. {_place_estimate(solution, rivals, facts)}"
+            f"Not identified: {len(rivals)} different answers compete. "
+            f"{_list_shares(solution, rivals)} The estimate is the centre of all draws: it may be "
+            "near none of these answers."
         )
     if verdict == NOT_IDENTIFIED:
         return "Not identified: no coefficient has a determined sign."
@@ -292,22 +292,15 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
     return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts)}."
 
 
-def _place_estimate(solution: Solution, rivals: list[Candidate], facts: Facts) -> str:
-    """Say which shares the answers have, and where the estimate lies among them."""
-    places = [solution.candidates.index(each) + 1 for each in rivals]
-    shares = [f"{each.share or 0.0:.0%}" for each in rivals]
-    told = "; ".join(f"answer {k} {share}" for k, share in zip(places, shares, strict=True))
-    d, scales = len(facts.scales), facts.scales
-    gaps = [(solution.weights[:d] - each.weights[:d]) * scales for each in rivals]
-    sizes = root_sum_square(np.array(gaps).T)
-    first, second = np.argsort(sizes, kind="stable")[:2].tolist()
-    # The estimate is near an answer that is so much closer than the next.
-    if sizes[first] <= 0.5 * sizes[second]:
-        where = f"is nearest to answer {places[first]}"
-    else:
-        pair = sorted((places[first], places[second]))
-        where = f"lies between answers {pair[0]} and {pair[1]}"
-    return f"Posterior shares: {told}. The estimate, the centre of all draws, {where}."
+def _list_shares(solution: Solution, rivals: list[Candidate]) -> str:
+    """Say which posterior shares the answers have, and how much is left for all others."""
+    told = [
+        f"answer {solution.candidates.index(each) + 1} {each.share or 0.0:.0%}" for each in rivals
+    ]
+    rest = 1.0 - sum(each.share or 0.0 for each in rivals)
+    if rest >= 0.005:  # less is rounded to 0 %
+        told.append(f"others {rest:.0%}")
+    return f"Posterior shares: {'; '.join(told)}."
 
 
 def _list_determined(solution: Solution, facts: Facts) -> str:
