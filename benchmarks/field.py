@@ -380,7 +380,7 @@ Every published comparison that can be run here, ours beside the printed value. 
 authors' own programs. Printed values are the means of the trials that the authors stored beside
 their programs. Ours are means ± standard errors over our trials, on data drawn anew. Lines without
 *in print* were all computed here, on the same data. Coverage is the share of coefficients inside
-their 95 % intervals. {doc}`benchmarks` has the other figures.
+their 95 % intervals. [Benchmarks](benchmarks.md) has the other figures.
 """
 
 
