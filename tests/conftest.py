@@ -137,9 +137,17 @@ def pytest_collection_modifyitems(config, items):
 
 # Compiling takes some 90 s of one core, once per machine: what it makes is kept beside the source.
 # The first two workers make one half each, so that no kernel is compiled by both at the same time.
+# Blocks come last: they need the likelihood's too.
 SHARES = (
-    ("ls", "sm", "likelihood", "separate samples", "sampler", "certified"),
-    ("small bags in blocks", "many bags in blocks"),
+    ("likelihood", "ls"),
+    (
+        "separate samples",
+        "sm",
+        "sampler",
+        "certified",
+        "small bags in blocks",
+        "many bags in blocks",
+    ),
 )
 QUICK_SHARES = (("likelihood",), ("ls", "sm", "sampler"))
 
