@@ -28,6 +28,8 @@ class EnsembleSettings:
     least_sweeps, most_sweeps : int
         Moves of every member, half as many at most where evaluations cost most; the last two thirds
         are kept.
+    few_rows : int
+        Rows up to which an evaluation is cheap.
     enough : float
         Effective sample size at which the moves end.
     """
@@ -35,6 +37,7 @@ class EnsembleSettings:
     n_members: int = 64
     least_sweeps: int = 18
     most_sweeps: int = 90
+    few_rows: int = 5000
     enough: float = 110.0
 
 
@@ -51,8 +54,9 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     jitter = JITTER * x.std(axis=0) + 1e-12
     seen_x, seen_parts = [], []
     halves = np.arange(s.n_members).reshape(2, -1)
-    # Other pairings and noise densities cost up to a hundred times as much.
-    most_sweeps = s.most_sweeps if target.within_bag.is_centred else s.most_sweeps // 2
+    # Other pairings and noise densities cost up to a hundred times as much for each row.
+    is_cheap = target.within_bag.is_centred and target.within_bag.rows.shape[1] <= s.few_rows
+    most_sweeps = s.most_sweeps if is_cheap else s.most_sweeps // 2
     for sweep in range(1, most_sweeps + 1):
         for mine, others in (halves, halves[::-1]):
             pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
