@@ -26,10 +26,8 @@ class EnsembleSettings:
     n_members : int
         Members. They move in two halves, each along differences of the other.
     least_sweeps, most_sweeps : int
-        Moves of every member, half as many at most where evaluations cost most; the last two thirds
-        are kept.
-    few_rows : int
-        Rows up to which an evaluation is cheap.
+        Moves of every member: at most four for each coordinate, or half of the most; the last two
+        thirds are kept.
     enough : float
         Effective sample size at which the moves end.
     """
@@ -37,7 +35,6 @@ class EnsembleSettings:
     n_members: int = 64
     least_sweeps: int = 18
     most_sweeps: int = 90
-    few_rows: int = 5000
     enough: float = 110.0
 
 
@@ -54,9 +51,8 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     jitter = JITTER * x.std(axis=0) + 1e-12
     seen_x, seen_parts = [], []
     halves = np.arange(s.n_members).reshape(2, -1)
-    # Other pairings and noise densities cost up to a hundred times as much for each row.
-    is_cheap = target.within_bag.is_centred and target.within_bag.rows.shape[1] <= s.few_rows
-    most_sweeps = s.most_sweeps if is_cheap else s.most_sweeps // 2
+    # An ensemble needs the more moves the more coordinates there are.
+    most_sweeps = max(s.most_sweeps // 2, min(s.most_sweeps, 4 * d))
     for sweep in range(1, most_sweeps + 1):
         for mine, others in (halves, halves[::-1]):
             pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
