@@ -60,8 +60,8 @@ def test_every_entry_point_gives_the_same_bits(n, tmp_path):
 def test_one_row_more_than_what_is_kept_in_memory_moves_no_estimate(seed):
     """At 40 000 rows the search and the draws change: estimates may differ by Monte Carlo error.
 
-    A median at an effective sample size of 250 has a standard error of 0.08 sds, a fiftieth of an
-    interval.
+    A median has a standard error of 1.25 sds over the root of the effective sample size, and an
+    interval is at least 3.9 sds wide: three standard errors are allowed, or a twentieth.
     """
     rng = np.random.default_rng(seed)
     X, groups = rng.normal(size=(40_001, 5)), np.arange(40_001) % N_BAGS
@@ -75,4 +75,7 @@ def test_one_row_more_than_what_is_kept_in_memory_moves_no_estimate(seed):
         for n in (40_000, 40_001)
     ]
     widths = np.diff(np.asarray(fits[0].conf_int())[:5], axis=1)[:, 0]
-    assert np.abs((fits[1].coef_ - fits[0].coef_) / widths).max() < 0.05
+    sizes = [each.result_.stats.effective_draws for each in fits]
+    chance = 1.25 / 3.9 * np.sqrt(sum(1.0 / size for size in sizes))
+    shift = np.abs((fits[1].coef_ - fits[0].coef_) / widths).max()
+    assert shift < max(0.05, 3.0 * chance), (shift, sizes)
