@@ -20,7 +20,7 @@ COMPILING = "compiling, for the first fit only"
 # In place of a stage: compiling is over, and the stage before goes on.
 RESUMED = ""
 # Functions that are compiled for a fit by likelihood, numba's own among them.
-_N_COMPILED = 82
+_N_COMPILED = 137
 # What each stage takes of a fit that has all of them, on four simulations of 300 to 4000 rows
 # (0.01 to 0.19, 0.18 to 0.74 and 0.25 to 0.57); another stage is shown by itself.
 STAGES = {

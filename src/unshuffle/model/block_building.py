@@ -28,10 +28,10 @@ _SAME_LABEL = 1.0 / 512.0
 _BIN = 1.0 / 128.0
 # A bag with fewer rows in the sample has no shape there.
 _LEAST_SAMPLED = 20
-# Bags of up to so many rows are kept: 5000 rows take 130 μs a point, as their cells do, and their
-# values are smooth. (In cells all steps of a climb were taken at 50 000 rows: at full power a
-# mode's last steps gain less than values waver.) A histogram of hundreds of cells for each of
-# thousands of bags would cost more than their rows.
+# Larger bags are counted in cells, smaller ones are kept: 5000 rows take 130 μs a point, as their
+# cells do, and their values are smooth. (In cells all steps of a climb were taken at 50 000 rows:
+# at full power a mode's last steps gain less than values waver.) A histogram of
+# hundreds of cells for each of thousands of bags would cost more than their rows.
 KEPT_ROWS = 8192
 # Bytes of all rows and labels that are kept: bags beyond, the largest, are counted in cells.
 KEPT_BYTES = 240e6

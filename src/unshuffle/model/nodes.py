@@ -16,15 +16,15 @@ SMALL_ROWS = 256
 # eighth slower. Quadratic splines, which spread less, leave half as many nats and two to four times
 # the waves.)
 NODES_PER_SIGMA = 2.25
-# They are that up to so many labels, as they count. What is left of the error of binning is of
-# fourth order in a node's width and grows with the labels, while the within-bag likelihood of
-# random bags does not: at a million labels in full 2.25 nodes move the best of exponential columns
-# by 3 nats, 4 nodes by a tenth of it.
+# Above this number of labels, at their power, nodes are closer together. What is left of the error
+# of binning is of fourth order in a node's width and grows with the labels, while the within-bag
+# likelihood of random bags does not: at a million labels in full 2.25 nodes move the best of
+# exponential columns by 3 nats, 4 nodes by a tenth of it.
 _FEW_LABELS = 1e5
 
 
 def nodes_per_sigma(n_labels: float) -> float:
-    """Return the nodes of the transport per sigma for so many labels, as they count."""
+    """Return the nodes of the transport per sigma for a number of labels at their power."""
     return float(NODES_PER_SIGMA * max(1.0, n_labels / _FEW_LABELS) ** 0.25)
 
 

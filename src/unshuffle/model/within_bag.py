@@ -277,7 +277,7 @@ def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> Paired
 
 
 def has_shaped_noise(bags: Bags, noise: Noise | None) -> bool:
-    """Whether the density of given noise is told from a Gaussian of its sd."""
+    """Whether given noise counts with its own density, not as a Gaussian of its sd."""
     if bags.known_means is not None or (bags.is_plain and bags.n > _SHAPED_ROWS):
         return False  # the mean of many labels is nearly Gaussian
     return noise is not None and noise.has_shape and noise.sd > exp(LOG_SIGMA_MIN)

@@ -52,7 +52,7 @@ MOST_ATOMS = 96
 # Kinds of problems: keys of one kind and of more and more atoms.
 GRIDS = EXACT_ROWS + MOST_ATOMS + 1
 LARGE = GRIDS + MOST_ATOMS + 1
-# Sums over so many labels round: a step that gains less is none.
+# A step that gains less than this share of the number of labels is rounding.
 _ROUNDED = 1e-12
 
 
