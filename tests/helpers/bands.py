@@ -12,6 +12,7 @@ from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.diagonals import LANES as BLOCK
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.splines import spread_rows
+from unshuffle.model.kept_bags import match_side_by_side
 from unshuffle.model.nodes import NODES_PER_SIGMA
 
 
@@ -83,29 +84,26 @@ def scale_beside(problems, tolerance=PRECISE):
     """Return the same of each of some problems (z, mz, y, my) that stand side by side."""
     sides, ends = lay_lanes(problems)
     values = np.empty(LANES)
-    band, start, ptr, _, _ = kernels.scale_group(sides, ends, 0.0, tolerance, False, values)
+    band, start, ptr = kernels.lay_band(sides, ends)
+    u, v, _ = kernels.match_margins(band, start, ptr, sides, tolerance)
+    kernels.take_coupling(band, start, ptr, u, v, sides, values)
     found = []
-    for k, (z, mz, y, my) in enumerate(problems):
+    for k, (z, _, y, _) in enumerate(problems):
         plan = unroll_lane(band, start, ptr, k, len(z), len(y))
-        value = values[k] - add_corrections(plan, mz, my)
-        found.append((value, sides[4, : len(z), k], sides[5, : len(y), k], plan))
+        found.append((values[k], sides[4, : len(z), k], sides[5, : len(y), k], plan))
     return found
 
 
 def _match_beside(group, given, is_exact, spread, values, slopes):
     """Match up to `LANES` bags side by side, and add what they say to values and slopes."""
     sides, ends, *places = kernels.lay_group(group, given[0], *given[2:-1])
-    found, by_log_sigma, lane_slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
     wants_slopes = given[-1]
     if is_exact:
-        kernels.match_exactly(sides, wants_slopes, found, by_log_sigma, lane_slopes)
+        found = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
+        kernels.match_exactly(sides, wants_slopes, *found)
     else:
-        laid = kernels.scale_group(sides, ends, spread, PRECISE, wants_slopes, found)
-        if wants_slopes:
-            kernels.slope_group(sides, *laid, spread, lane_slopes, by_log_sigma)
-    kernels.take_group(
-        group, *given, sides, *places, found, by_log_sigma, lane_slopes, values, slopes
-    )
+        found = match_side_by_side(sides, ends, spread, PRECISE, wants_slopes)
+    kernels.take_group(group, *given, sides, *places, *found, values, slopes)
 
 
 def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):

@@ -15,9 +15,8 @@ from bands import (
     unroll_diagonals,
 )
 from oracles import central_differences
-from unshuffle import kernels
 from unshuffle.kernels.transport import coupling, diagonals, lattice
-from unshuffle.kernels.transport.lanes import LANES
+from unshuffle.model.kept_bags import match_side_by_side
 
 # Narrow, wide, far too narrow and far too wide predictions; two clusters that hardly meet; one
 # node; nodes far from all others.
@@ -206,14 +205,13 @@ def test_bags_side_by_side_and_alone_say_the_same(n, kind, case):
 
 def test_slopes_in_masses_side_by_side_are_those_alone():
     """Of several grids at once, with the effect of spreading taken out."""
-    spread, problems, values = 1.0 / (3.0 * 2.25**2), [], np.empty(LANES)
+    spread, problems = 1.0 / (3.0 * 2.25**2), []
     for case in ("fits", "narrow", "wide", "clusters"):
         z, y = make_rows(case, 70)
         (z, mz), (y, my) = lay_nodes(z), lay_nodes(y)
         problems.append((z, mz, y, my))
     sides, ends = lay_lanes(problems)
-    laid = kernels.scale_group(sides, ends, spread, coupling.PRECISE, True, values)
-    kernels.slope_group(sides, *laid, spread, np.empty(sides.shape[1:]), np.zeros(LANES))
+    values = match_side_by_side(sides, ends, spread, coupling.PRECISE, True)[0]
     for k, (z, mz, y, my) in enumerate(problems):
         found = lattice.scale(z, mz, y, my, coupling.PRECISE)
         by_z, by_y, band = found[1], found[2], found[3:]

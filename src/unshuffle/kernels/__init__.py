@@ -20,7 +20,9 @@ _PLACES = {
     "filling": "fill_cells",
     "transport.histograms": "find_filled match_histograms place_nodes share_out",
     "transport.label_places": "place_labels score_labels",
-    "transport.bags": "add_up lay_group lay_out match_large scale_group slope_group take_group",
+    "transport.bags": "add_up correct_group lay_group lay_out match_large slope_group take_group",
+    "transport.lanes": "lay_band match_margins take_coupling",
+    "transport.lane_slopes": "point_gradients solve_adjoint",
     "transport.permanent": "match_exactly",
     "mixture": "student_logs",
     "moment_losses": "accumulate_tensors add_label_powers add_monomials evaluate_moments "

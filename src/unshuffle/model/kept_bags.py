@@ -12,6 +12,7 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
+from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
@@ -144,18 +145,39 @@ def _match_group(
     problems, _, bent, labels, offsets, sigmas, per_sigma, wants_slopes = given
     laid = kernels.lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma)
     sides, key = laid[0], problems[group[0], 2]  # type: ignore[index]
-    found, by_sigmas = np.empty(LANES), np.zeros(LANES)
-    lane_slopes = np.empty(sides.shape[1:])
     if key <= EXACT_ROWS:
-        kernels.match_exactly(sides, wants_slopes, found, by_sigmas, lane_slopes)
+        found = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
+        kernels.match_exactly(sides, wants_slopes, *found)
     else:
         spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
-        coupling = kernels.scale_group(sides, laid[1], spread, tolerance, wants_slopes, found)
-        if wants_slopes:
-            kernels.slope_group(sides, *coupling, spread, lane_slopes, by_sigmas)
-    kernels.take_group(
-        group, *given, sides, *laid[2:], found, by_sigmas, lane_slopes, values, slopes
-    )
+        found = match_side_by_side(sides, laid[1], spread, tolerance, bool(wants_slopes))
+    kernels.take_group(group, *given, sides, *laid[2:], *found, values, slopes)
+
+
+def match_side_by_side(
+    sides: np.ndarray, ends: np.ndarray, spread: float, tolerance: float, wants_slopes: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return log perm of problems side by side, and slopes in log sigma and in their points.
+
+    On grids, which add a variance `spread`, potentials become the slopes in the masses of nodes.
+    Python calls the steps one by one: a kernel with all of them would compile each once more.
+    """
+    values, by_sigmas, slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
+    band = kernels.lay_band(sides, ends)
+    tolerance = PRECISE if wants_slopes else tolerance
+    u, v, total = kernels.match_margins(*band, sides, tolerance)
+    kernels.take_coupling(*band, u, v, sides, values)
+    found = kernels.correct_group(sides, *band, spread, values)
+    if wants_slopes:
+        per_mz, _, qz, qy, _, _ = found
+        *gradients, slope_z, slope_y = kernels.slope_group(sides, *band, found, spread)
+        kept_z, kept_y = kernels.solve_adjoint(*band, sides, per_mz, total, *gradients)
+        if spread > 0.0:
+            sides[4] += slope_z + kept_z
+            sides[5] += slope_y + kept_y
+        else:
+            kernels.point_gradients(*band, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas)
+    return values, by_sigmas, slopes
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,11 +23,9 @@ from unshuffle.kernels.transport.lane_slopes import (
     collide,
     correction_gradients,
     invert,
-    point_gradients,
-    solve_adjoint,
     unspread,
 )
-from unshuffle.kernels.transport.lanes import LANES, lay_problem, make_problems, scale_lanes
+from unshuffle.kernels.transport.lanes import LANES, lay_problem, make_problems
 from unshuffle.kernels.transport.lattice import (
     add_gradients as add_large_gradients,
     collisions,
@@ -48,7 +46,7 @@ _FEW_ROWS = 20
 # ... and for predictions so far out that their nodes would fill the memory.
 _WIDEST = 10.0
 # Problems of more atoms fill vectors by themselves.
-MOST_ATOMS = 96
+MOST_ATOMS = 256
 # Kinds of problems: keys of one kind and of more and more atoms.
 GRIDS = EXACT_ROWS + MOST_ATOMS + 1
 LARGE = GRIDS + MOST_ATOMS + 1
@@ -194,16 +192,13 @@ def lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma):
 
 
 @njit(**OPTIONS, error_model="numpy")
-def scale_group(sides, ends, spread, tolerance, wants_slopes, values):
-    """Fill log perm of problems side by side; return what `slope_group` needs.
+def correct_group(sides, band, start, ptr, spread, values):
+    """Add to the values of couplings side by side what log perm has beyond them.
 
-    Nodes of a grid add a variance, ``spread``, whose effect is taken out.
+    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Returns what
+    `slope_group` needs.
     """
     mz, my = sides[1], sides[3]
-    for k in range(LANES):
-        values[k] = 0.0
-    tolerance = PRECISE if wants_slopes else tolerance
-    band, start, ptr, total = scale_lanes(sides, ends, tolerance, values)
     per_mz, per_my = invert(mz), invert(my)
     qz, qy = collide(band, start, ptr, per_mz, per_my)
     add_corrections(qz, qy, mz, my, values)
@@ -212,14 +207,14 @@ def scale_group(sides, ends, spread, tolerance, wants_slopes, values):
         unspread(sides, centre_z, centre_y, cols, spread, values)
     else:
         centre_z, centre_y = mz, my
-    return band, start, ptr, total, (per_mz, per_my, qz, qy, centre_z, centre_y)
+    return per_mz, per_my, qz, qy, centre_z, centre_y
 
 
 @njit(**OPTIONS, error_model="numpy")
-def slope_group(sides, band, start, ptr, total, found, spread, slopes, by_sigmas):
-    """Fill the slopes in points, and in log sigma; of grids the potentials become slopes in masses.
+def slope_group(sides, band, start, ptr, found, spread):
+    """Return slopes of what `correct_group` added in log u and log v, and in the masses.
 
-    ``found`` is that of `scale_group`.
+    ``found`` is what it returned.
     """
     per_mz, per_my, qz, qy, centre_z, centre_y = found
     gradient_z, gradient_y, slope_z, slope_y = correction_gradients(
@@ -227,16 +222,7 @@ def slope_group(sides, band, start, ptr, total, found, spread, slopes, by_sigmas
     )
     if spread > 0.0:
         add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y)
-    kept_z, kept_y = solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y)
-    if spread > 0.0:
-        for i in range(slopes.shape[0]):
-            for k in range(LANES):
-                sides[4, i, k] += slope_z[i, k] + kept_z[i, k]
-                sides[5, i, k] += slope_y[i, k] + kept_y[i, k]
-        return
-    for k in range(LANES):
-        by_sigmas[k] = 0.0
-    point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas)
+    return gradient_z, gradient_y, slope_z, slope_y
 
 
 @njit(**OPTIONS)

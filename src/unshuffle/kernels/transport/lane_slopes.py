@@ -6,7 +6,7 @@ The same correction, effect of spreading and adjoint as in `lattice`.
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import SIDE_BY_SIDE
+from unshuffle.kernels.compiling import OPTIONS, SIDE_BY_SIDE
 from unshuffle.kernels.transport.correction import (
     ADJOINT_STEPS,
     ADJOINT_TOLERANCE,
@@ -180,7 +180,7 @@ def _multiply(left, right, out):
             out[k] += one[k] * other[k]
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**OPTIONS, error_model="numpy")
 def solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y):
     """Return the multipliers of the margins, rows and columns: see `lattice.solve_adjoint`."""
     mz, y, my = sides[1], sides[2], sides[3]
@@ -236,14 +236,16 @@ def solve_adjoint(band, start, ptr, sides, per_mz, total, gradient_z, gradient_y
     return rows, found
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**OPTIONS, error_model="numpy")
 def point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas):
-    """Fill the slopes in the points z, and add those in log sigma: all entries count.
+    """Fill the slopes in the points z, and those in log sigma: all entries count.
 
     For masses of one: see `diagonals.point_gradients`.
     """
     z, y = sides[0], sides[2]
     bend_z, bend_y = np.empty(z.shape), np.empty(y.shape)
+    for k in range(LANES):
+        by_sigmas[k] = 0.0
     for i in range(z.shape[0]):
         for k in range(LANES):
             bend_z[i, k], bend_y[i, k] = correct_slope(qz[i, k]), correct_slope(qy[i, k])

@@ -15,7 +15,7 @@ from math import log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER, SIDE_BY_SIDE
+from unshuffle.kernels.compiling import INNER, OPTIONS, SIDE_BY_SIDE
 from unshuffle.kernels.transport.coupling import (
     LEAST,
     LONGEST,
@@ -64,7 +64,7 @@ def lay_problem(sides, ends, k, z, mz, y, my):
         sides[2, j, k] = y[y.size - 1] + (j - y.size + 1)  # no links of length zero
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**OPTIONS, error_model="numpy")
 def lay_band(sides, ends):
     """Return the kernel as a band of lines, the first column of every row, and row pointers.
 
@@ -244,11 +244,20 @@ def _move(before, step, share, is_done, v):
             new[k] = new[k] if is_done[k] else old[k] * power
 
 
-@njit(**SIDE_BY_SIDE)
-def _match_margins(band, start, ptr, u, v, sides, total, tolerance):
-    """Change u and v until the margins of u K v are the masses: those of rows exactly."""
+@njit(**OPTIONS, error_model="numpy")
+def match_margins(band, start, ptr, sides, tolerance):
+    """Return u and v for which the margins of u K v are the masses, and the sums of these.
+
+    Those of rows are exact, those of columns within the tolerance: see `lattice.scale`.
+    """
     mz, y, my = sides[1], sides[2], sides[3]
     m = y.shape[0]
+    u, v, total = mz.copy(), np.empty(y.shape), np.zeros(LANES)
+    column_sums(band, start, ptr, u, v)
+    for j in range(m):
+        for k in range(LANES):
+            v[j, k] = my[j, k] / max(v[j, k], LEAST)
+            total[k] += my[j, k]
     gaps, path, latest = np.empty(y.shape), np.zeros(y.shape), np.empty(y.shape)
     step, fresh, before = np.zeros(y.shape), np.empty(y.shape), v.copy()
     along, expected, share = np.empty(LANES), np.zeros(LANES), np.ones(LANES)
@@ -292,37 +301,30 @@ def _match_margins(band, start, ptr, u, v, sides, total, tolerance):
         if n_open == 0:
             break
     _sweep(band, start, ptr, mz, u, v, gaps)
+    return u, v, total
 
 
-@njit(**SIDE_BY_SIDE)
-def scale_lanes(sides, ends, tolerance, values):
-    """Add the values of all problems; return their couplings as bands, and keep the potentials.
+@njit(**OPTIONS, error_model="numpy")
+def take_coupling(band, start, ptr, u, v, sides, values):
+    """Fill the values of all problems, turn the kernel into the coupling, keep the potentials.
 
     These take the places of those of the monotone coupling: they are the values' slopes in the
     masses.
     """
-    mz, my, alpha, beta = sides[1], sides[3], sides[4], sides[5]
-    m = mz.shape[0]
-    band, start, ptr = lay_band(sides, ends)
-    u, v, total = mz.copy(), np.empty(my.shape), np.zeros(LANES)
-    column_sums(band, start, ptr, u, v)
-    for j in range(m):
-        for k in range(LANES):
-            v[j, k] = my[j, k] / max(v[j, k], LEAST)
-            total[k] += my[j, k]
-    _match_margins(band, start, ptr, u, v, sides, total, tolerance)
-    for potentials, masses, found in ((alpha, mz, u), (beta, my, v)):
-        for i in range(m):
+    for k in range(LANES):
+        values[k] = 0.0
+    for side in range(2):
+        potentials, masses, found = sides[4 + side], sides[1 + 2 * side], u if side == 0 else v
+        for i in range(masses.shape[0]):
             level, mass, own = potentials[i], masses[i], found[i]
             for k in range(LANES):
                 is_atom = mass[k] > 0.0
                 move = log(own[k] / mass[k] if is_atom else 1.0)
                 level[k] = -(level[k] + move) if is_atom else 0.0
                 values[k] += mass[k] * level[k]
-    for i in range(m):
+    for i in range(u.shape[0]):
         here = u[i]
         for t in range(ptr[i], ptr[i + 1]):
             line, there = band[t], v[start[i] + t - ptr[i]]
             for k in range(LANES):
                 line[k] *= here[k] * there[k]
-    return band, start, ptr, total
