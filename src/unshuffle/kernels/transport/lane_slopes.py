@@ -15,7 +15,7 @@ from unshuffle.kernels.transport.correction import (
     correct_slope,
 )
 from unshuffle.kernels.transport.coupling import LEAST
-from unshuffle.kernels.transport.lanes import LANES, column_sums, find_links, row_sums
+from unshuffle.kernels.transport.lanes import LANES, find_links, row_sums
 
 
 @njit(**SIDE_BY_SIDE)
@@ -71,10 +71,18 @@ def add_corrections(qz, qy, mz, my, values):
 def centre(band, start, ptr, sides, per_mz):
     """Return the barycentres of rows and columns, and the columns' sums."""
     z, y = sides[0], sides[2]
-    centre_z, centre_y, cols = np.empty(z.shape), np.empty(z.shape), np.empty(z.shape)
-    row_sums(band, start, ptr, y, centre_z)
-    column_sums(band, start, ptr, z, centre_y)
-    column_sums(band, start, ptr, np.ones(z.shape), cols)
+    centre_z, centre_y, cols = np.zeros(z.shape), np.zeros(z.shape), np.zeros(z.shape)
+    for i in range(z.shape[0]):
+        here, total = z[i], centre_z[i]
+        for t in range(ptr[i], ptr[i + 1]):
+            j = start[i] + t - ptr[i]
+            line, there, other, column = band[t], y[j], centre_y[j], cols[j]
+            for k in range(LANES):
+                total[k] += line[k] * there[k]
+            for k in range(LANES):
+                other[k] += line[k] * here[k]
+            for k in range(LANES):
+                column[k] += line[k]
     for i in range(z.shape[0]):
         for k in range(LANES):
             centre_z[i, k] *= per_mz[i, k]
