@@ -1,6 +1,6 @@
 """D-optimal exchanges of samples between bags (Cook and Nachtsheim 1980)."""
 
-from math import log
+from math import exp, log
 
 import numpy as np
 from numba import njit
@@ -51,8 +51,8 @@ def _project(totals, inverse, images):
 
 
 @njit(**OPTIONS)
-def _gain(inverse, images, totals, counts, a, b, step, extra):
-    """Return how much log det A grows when bag b hands `step`, of `extra` samples, to bag a.
+def _find_ratio(inverse, images, totals, counts, a, b, step, extra):
+    """Return the factor by which det A grows when bag b hands `step`, of `extra` samples, to bag a.
 
     A changes by B C Bᵀ with B = (total of a, total of b, step), so that the determinant is that of
     a matrix of three: det(I + C BᵀA⁻¹B). `images` holds A⁻¹ times each total.
@@ -79,8 +79,7 @@ def _gain(inverse, images, totals, counts, a, b, step, extra):
     r0 = alpha * aa - beta * ab + both * sa
     r1 = alpha * ab - beta * bb + both * sb
     r2 = 1.0 + alpha * sa - beta * sb + both * ss
-    ratio = p0 * (q1 * r2 - q2 * r1) - p1 * (q0 * r2 - q2 * r0) + p2 * (q0 * r1 - q1 * r0)
-    return log(ratio) if ratio > 0.0 else -np.inf
+    return p0 * (q1 * r2 - q2 * r1) - p1 * (q0 * r2 - q2 * r0) + p2 * (q0 * r1 - q1 * r0)
 
 
 @njit(**OPTIONS)
@@ -98,7 +97,7 @@ def exchange_units(units, sizes, bag, totals, counts, low, high, inverse, partne
     _project(totals, inverse, images)
     gained = 0.0
     for i in range(n):
-        best, other, where = _LEAST_GAIN, -1, -1
+        best, other, where = exp(_LEAST_GAIN), -1, -1
         for k in range(partners.shape[1]):
             j = partners[i, k]
             b = bag[j] if j >= 0 else -1 - j
@@ -112,9 +111,9 @@ def exchange_units(units, sizes, bag, totals, counts, low, high, inverse, partne
                 continue
             for c in range(q):
                 step[c] = (units[j, c] if j >= 0 else 0.0) - units[i, c]
-            gain = _gain(inverse, images, totals, counts, a, b, step, extra)
-            if gain > best:
-                best, other, where = gain, j, b
+            ratio = _find_ratio(inverse, images, totals, counts, a, b, step, extra)
+            if ratio > best:
+                best, other, where = ratio, j, b
         if where < 0:
             continue
         a, b, j = bag[i], where, other
@@ -131,5 +130,5 @@ def exchange_units(units, sizes, bag, totals, counts, low, high, inverse, partne
         if j >= 0:
             bag[j] = a
         _project(totals, inverse, images)
-        gained += best
+        gained += log(best)
     return gained
