@@ -12,16 +12,11 @@ from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.diagonals import LANES as BLOCK
 from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.splines import spread_rows
-from unshuffle.model.kept_bags import match_side_by_side
+from unshuffle.model.kept_bags import match_group
 from unshuffle.model.nodes import NODES_PER_SIGMA
 
 
 # Python cannot call functions that only kernels call.
-@njit(cache=True)
-def _make_problems(m):
-    return lanes.make_problems(m)
-
-
 @njit(cache=True)
 def _lay_problem(sides, ends, k, z, mz, y, my):
     lanes.lay_problem(sides, ends, k, z, mz, y, my)
@@ -74,7 +69,7 @@ def scale_alone(z, mz, y, my, tolerance=PRECISE):
 
 def lay_lanes(problems):
     """Return problems (z, mz, y, my) side by side, as kernels take them; the last fills up."""
-    sides, ends = _make_problems(max(max(len(each[0]), len(each[2])) for each in problems))
+    sides, ends = lanes.make_problems(max(max(len(each[0]), len(each[2])) for each in problems))
     for k in range(LANES):
         _lay_problem(sides, ends, k, *problems[min(k, len(problems) - 1)])
     return sides, ends
@@ -85,25 +80,14 @@ def scale_beside(problems, tolerance=PRECISE):
     sides, ends = lay_lanes(problems)
     values = np.empty(LANES)
     band, start, ptr = kernels.lay_band(sides, ends)
-    u, v, _ = kernels.match_margins(band, start, ptr, sides, tolerance)
+    room = lanes.make_room(sides.shape[1])
+    u, v, _ = kernels.match_margins(band, start, ptr, sides, tolerance, *room)
     kernels.take_coupling(band, start, ptr, u, v, sides, values)
     found = []
     for k, (z, _, y, _) in enumerate(problems):
         plan = unroll_lane(band, start, ptr, k, len(z), len(y))
         found.append((values[k], sides[4, : len(z), k], sides[5, : len(y), k], plan))
     return found
-
-
-def _match_beside(group, given, is_exact, spread, values, slopes):
-    """Match up to `LANES` bags side by side, and add what they say to values and slopes."""
-    sides, ends, *places = kernels.lay_group(group, given[0], *given[2:-1])
-    wants_slopes = given[-1]
-    if is_exact:
-        found = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
-        kernels.match_exactly(sides, wants_slopes, *found)
-    else:
-        found = match_side_by_side(sides, ends, spread, PRECISE, wants_slopes)
-    kernels.take_group(group, *given, sides, *places, *found, values, slopes)
 
 
 def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):
@@ -132,9 +116,7 @@ def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_s
         kernels.match_large(order, *given, PRECISE, values, slopes)
     else:
         for at in range(0, n_bags, LANES):
-            spread = 1.0 / (3.0 * per_sigma**2) if way == "grid" else 0.0
-            group = order[at : at + LANES]
-            _match_beside(group, given, way == "exact", spread, values, slopes)
+            match_group(order[at : at + LANES], given, PRECISE, values, slopes)
     return values[0, :, 0], slopes[0] / sigma, values[0, :, 1]
 
 

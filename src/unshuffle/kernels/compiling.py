@@ -3,20 +3,19 @@
 A function is compiled once for itself, and once more inside every function that calls it. So few
 functions are called from Python, call trees are flat, and what a fit may not need (exact permanents
 of tiny bags) is a kernel of its own. Loops compile several times faster than expressions of whole
-arrays, slices, or NumPy's sorting and searching.
+arrays, slices, or NumPy's sorting and searching, and arrays come from Python: to make one is
+compiled anew for every kind of shape. Options are few, since numba looks up what it knows of
+arrays once more for each combination of them.
 """
 
+# Dividing by zero gives infinity, as in NumPy: asking of each divisor whether it is zero would
+# leave nothing to vectorise. Zeros are looked after.
+_PLAIN = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 # A kernel that Python calls.
-OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+OPTIONS = {**_PLAIN, "cache": True}
 # A function that only kernels call: how to call it from Python, which takes as long to compile as a
 # short function itself, is left out. (Python that calls it all the same ends in a crash.)
-INNER = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-# The same where numbers are divided side by side: asking of each divisor whether it is zero would
-# leave nothing to vectorise. Zeros are looked after.
-SIDE_BY_SIDE = {**INNER, "error_model": "numpy"}
-# A function that is put into its one caller before anything is compiled: saves compiling it twice,
-# but the time for it grows with the size of the caller. Only into callers without free sums.
-INLINED = {**OPTIONS, "inline": "always"}
+INNER = {**_PLAIN, "no_cpython_wrapper": True}
 
 # Sums may be reordered (they vectorise), but nothing may assume away NaN or infinity. A loop that
 # adds up must not write to an array as well: the compiled code would ask how far the arrays lie

@@ -46,22 +46,6 @@ def _insertion_finish(z, pairs, ordered, budget):
     return True
 
 
-@njit(**INNER)
-def _radix_pass(n, source, target, counts, k, shift, mask):
-    """Scatter n items into `target` by digit k, stably; row k of `counts` holds its counts."""
-    total = np.uint32(0)
-    for digit in range(mask + 1):
-        count = counts[k, digit]
-        counts[k, digit] = total
-        total += count
-    for i in range(n):
-        item = source[i]
-        digit = (item >> shift) & mask
-        place = counts[k, digit]
-        target[place] = item
-        counts[k, digit] = place + np.uint32(1)
-
-
 @njit(**INNER, fastmath={"nnan", "nsz"})
 def find_range(z):
     """Return the least and the largest value (unspecified when there is a NaN)."""
@@ -98,32 +82,53 @@ def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
         for i in range(n):
             counts[2, (pairs[i] >> (np.uint64(32) + third)) & mask] += np.uint32(1)
     for k in range(n_passes):
-        _radix_pass(n, pairs, spare, counts, k, np.uint64(32 + k * bits), mask)
+        total, shift = np.uint32(0), np.uint64(32 + k * bits)
+        for digit in range(1 << bits):
+            count = counts[k, digit]
+            counts[k, digit] = total
+            total += count
+        for i in range(n):  # scattered stably by digit k
+            item = pairs[i]
+            place = (item >> shift) & mask
+            spare[counts[k, place]] = item
+            counts[k, place] += np.uint32(1)
         pairs, spare = spare, pairs
     return pairs
 
 
 @njit(**INNER)
-def _merge_order(z, pairs, spare):
-    """Order the rows by merging, ties in row order; return the array that holds them."""
+def find_order(z, order):
+    """Fill the rows (np.uint64) in ascending order of `z`, ties in row order, by merging runs."""
     n = z.size
-    for i in range(n):
-        pairs[i] = np.uint64(i)
-    width = 1
+    for start in range(0, n, _RUN):
+        for k in range(start, min(start + _RUN, n)):
+            value, m = z[k], k
+            while m > start and z[order[m - 1]] > value:
+                order[m] = order[m - 1]
+                m -= 1
+            order[m] = k
+    spare = np.empty(n if n > _RUN else 0, np.uint64)
+    width = _RUN
     while width < n:
         for start in range(0, n, 2 * width):
-            i, j = start, min(start + width, n)
-            middle, stop = j, min(start + 2 * width, n)
-            for k in range(start, stop):
-                if i < middle and (j >= stop or not z[pairs[j]] < z[pairs[i]]):
-                    spare[k] = pairs[i]
-                    i += 1
-                else:
-                    spare[k] = pairs[j]
+            middle, stop = min(start + width, n), min(start + 2 * width, n)
+            # The left half stands aside, so that the merged run takes its place.
+            for k in range(start, middle):
+                spare[k] = order[k]
+            i, j, k = start, middle, start
+            while i < middle and j < stop:
+                if z[order[j]] < z[spare[i]]:
+                    order[k] = order[j]
                     j += 1
-        pairs, spare = spare, pairs
+                else:
+                    order[k] = spare[i]
+                    i += 1
+                k += 1
+            while i < middle:
+                order[k] = spare[i]
+                i += 1
+                k += 1
         width *= 2
-    return pairs
 
 
 @njit(**OPTIONS)
@@ -147,42 +152,7 @@ def sort_rows(z, ordered, pairs, spare, counts):
             out = _radix_order(z, low, high, bits, n_passes, pairs, spare, counts)
             if _insertion_finish(z, out, ordered, _MOVES_PER_ELEMENT * n):
                 return out
-    out = _merge_order(z, pairs, spare)
+    find_order(z, pairs)
     for k in range(n):
-        ordered[k] = z[out[k]]
-    return out
-
-
-@njit(**INNER)
-def find_order(z, order):
-    """Fill the rows in ascending order of `z`, ties in row order, by merging runs."""
-    n = z.size
-    for start in range(0, n, _RUN):
-        for k in range(start, min(start + _RUN, n)):
-            value, m = z[k], k
-            while m > start and z[order[m - 1]] > value:
-                order[m] = order[m - 1]
-                m -= 1
-            order[m] = k
-    spare = np.empty(n if n > _RUN else 0, np.int64)
-    width = _RUN
-    while width < n:
-        for start in range(0, n, 2 * width):
-            middle, stop = min(start + width, n), min(start + 2 * width, n)
-            # The left half stands aside, so that the merged run takes its place.
-            for k in range(start, middle):
-                spare[k] = order[k]
-            i, j, k = start, middle, start
-            while i < middle and j < stop:
-                if z[order[j]] < z[spare[i]]:
-                    order[k] = order[j]
-                    j += 1
-                else:
-                    order[k] = spare[i]
-                    i += 1
-                k += 1
-            while i < middle:
-                order[k] = spare[i]
-                i += 1
-                k += 1
-        width *= 2
+        ordered[k] = z[pairs[k]]
+    return pairs

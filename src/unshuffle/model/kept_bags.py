@@ -13,7 +13,7 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.lanes import LANES
+from unshuffle.kernels.transport.lanes import LANES, make_problems, make_room
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
 from unshuffle.model.points import Evaluated, Parameters, predict
@@ -112,7 +112,7 @@ class KeptBags:
         values, slopes = np.zeros((m, len(offsets) - 1, 2)), np.zeros((m, n * wants_slopes))
         given = (problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes)
         for group in _divide(order, starts):
-            _match_group(group, given, tolerance, values, slopes)
+            match_group(group, given, tolerance, values, slopes)
         large = order[starts[LARGE] :]
         if len(large):
             kernels.match_large(large, *given, tolerance, values, slopes)
@@ -134,7 +134,7 @@ def _divide(order: np.ndarray, starts: np.ndarray) -> Iterator[np.ndarray]:
             yield order[at : min(at + LANES, last)]
 
 
-def _match_group(
+def match_group(
     group: np.ndarray,
     given: tuple[object, ...],
     tolerance: float,
@@ -143,15 +143,24 @@ def _match_group(
 ) -> None:
     """Match problems side by side, and add what they say to values and slopes of their bags."""
     problems, _, bent, labels, offsets, sigmas, per_sigma, wants_slopes = given
-    laid = kernels.lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma)
-    sides, key = laid[0], problems[group[0], 2]  # type: ignore[index]
+    key = int(problems[group[-1], 2])  # type: ignore[index]
+    m = key - GRIDS if key > GRIDS else key
+    sides, ends = make_problems(m)
+    places, lows, sizes = (
+        np.empty((2, LANES, m), int),
+        np.empty((2, LANES)),
+        np.empty((2, LANES), int),
+    )
+    kernels.lay_group(
+        group, problems, bent, labels, offsets, sigmas, per_sigma, sides, ends, places, lows, sizes
+    )
     if key <= EXACT_ROWS:
         found = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
         kernels.match_exactly(sides, wants_slopes, *found)
     else:
         spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
-        found = match_side_by_side(sides, laid[1], spread, tolerance, bool(wants_slopes))
-    kernels.take_group(group, *given, sides, *laid[2:], *found, values, slopes)
+        found = match_side_by_side(sides, ends, spread, tolerance, bool(wants_slopes))
+    kernels.take_group(group, *given, sides, places, lows, sizes, *found, values, slopes)
 
 
 def match_side_by_side(
@@ -162,21 +171,25 @@ def match_side_by_side(
     On grids, which add a variance `spread`, potentials become the slopes in the masses of nodes.
     Python calls the steps one by one: a kernel with all of them would compile each once more.
     """
-    values, by_sigmas, slopes = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
-    band = kernels.lay_band(sides, ends)
+    m = sides.shape[1]
+    values, by_sigmas, slopes = np.empty(LANES), np.zeros(LANES), np.empty((m, LANES))
+    band, room = kernels.lay_band(sides, ends), make_room(m)
     tolerance = PRECISE if wants_slopes else tolerance
-    u, v, total = kernels.match_margins(*band, sides, tolerance)
+    u, v, _ = kernels.match_margins(*band, sides, tolerance, *room)
     kernels.take_coupling(*band, u, v, sides, values)
-    found = kernels.correct_group(sides, *band, spread, values)
+    found = np.empty((7, m, LANES))
+    kernels.correct_group(sides, *band, spread, values, found)
     if wants_slopes:
-        per_mz, _, qz, qy, _, _ = found
-        *gradients, slope_z, slope_y = kernels.slope_group(sides, *band, found, spread)
-        kept_z, kept_y = kernels.solve_adjoint(*band, sides, per_mz, total, *gradients)
+        out = np.empty((4, m, LANES))
+        kernels.slope_group(sides, *band, found, spread, out)
+        kept_z, kept_y = kernels.solve_adjoint(*band, sides, found[0], out[0], out[1], *room)
         if spread > 0.0:
-            sides[4] += slope_z + kept_z
-            sides[5] += slope_y + kept_y
+            sides[4] += out[2] + kept_z
+            sides[5] += out[3] + kept_y
         else:
-            kernels.point_gradients(*band, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas)
+            kernels.point_gradients(
+                *band, sides, found[2], found[3], kept_z, kept_y, slopes, by_sigmas
+            )
     return values, by_sigmas, slopes
 
 

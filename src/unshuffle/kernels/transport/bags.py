@@ -25,7 +25,7 @@ from unshuffle.kernels.transport.lane_slopes import (
     invert,
     unspread,
 )
-from unshuffle.kernels.transport.lanes import LANES, lay_problem, make_problems
+from unshuffle.kernels.transport.lanes import LANES, lay_problem
 from unshuffle.kernels.transport.lattice import (
     add_gradients as add_large_gradients,
     collisions,
@@ -157,18 +157,16 @@ def _take_points(values, order):
 
 
 @njit(**OPTIONS)
-def lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma):
-    """Return up to `LANES` problems of one kind side by side: see `lanes.make_problems`.
+def lay_group(
+    group, problems, bent, labels, offsets, sigmas, per_sigma, sides, ends, places, lows, sizes
+):
+    """Lay up to `LANES` problems of one kind side by side: see `lanes.make_problems`.
 
-    Then the places of their atoms: of points in their bags, of nodes of either side in their grids,
-    whose origins and numbers come last.
+    Fills the places of their atoms, too: of points in their bags, of nodes of either side in their
+    grids, whose origins and numbers come last.
     """
-    key = problems[group[group.size - 1], 2]
-    is_grid = key > GRIDS
-    m = key - GRIDS if is_grid else key
-    sides, ends = make_problems(m)
-    places, lows = np.empty((2, LANES, m), np.int64), np.empty((2, LANES))
-    sizes, order = np.empty((2, LANES), np.int64), np.empty(m, np.int64)
+    is_grid = problems[group[0], 2] > GRIDS
+    order = np.empty(sides.shape[1], np.uint64)
     for lane in range(LANES):
         q = group[min(lane, group.size - 1)]  # the last problem fills up
         k, lo, hi = problems[q, 0], offsets[problems[q, 1]], offsets[problems[q, 1] + 1]
@@ -188,41 +186,37 @@ def lay_group(group, problems, bent, labels, offsets, sigmas, per_sigma):
                 places[0, lane, i] = order[i]
         sizes[0, lane], sizes[1, lane] = z.size, y.size
         lay_problem(sides, ends, lane, z, mz, y, my)
-    return sides, ends, places, lows, sizes
 
 
-@njit(**OPTIONS, error_model="numpy")
-def correct_group(sides, band, start, ptr, spread, values):
+@njit(**OPTIONS)
+def correct_group(sides, band, start, ptr, spread, values, found):
     """Add to the values of couplings side by side what log perm has beyond them.
 
-    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Returns what
-    `slope_group` needs.
+    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Fills ``found``, which
+    `slope_group` needs: inverse masses, collision probabilities, centres, sums of columns.
     """
-    mz, my = sides[1], sides[3]
-    per_mz, per_my = invert(mz), invert(my)
-    qz, qy = collide(band, start, ptr, per_mz, per_my)
+    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
+    invert(mz, per_mz)
+    invert(my, per_my)
+    collide(band, start, ptr, per_mz, per_my, qz, qy)
     add_corrections(qz, qy, mz, my, values)
     if spread > 0.0:
-        centre_z, centre_y, cols = centre(band, start, ptr, sides, per_mz)
-        unspread(sides, centre_z, centre_y, cols, spread, values)
-    else:
-        centre_z, centre_y = mz, my
-    return per_mz, per_my, qz, qy, centre_z, centre_y
+        centre(band, start, ptr, sides, per_mz, found[4], found[5], found[6])
+        unspread(sides, found[4], found[5], found[6], spread, values)
 
 
-@njit(**OPTIONS, error_model="numpy")
-def slope_group(sides, band, start, ptr, found, spread):
-    """Return slopes of what `correct_group` added in log u and log v, and in the masses.
+@njit(**OPTIONS)
+def slope_group(sides, band, start, ptr, found, spread, out):
+    """Fill slopes of what `correct_group` added in log u and log v, and in the masses.
 
-    ``found`` is what it returned.
+    ``found`` is what it filled.
     """
-    per_mz, per_my, qz, qy, centre_z, centre_y = found
-    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(
-        band, start, ptr, qz, qy, sides, per_mz, per_my
-    )
+    correction_gradients(
+        band, start, ptr, found[2], found[3], sides, found[0], found[1],
+        out[0], out[1], out[2], out[3],
+    )  # fmt: skip
     if spread > 0.0:
-        add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y)
-    return gradient_z, gradient_y, slope_z, slope_y
+        add_gradients(band, start, ptr, sides, found[4], found[5], spread, out[0], out[1])
 
 
 @njit(**OPTIONS)
@@ -242,7 +236,7 @@ def take_group(
         share, value, by_sigma = shares[q, 0], found[lane], by_sigmas[lane]
         value -= lgamma(hi - lo + 1.0)
         # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
-        if not np.isfinite(value + by_sigma):
+        if not abs(value + by_sigma) < np.inf:
             values[k, r, 0] = -np.inf
             continue
         if wants_slopes and is_grid:
@@ -271,7 +265,7 @@ def match_alone(bent, y, is_grid, per_sigma, wants_slopes, tolerance, slopes):
     """Return log(perm/m!) of one large bag, and its slope in log sigma; fill those in the rows."""
     m = y.size
     low_z, low_y, keep_z, keep_y = 0.0, 0.0, np.empty(0, np.int64), np.empty(0, np.int64)
-    order = np.empty(0 if is_grid else m, np.int64)
+    order = np.empty(0 if is_grid else m, np.uint64)
     if is_grid:
         z, mz, keep_z, low_z = spread_rows(bent, per_sigma)
         nodes, my, keep_y, low_y = spread_rows(y, per_sigma)
@@ -323,7 +317,7 @@ def match_large(
         value, by_sigma = match_alone(
             bent[k, lo:hi], y, problems[q, 2] > LARGE, per_sigma, wants_slopes, tolerance, found
         )
-        if not np.isfinite(value + by_sigma):  # as in `take_group`
+        if not abs(value + by_sigma) < np.inf:  # as in `take_group`
             values[k, r, 0] = -np.inf
             continue
         values[k, r, 0] += shares[q, 0] * value

@@ -15,7 +15,7 @@ from math import log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import INNER, OPTIONS, SIDE_BY_SIDE
+from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.transport.coupling import (
     LEAST,
     LONGEST,
@@ -36,18 +36,19 @@ _BEND = 0.4
 _NOWHERE = -1e300
 
 
-@njit(**INNER)
 def make_problems(m):
     """Return atoms, masses and potentials of either side, (6, m, LANES), and ends of rows (2, m).
 
     No problem has an atom yet.
     """
     sides, ends = np.zeros((6, m, LANES)), np.empty((2, m), np.int64)
-    for i in range(m):
-        ends[0, i], ends[1, i] = m, -1
-        for k in range(LANES):
-            sides[4, i, k] = sides[5, i, k] = _NOWHERE
+    sides[4:], ends[0], ends[1] = _NOWHERE, m, -1
     return sides, ends
+
+
+def make_room(m):
+    """Return what kernels write in between: arrays for atoms, and for problems."""
+    return np.empty((8, m, LANES)), np.empty((10, LANES))
 
 
 @njit(**INNER)
@@ -64,7 +65,7 @@ def lay_problem(sides, ends, k, z, mz, y, my):
         sides[2, j, k] = y[y.size - 1] + (j - y.size + 1)  # no links of length zero
 
 
-@njit(**OPTIONS, error_model="numpy")
+@njit(**OPTIONS)
 def lay_band(sides, ends):
     """Return the kernel as a band of lines, the first column of every row, and row pointers.
 
@@ -90,7 +91,7 @@ def lay_band(sides, ends):
     return band, start, ptr
 
 
-@njit(**SIDE_BY_SIDE, forceinline=True)
+@njit(**INNER, forceinline=True)
 def _add_lines(band, start, stop, shift, v, total):
     """Add lines of the band times their columns, one after the other.
 
@@ -112,7 +113,7 @@ def _add_lines(band, start, stop, shift, v, total):
             total[k] += line[k] * there[k]
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**INNER)
 def row_sums(band, start, ptr, v, out):
     """Write band @ v into out."""
     for i in range(out.shape[0]):
@@ -122,21 +123,7 @@ def row_sums(band, start, ptr, v, out):
         _add_lines(band, ptr[i], ptr[i + 1], shift, v, total)
 
 
-@njit(**SIDE_BY_SIDE)
-def column_sums(band, start, ptr, u, out):
-    """Write band.T @ u into out."""
-    for j in range(out.shape[0]):
-        for k in range(LANES):
-            out[j, k] = 0.0
-    for i in range(u.shape[0]):
-        here, shift = u[i], start[i] - ptr[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            line, total = band[t], out[t + shift]
-            for k in range(LANES):
-                total[k] += line[k] * here[k]
-
-
-@njit(**SIDE_BY_SIDE)
+@njit(**INNER)
 def _sweep(band, start, ptr, mz, u, v, sums):
     """Make rows right: write u = mz/(K v), and into sums K'u."""
     for j in range(v.shape[0]):
@@ -155,19 +142,20 @@ def _sweep(band, start, ptr, mz, u, v, sums):
                 out[k] += line[k] * own[k]
 
 
-@njit(**SIDE_BY_SIDE)
-def find_links(band, start, ptr, u, v, mz, y, total, path, work):
+@njit(**INNER)
+def find_links(band, start, ptr, u, v, mz, y, total, is_asked, gradient, path, few):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
     Over a gap it is what the columns beyond have in all, times their distances from the centres of
     their rows. Links that rounding may have made are none: on either side of them lies as much
-    mass of rows as of columns, so that nothing needs to flow there.
+    mass of rows as of columns, so that nothing needs to flow there. Problems that did not ask keep
+    theirs.
     """
     m = y.shape[0]
-    centre, flow = work[0], work[1]
+    centre, flow = few[0], few[1]
     for j in range(m):
         for k in range(LANES):
-            path[j, k] = 0.0
+            gradient[j, k] = 0.0
     for i in range(m):
         here, mass, shift = u[i], mz[i], start[i] - ptr[i]
         for k in range(LANES):
@@ -179,36 +167,33 @@ def find_links(band, start, ptr, u, v, mz, y, total, path, work):
         for k in range(LANES):
             centre[k] *= here[k] / max(mass[k], LEAST)
         for t in range(ptr[i], ptr[i + 1]):
-            line, places, out = band[t], y[t + shift], path[t + shift]
+            line, places, out = band[t], y[t + shift], gradient[t + shift]
             for k in range(LANES):
                 out[k] += line[k] * here[k] * (places[k] - centre[k])
     for k in range(LANES):
         flow[k] = 0.0
     for j in range(m - 1, 0, -1):
-        # The gradient of the columns from j on, before it is written over.
-        own, there, places, before = path[j], v[j], y[j], y[j - 1]
+        own, there, places, before, link = gradient[j], v[j], y[j], y[j - 1], path[j - 1]
         for k in range(LANES):
             flow[k] += own[k] * there[k]
             gap = places[k] - before[k]
-            link = flow[k] if flow[k] > _HIDDEN * total[k] else 0.0
-            own[k] = link / gap if gap > 0.0 else np.inf
-    for j in range(m - 1):
-        for k in range(LANES):
-            path[j, k] = path[j + 1, k]
+            weight = flow[k] if flow[k] > _HIDDEN * total[k] else 0.0
+            weight = weight / gap if gap > 0.0 else np.inf
+            link[k] = weight if is_asked[k] > 0.0 else link[k]
 
 
-@njit(**SIDE_BY_SIDE)
-def _aim(gaps, path, my, total, step, along, work):
+@njit(**INNER)
+def _aim(gaps, path, my, total, is_new, fresh, step, along, few):
     """Fill the move of log v that takes most of the gaps away, and the slope along it.
 
-    See `lattice._aim`.
+    See `lattice._aim`. Problems whose last move was too long keep it.
     """
     m = gaps.shape[0]
-    flow, height, mean = work[0], work[1], work[2]
+    flow, height, mean = few[0], few[1], few[2]
     for k in range(LANES):
         flow[k], height[k], mean[k], along[k] = 0.0, 0.0, 0.0, 0.0
     for j in range(m):
-        own, link, mass, out = gaps[j], path[j], my[j], step[j]
+        own, link, mass, out = gaps[j], path[j], my[j], fresh[j]
         for k in range(LANES):
             # Logarithm and asinh, bounded: what is further off moves again.
             share = own[k] / (2.0 * max(mass[k], LEAST) + own[k])
@@ -224,14 +209,14 @@ def _aim(gaps, path, my, total, step, along, work):
     for k in range(LANES):
         mean[k] /= total[k]
     for j in range(m):
-        own, out = gaps[j], step[j]
+        own, found, out = gaps[j], fresh[j], step[j]
         for k in range(LANES):
-            move = min(max(STEP_SHARE * (out[k] - mean[k]), -LONGEST), LONGEST)
-            out[k] = move
+            move = min(max(STEP_SHARE * (found[k] - mean[k]), -LONGEST), LONGEST)
+            out[k] = move if is_new[k] > 0.0 else out[k]
             along[k] += own[k] * move
 
 
-@njit(**SIDE_BY_SIDE, forceinline=True)
+@njit(**INNER, forceinline=True)
 def add_terms(x):
     """Return the first nine terms of exp(x)."""
     power = 1.0 + x / 8.0
@@ -244,9 +229,12 @@ def add_terms(x):
     return 1.0 + x * power
 
 
-@njit(**SIDE_BY_SIDE)
-def _move(before, step, share, is_done, v):
-    """Write values moved by shares of steps of their logarithms, where problems are open."""
+@njit(**INNER)
+def _move(before, step, share, v):
+    """Move values by shares of steps of their logarithms; shorter steps start where the last did.
+
+    A problem that is done has a share of zero, which changes no bit.
+    """
     for j in range(v.shape[0]):
         old, move, new = before[j], step[j], v[j]
         for k in range(LANES):
@@ -258,31 +246,38 @@ def _move(before, step, share, is_done, v):
             power *= power
             power *= power
             power *= power
-            new[k] = new[k] if is_done[k] else old[k] * power
+            old[k] = old[k] if 0.0 < share[k] < 1.0 else new[k]
+            new[k] = old[k] * power
 
 
-@njit(**OPTIONS, error_model="numpy")
-def match_margins(band, start, ptr, sides, tolerance):
+@njit(**OPTIONS)
+def match_margins(band, start, ptr, sides, tolerance, room, few):
     """Return u and v for which the margins of u K v are the masses, and the sums of these.
 
-    Those of rows are exact, those of columns within the tolerance: see `lattice.scale`.
+    Those of rows are exact, those of columns within the tolerance: see `lattice.scale`. ``room``
+    and ``few`` come from `make_room`.
     """
     mz, y, my = sides[1], sides[2], sides[3]
     m = y.shape[0]
-    u, v, total = mz.copy(), np.empty(y.shape), np.zeros(LANES)
-    column_sums(band, start, ptr, u, v)
+    u, v, gaps, path = room[0], room[1], room[2], room[3]
+    gradient, step, fresh, before = room[4], room[5], room[6], room[7]
+    total, along, expected, share = few[3], few[4], few[5], few[6]
+    is_new, is_asked = few[7], few[8]
+    for k in range(LANES):
+        total[k], expected[k], share[k] = 0.0, 0.0, 1.0
+    for j in range(m):
+        for k in range(LANES):
+            v[j, k], step[j, k], path[j, k] = 0.0, 0.0, 0.0
+    for i in range(m):
+        here, shift = mz[i], start[i] - ptr[i]
+        for t in range(ptr[i], ptr[i + 1]):
+            line, out = band[t], v[t + shift]
+            for k in range(LANES):
+                out[k] += line[k] * here[k]
     for j in range(m):
         for k in range(LANES):
             v[j, k] = my[j, k] / max(v[j, k], LEAST)
             total[k] += my[j, k]
-    gaps, path, latest = np.empty(y.shape), np.zeros(y.shape), np.empty(y.shape)
-    step, fresh, before = np.zeros(y.shape), np.empty(y.shape), v.copy()
-    along, expected, share = np.empty(LANES), np.zeros(LANES), np.ones(LANES)
-    is_done, is_new, work = (
-        np.zeros(LANES, np.bool_),
-        np.zeros(LANES, np.bool_),
-        np.empty((3, LANES)),
-    )
     for passes in range(MAX_PASSES):
         _sweep(band, start, ptr, mz, u, v, gaps)
         for k in range(LANES):
@@ -292,36 +287,30 @@ def match_margins(band, start, ptr, sides, tolerance):
             for k in range(LANES):
                 own[k] = own[k] * there[k] - mass[k]
                 along[k] += own[k] * move[k]
-        n_asked = 0
+        n_asked = 0.0
         for k in range(LANES):
-            is_new[k] = along[k] <= -0.5 * expected[k] and not is_done[k]
-            n_asked += is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
-        if n_asked > 0:  # conductances change slowly
-            find_links(band, start, ptr, u, v, mz, y, total, latest, work)
-            for j in range(m):
-                for k in range(LANES):
-                    is_asked = is_new[k] and (passes % 3 == 0 or share[k] < 1.0)
-                    path[j, k] = latest[j, k] if is_asked else path[j, k]
-        _aim(gaps, path, my, total, fresh, along, work)
-        for j in range(m):
-            for k in range(LANES):
-                step[j, k] = fresh[j, k] if is_new[k] else step[j, k]
-                before[j, k] = v[j, k] if is_new[k] else before[j, k]
+            is_new[k] = 1.0 if share[k] > 0.0 and along[k] <= -0.5 * expected[k] else 0.0
+            is_asked[k] = is_new[k] if passes % 3 == 0 or share[k] < 1.0 else 0.0
+            n_asked += is_asked[k]
+        if n_asked > 0.0:  # conductances change slowly
+            find_links(band, start, ptr, u, v, mz, y, total, is_asked, gradient, path, few)
+        _aim(gaps, path, my, total, is_new, fresh, step, along, few)
         for k in range(LANES):
-            expected[k] = along[k] if is_new[k] else expected[k]
-            share[k] = 1.0 if is_new[k] else 0.5 * share[k]  # beyond the lowest point of the line
-        _move(before, step, share, is_done, v)
+            expected[k] = along[k] if is_new[k] > 0.0 else expected[k]
+            # Otherwise the last step went far beyond the lowest point of the line.
+            share[k] = 1.0 if is_new[k] > 0.0 else 0.5 * share[k]
+        _move(before, step, share, v)
         n_open = 0
         for k in range(LANES):
-            is_done[k] = is_done[k] or (share[k] == 1.0 and expected[k] > -tolerance)
-            n_open += not is_done[k]
+            share[k] = 0.0 if share[k] == 1.0 and expected[k] > -tolerance else share[k]
+            n_open += share[k] > 0.0
         if n_open == 0:
             break
     _sweep(band, start, ptr, mz, u, v, gaps)
     return u, v, total
 
 
-@njit(**OPTIONS, error_model="numpy")
+@njit(**OPTIONS)
 def take_coupling(band, start, ptr, u, v, sides, values):
     """Fill the values of all problems, turn the kernel into the coupling, keep the potentials.
 

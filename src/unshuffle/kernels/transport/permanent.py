@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS, SIDE_BY_SIDE
+from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.transport.lanes import LANES, add_terms
 
 # Exact permanents cost m 2^m: 10 rows take 10 microseconds, 15 rows would take half a millisecond.
@@ -14,7 +14,7 @@ EXACT_ROWS = 10
 _LEAST = -200.0
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**INNER)
 def _raise(values):
     """Replace values, at most zero, by their exponentials."""
     for k in range(values.size):
@@ -24,7 +24,7 @@ def _raise(values):
         values[k] = power if values[k] > _LEAST else 0.0
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**INNER)
 def _sum_over_subsets(matrix, m, table, count):
     """Fill partial permanents by dynamic programming over subsets of columns.
 
@@ -47,7 +47,7 @@ def _sum_over_subsets(matrix, m, table, count):
                     out[k] += own[k] * entry[k]
 
 
-@njit(**SIDE_BY_SIDE)
+@njit(**INNER)
 def _find_probabilities(matrix, m, table, count, rest, found):
     """Fill the slopes of the log permanent in the logs of the entries, by running backwards."""
     full = 1 << m
@@ -70,7 +70,7 @@ def _find_probabilities(matrix, m, table, count, rest, found):
                     total[k] += after
 
 
-@njit(**OPTIONS, error_model="numpy")
+@njit(**OPTIONS)
 def match_exactly(sides, wants_slopes, values, by_sigmas, slopes):
     """Fill log perm of exp(−(y_j − z_i)²/2), its slopes in the rows, and that in log sigma.
 
