@@ -62,6 +62,18 @@ def test_values_and_slopes_are_those_of_sorted_rows(loss, n_bags):
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
+@pytest.mark.parametrize("n_bags", [1, 3])
+def test_predictions_that_are_all_the_same_have_their_distances_from_the_labels(loss, n_bags):
+    blocks, memory = build(make_data(bags=n_bags), loss)
+    points = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.3]])
+    values, slopes = blocks.smooth(points)
+    expected, their_slopes = memory.smooth(points)
+    assert values == pytest.approx(expected, rel=1e-9)
+    # Where columns are flat in the prediction, EMD has a kink: the level's slope alone is one.
+    assert slopes[:, -1] == pytest.approx(their_slopes[:, -1], abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])
 def test_small_bags_are_sorted_as_they_are_in_memory(loss):
     points = np.random.default_rng(1).normal(size=(6, 3))
     for sizes in ([40] * 100, [3000, 5000, *[40] * 50]):

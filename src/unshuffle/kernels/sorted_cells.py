@@ -151,6 +151,16 @@ def _take_ranks(labels, label_masses, at, left, wanted):
 
 
 @njit(**OPTIONS)
+def _compare_one(labels, label_masses, first, stop, z):
+    """Return Σ |z − y| and Σ sign(z − y) of a bag whose predictions are all z."""
+    total, sign = 0.0, 0.0
+    for j in range(first, stop):
+        total += label_masses[j] * abs(z - labels[j])
+        sign += label_masses[j] * np.sign(z - labels[j])
+    return total, sign
+
+
+@njit(**OPTIONS)
 def _spread_inside(cell, count, d, depth, gap, width):
     """Return the sd of predictions inside a cell, in sds of the bag."""
     middle = cell[d + 1] / depth / count
@@ -209,6 +219,12 @@ def match_sorted_cells(
                 inside[n_filled] = count * spread
                 slope_there = total / count
                 value += middle * total + inside[n_filled]
+            elif inverse_sds[r] == 0.0:
+                # Predictions that are all the same fill one cell: averaged in it, the labels would
+                # lose all of their distances.
+                there, sign = _compare_one(labels, label_masses, offsets[r], at + 1, middle)
+                slope_there = sign / count
+                value += there
             else:
                 slope_there = np.sign(middle * count - total)
                 value += abs(middle * count - total)
