@@ -34,13 +34,14 @@ from unshuffle.inference.block_modes import (
 from unshuffle.inference.likelihood import answer, declare_effects
 from unshuffle.inference.modes import (
     ANNEALING,
-    OVERSTEP,
     Mode,
+    anneal,
     climb_all,
     count_starts,
     draw_starts,
     exchange,
     keep_distinct,
+    rank_ends,
 )
 from unshuffle.model.block_building import build_blocks, build_sample
 from unshuffle.model.block_likelihood import BlockWithinBag
@@ -125,8 +126,8 @@ def solve_blocks(
     sample = build_sample(target, within_bag, rows)
     weaker = weaken(sample if has_few and not is_all else target)
     searched = weaker if has_few else sample
-    weights = [*_anneal(searched, rng), *_fit_least_squares(within_bag, first.sample, rng, effort)]
-    starts = _choose_starts(searched, np.array(weights))
+    fitted = _fit_least_squares(within_bag, first.sample, rng, effort)
+    starts = _choose_starts(searched, np.array([*_draw_annealed(searched, rng), *fitted]))
     effort.report("looking for modes", 0.5)
     fitted_modes, others = ascend_powers(target, weaker, starts, rng)
     # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
@@ -161,24 +162,15 @@ def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solu
     return answer_nothing(plain, has_intercept, noise)
 
 
-def _anneal(target: Target, rng: np.random.Generator) -> np.ndarray:
-    """Follow the likelihood from broad noise to narrow, from many starts at once."""
-    o, p = target.options, target.p
-    variance = o.weight_scale**2
-    between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
-    information = target.power * target.n * target.covariance + between
+def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
+    """Return the ends of annealed starts, fewer where bags are many."""
     n_starts = count_starts(target)
     if target.n_bags >= FEW_BAGS:
         # On three data sets of 20 bags the best of all starts were in one basin.
         n_starts = (n_starts + 1) // 2
-    if target.n_bags >= _VERY_MANY_BAGS * p:
+    if target.n_bags >= _VERY_MANY_BAGS * target.p:
         n_starts = min(n_starts, _FEW_STARTS)
-    w = draw_starts(target, n_starts, rng)
-    for share in ANNEALING:
-        solver = np.linalg.inv(information / share + np.eye(p) / variance)
-        slopes = target.likelihoods(w, 0.5 * log(share), True)[1]
-        w = w + OVERSTEP * np.einsum("jk,sk->sj", solver, slopes - w / variance)
-    return w
+    return anneal(target, draw_starts(target, n_starts, rng))
 
 
 def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
@@ -188,14 +180,10 @@ def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
     passes for noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with
     exponential columns).
     """
-    level, variance = 0.5 * log(ANNEALING[-1]), target.options.weight_scale**2
-    values = target.likelihoods(weights, level, False)[0].tolist()
-    ends = [
-        (value - 0.5 * float(w @ w) / variance, w) for value, w in zip(values, weights, strict=True)
-    ]
-    has_few = target.n_bags < FEW_BAGS
+    ends, has_few = rank_ends(target, weights), target.n_bags < FEW_BAGS
     kept = keep_distinct(target, ends, _N_CANDIDATES if has_few else _N_CANDIDATES_OF_MANY)
     reach = np.inf if has_few else _SAMPLE_REACH
+    level = 0.5 * log(ANNEALING[-1])
     return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
 
 

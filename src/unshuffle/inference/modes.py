@@ -52,14 +52,26 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
 
 
-def _anneal(target: Target, w: np.ndarray, solvers: list[np.ndarray]) -> list[Mode]:
-    """Follow the likelihood from broad noise to narrow; return values and ends."""
-    variance = target.options.weight_scale**2
-    for share, solver in zip(ANNEALING, solvers, strict=True):
+def anneal(target: Target, w: np.ndarray) -> np.ndarray:
+    """Follow the likelihood from broad noise to narrow, from many weights at once.
+
+    Expectation-maximisation with deterministic annealing (Ueda and Nakano 1998): each step solves
+    the regression on expected labels. Within bags these count with the power, bag means in full.
+    """
+    variance, ridge = target.options.weight_scale**2, np.eye(target.p)
+    between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
+    information = target.power * target.n * target.covariance + (1.0 - target.power) * between
+    for share in ANNEALING:
+        solver = np.linalg.inv(information / share + ridge / variance)
         gradients = target.likelihoods(w, 0.5 * log(share), True)[1]
         w = w + OVERSTEP * multiply(gradients - w / variance, solver)
+    return w
+
+
+def rank_ends(target: Target, w: np.ndarray) -> list[Mode]:
+    """Return annealed weights with their log posteriors at the last level of noise."""
     values = target.likelihoods(w, 0.5 * log(ANNEALING[-1]), False)[0]
-    values = values - 0.5 * (w * w).sum(axis=1) / variance
+    values = values - 0.5 * (w * w).sum(axis=1) / target.options.weight_scale**2
     return list(zip(values.tolist(), w, strict=True))
 
 
@@ -166,8 +178,6 @@ def find_modes(
     mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16).
     """
     o = target.options
-    ridge = np.eye(target.p) / o.weight_scale**2
-    solvers = [np.linalg.inv(target.n * target.covariance / share + ridge) for share in ANNEALING]
     drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
     found = climb_all(
         target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
@@ -175,7 +185,7 @@ def find_modes(
     climbed: list[np.ndarray] = []
     for k in range(0, len(drawn), _ROUND):
         batch = drawn[k : k + _ROUND]
-        ends = _anneal(target, np.array(batch), solvers)
+        ends = rank_ends(target, anneal(target, np.array(batch)))
         near = [*climbed, *(theta for _, theta in found)]
         new = [
             w
