@@ -76,7 +76,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         each label stands beside its row, but for this share of them, which were mixed up inside
         their groups (record linkage). Needs method "auto", or "sampler" for few rows.
     device : None, "cpu" or "cuda", default=None
-        Where more than 40 000 rows are passed over: on the processor, or on an NVIDIA GPU ("cuda:1"
+        Where more than 20 000 rows are passed over: on the processor, or on an NVIDIA GPU ("cuda:1"
         for the second of several; needs ``pip install 'unshuffle[gpu]'``). The result is the same
         to the last digit.
     model_holds : bool, default=False

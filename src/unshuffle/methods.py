@@ -67,7 +67,7 @@ class Choice:
 
 # Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
 # instead of copies in canonical order.
-BLOCKS_ABOVE = 40_000
+BLOCKS_ABOVE = 20_000
 
 
 # P1 and P2 keep and sort their rows up to here, which takes 1 GB of five columns at most: their

@@ -257,7 +257,7 @@ def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
     assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
     assert np.array_equal(one.conf_int(), other.conf_int())
     assert {"fill_sums", "fill_counts"} <= {name for name, *_ in device.log}
-    with pytest.warns(UserWarning, match="400 rows were fitted on the processor, as up to 40000"):
+    with pytest.warns(UserWarning, match="400 rows were fitted on the processor, as up to 20000"):
         ShuffledLinearRegression(light, random_state=0, device="cuda").fit(
             data.X[:400], data.y[:400]
         )

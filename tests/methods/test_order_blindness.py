@@ -63,7 +63,7 @@ def test_fit_of_bags_ignores_their_order():
 
 
 def test_thinned_fit_ignores_order():
-    # Above 40 000 rows the starts compete on a sample: its choice must not see the order either.
+    # Above 20 000 rows the starts compete on a sample: its choice must not see the order either.
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(40_001, 1))
     y = 2 * X[:, 0] + rng.standard_normal(40_001)

@@ -58,21 +58,21 @@ def test_every_entry_point_gives_the_same_bits(n, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_one_row_more_than_what_is_kept_in_memory_moves_no_estimate(seed):
-    """At 40 000 rows the search and the draws change: estimates may differ by Monte Carlo error.
+    """At 20 000 rows the search and the draws change: estimates may differ by Monte Carlo error.
 
     A median has a standard error of 1.25 sds over the root of the effective sample size, and an
     interval is at least 3.9 sds wide: three standard errors are allowed, or a twentieth.
     """
     rng = np.random.default_rng(seed)
-    X, groups = rng.normal(size=(40_001, 5)), np.arange(40_001) % N_BAGS
+    X, groups = rng.normal(size=(20_001, 5)), np.arange(20_001) % N_BAGS
     X += 0.3 * rng.normal(size=(N_BAGS, 5))[groups]
-    y = X @ np.array([0.6, -0.4, 0.3, 0.5, 0.0]) + 0.5 * rng.normal(size=40_001)
+    y = X @ np.array([0.6, -0.4, 0.3, 0.5, 0.0]) + 0.5 * rng.normal(size=20_001)
     for r in range(N_BAGS):
         own = np.flatnonzero(groups == r)
         y[own] = y[rng.permutation(own)]
     fits = [
         ShuffledLinearRegression(random_state=0).fit(X[:n], y[:n], groups=groups[:n])
-        for n in (40_000, 40_001)
+        for n in (20_000, 20_001)
     ]
     widths = np.diff(np.asarray(fits[0].conf_int())[:5], axis=1)[:, 0]
     sizes = [each.result_.stats.effective_draws for each in fits]

@@ -331,7 +331,7 @@ _TUNING = (
         "--jobs",
         type=int,
         metavar="N",
-        help="Number of threads; results do not depend on it. Default: all processors above 40000 "
+        help="Number of threads; results do not depend on it. Default: all processors above 20000 "
         "rows, else one.",
     ),
 )

@@ -82,7 +82,7 @@ Examples:
     "--device",
     metavar="D",
     callback=check_device,
-    help="Fit more than 40000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second. Results "
+    help="Fit more than 20000 rows on an NVIDIA GPU: 'cuda', or 'cuda:1' for the second. Results "
     "are the same.",
 )
 @click.option("--save", metavar="MODEL.json", help="Save the model for 'unshuffle predict'.")
