@@ -382,6 +382,12 @@ def histogram_nodes(start, size, n_tail, tail):
     )
 
 
+def bend(columns, w, degrees, coefs):
+    """Return z + Σ c zᵏ of columns (p, n)."""
+    z = np.asarray(w) @ columns
+    return z + sum(coef * z**degree for coef, degree in zip(coefs, degrees, strict=True))
+
+
 def fill_histogram(z, x, curve, nodes):
     """Return per cell the number of values z + c z², their summed places, and slopes' sums."""
     value = z + curve * z**2

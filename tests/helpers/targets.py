@@ -41,15 +41,16 @@ def make_parameters(weights, log_sigmas, curves=0.0):
     """Return points (m, p) for centred bags, which ask neither for levels nor priors."""
     w = np.atleast_2d(np.asarray(weights, dtype=float))
     nothing = np.zeros(len(w))
-    given = (nothing + log_sigmas, nothing + curves, nothing, nothing, nothing)
-    return Parameters(w, *given, np.ones(len(w), bool))
+    coefs = np.zeros((len(w), 1)) + np.reshape(curves, (-1, 1))
+    given = (nothing + log_sigmas, coefs, nothing, 0.0 * coefs, nothing, nothing)
+    return Parameters(np.array([2]), w, *given, np.ones(len(w), bool))
 
 
 def read_parameters(target, points):
     """Return points (w, log sigma, curve) of a target; one bag has no curve."""
     thetas = np.array([target.join(w, log_sigma) for w, log_sigma, _ in points])
-    if target.has_curve:
-        thetas[:, target.curve_place] = [curve for *_, curve in points]
+    if target.terms:
+        thetas[:, target.term_places] = [[curve] for *_, curve in points]
     return target.read_points(thetas)
 
 

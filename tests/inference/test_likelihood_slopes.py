@@ -35,11 +35,11 @@ def measure_slopes(target, w, log_sigma, share):
     log sigma 1/√n; the steps are a share of these. One bag has no curve.
     """
     p, sigma = len(w), np.exp(log_sigma)
-    at = np.concatenate([w, [0.1], [log_sigma]] if target.has_curve else [w, [log_sigma]])
+    at = np.concatenate([w, [0.1] * len(target.terms), [log_sigma]])
     unit = np.append(np.full(len(at) - 1, sigma), 1.0) / np.sqrt(target.n)
 
     def evaluate(at):
-        return target.likelihood(at[:p], at[-1], at[p] if target.has_curve else 0.0)
+        return target.likelihood(at[:p], at[-1], at[p:-1])
 
     _, gradient, slope = evaluate(at)
     seen = np.empty(len(at))

@@ -265,11 +265,13 @@ def test_bags_add_up_by_their_shares(pairing):
     offsets = [np.cumsum([0, *part]) for part in zip(*sizes, strict=True)]
 
     def evaluate(at, level=0.0):
-        return pairings.evaluate_pairings(
-            np.ascontiguousarray(np.concatenate(X).T), np.ones(26), offsets[0], low, low,
-            np.ones(len(low)), offsets[1], shares, at, pairing,
-            np.array([sigma * np.exp(level), 0.0, 1.0]), NO_TABLES, True,
+        slopes = np.empty(26)
+        value, slope = pairings.evaluate_pairings(
+            np.concatenate(X) @ at, np.ones(26), offsets[0], low, low, np.ones(len(low)),
+            offsets[1], shares, pairing, np.array([sigma * np.exp(level), 0.0, 1.0]), NO_TABLES,
+            True, slopes,
         )  # fmt: skip
+        return value, slopes @ np.concatenate(X), slope
 
     value, gradient, slope = evaluate(w)
     parts = [

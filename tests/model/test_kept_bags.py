@@ -40,7 +40,7 @@ def build_from_rows(data, n_jobs=None, **how):
 def point_of(target, data, scaling, curve=0.03):
     w = data.weights * scaling.scale / scaling.label_scale
     theta = target.join(w, np.log(data.noise / scaling.label_scale) + 0.1)
-    theta[target.curve_place] = curve
+    theta[target.term_places] = curve
     return theta
 
 
@@ -184,9 +184,10 @@ def test_means_of_very_many_bags_are_added_up_once():
     predictions = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
     found = target._weigh_many_means(predictions)
     for k in range(30):
-        squares = np.einsum("rij,i,j->r", target.bag_squares, predictions.w[k], predictions.w[k])
         gaps = target.bag_labels - target.bag_rows @ predictions.w[k]
-        gaps -= predictions.curves[k] * (squares - predictions.signals[k])
+        for each, coef in zip(target.terms, predictions.coefs[k], strict=True):
+            w = predictions.w[k : k + 1]
+            gaps -= coef * (each.bag_means(w)[0] - each.means(w))
         expected = target.means.evaluate(gaps, np.zeros(600), float(predictions.log_sigmas[k]))[0]
         # Of squares of labels what is left is their noise.
         assert found[k] == pytest.approx(expected, rel=1e-10)

@@ -75,7 +75,7 @@ def make_target_of_kind(kind, has_intercept=True):
 def place(target, w=(0.5, -0.4), log_sigma=-0.9, curve=0.1, level=0.05):
     """Return the coordinates of a point at which nothing is stationary."""
     theta = target.join(np.array(w), log_sigma)
-    theta[target.curve_place] = curve
+    theta[target.term_places] = curve
     if target.has_level:
         theta[-1] = level
     return theta
@@ -247,7 +247,7 @@ def test_two_ways_to_the_within_bag_likelihood_agree_up_to_a_constant(sizes):
     rng = np.random.default_rng(0)
     gaps = []
     for _ in range(8):
-        w, curve = 0.7 * rng.normal(size=2), 0.1 * rng.normal() * first.has_curve
+        w, curve = 0.7 * rng.normal(size=2), 0.1 * rng.normal(size=len(first.terms))
         values = [t.likelihood(w, t.log_sigma, curve)[0] for t in (first, second)]
         gaps.append(values[0] - values[1])
     # Both correct entropic transport alike: measured 2e-3, and 0.7 where one takes a grid (a bag of
@@ -298,7 +298,7 @@ def test_slopes_of_a_curved_mean_function_are_those_of_ordinary_regression(has_i
 def test_a_closed_curve_leaves_the_weights_as_they_are():
     data = make_shuffled(20, 2, bags=2, rng=0)
     target = build_from_data(data, PLAIN)[0]
-    assert not target.has_curve and target.dim == 3
+    assert not target.terms and target.dim == 3
     theta = np.array([[0.3, -0.2, -1.0]])
     assert_allclose(target.slopes(theta), theta[:, :2])
-    assert not build_from_data(make_shuffled(20, 2, rng=0), OPEN)[0].has_curve  # one bag
+    assert not build_from_data(make_shuffled(20, 2, rng=0), OPEN)[0].terms  # one bag

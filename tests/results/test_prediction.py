@@ -170,8 +170,8 @@ def make_effects(rng, m=40, d=2, n_bags=3, has_intercept=True):
         "effects": draw((m, n_bags)), "sigma": rng.uniform(0.1, 0.5, m),
     }  # fmt: skip
     model = ModelDraws(
-        within, bends, contexts, curves, signals, parts["new_sd"], parts["effects"],
-        np.zeros(d), np.ones(d), has_intercept,
+        within, bends, contexts, curves[:, None], signals[:, None], parts["new_sd"],
+        parts["effects"], np.zeros(d), np.ones(d), has_intercept,
     )  # fmt: skip
     pooled = within + bends + contexts
     draws = np.column_stack([pooled, levels]) if has_intercept else pooled

@@ -1,6 +1,7 @@
 """Properties of kept models: a file holds all of a fit, to the last bit, and nothing that runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from unshuffle import (
     load,
     make_shuffled,
 )
+from unshuffle.core.mean_function import TERMS
 from unshuffle.errors import InputError
 from unshuffle.results.storage import FORMAT_VERSION, decode, encode
 
@@ -149,6 +151,24 @@ def test_a_generator_is_not_kept_and_that_is_said(path):
     with pytest.warns(UserWarning, match="random_state"):
         model.save(path)
     assert load(path).random_state is None
+
+
+def test_draws_of_one_term_are_a_vector_in_the_file(path):
+    """As in files of 0.2.0, which had no list of terms."""
+    data = make_property_data("likelihood")
+    model = fit_shared("likelihood", data.X, data.y, data.groups)
+    kept = keep(model, path)
+    parts = json.loads(path.read_text())["result"]["fields"]["solution"]["fields"]
+    draws = parts["uncertainty"]["fields"]["model"]["fields"]
+    for name in ("curves", "signals"):
+        expected = getattr(model.posterior_.model, name)
+        assert expected.shape == (draws[name]["shape"][0], len(TERMS))
+        if len(TERMS) == 1:
+            assert draws[name]["shape"] == [len(expected)]
+        assert_array_equal(getattr(kept.posterior_.model, name), expected)
+    more = np.arange(6.0).reshape(3, 2)
+    model = replace(model.posterior_.model, curves=more, signals=more)
+    assert_array_equal(decode(encode(model)).curves, more)
 
 
 def test_an_unfitted_model_is_not_saved(path):

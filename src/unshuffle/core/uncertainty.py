@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unshuffle.core.mean_function import TERMS, take_power
 from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
 from unshuffle.formatting import show_number, split_numbers
@@ -76,22 +77,36 @@ class Uncertainty(ABC):
         """Return the same in other units: `to_user` is affine, the noise grows by `scale`."""
 
 
+def _read_terms(values: np.ndarray) -> np.ndarray:
+    """Return numbers of terms, (m, T); in files those of one term are a vector."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _write_terms(values: np.ndarray) -> np.ndarray:
+    """Return what `_read_terms` reads."""
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+_OF_TERMS = {"read": _read_terms, "write": _write_terms}
+
+
 @dataclass(frozen=True, eq=False)
 class ModelDraws:
     """Draws of what predictions need beside pooled coefficients and noise, in standard units.
 
     The mean of a label at the standardised row x of bag r is, with z = within · x,
 
-        level + z + curve (z² − signal) + bag_effect_r.
+        level + z + Σ curve (zᵏ − signal) + bag_effect_r.
 
     The pooled slopes are within + bends + pooled_contexts. In a new bag the effect has mean
     pooled_contexts · x and sd `effect_sds`.
 
     Attributes
     ----------
-    within, bends, pooled_contexts : (m, d), parts of the pooled slopes: inside bags, by the
-        curvature, by contextual effects.
-    curves, signals : (m,), curvature of the mean function, and mean square of z.
+    within, bends, pooled_contexts : (m, d), parts of the pooled slopes: inside bags, by the terms
+        of the mean function, by contextual effects.
+    curves, signals : (m, T), coefficients of the terms of the mean function (`TERMS`), and mean
+        powers of z.
     effect_sds : (m,), sd of the effect of a new bag, random and contextual.
     bag_effects : (m, H), effects of the bags fitted, in their canonical order; None for very many.
     centre, factors : (d,), standard rows are (X − centre) factors.
@@ -102,8 +117,8 @@ class ModelDraws:
     within: np.ndarray
     bends: np.ndarray
     pooled_contexts: np.ndarray
-    curves: np.ndarray
-    signals: np.ndarray
+    curves: np.ndarray = field(metadata=_OF_TERMS)
+    signals: np.ndarray = field(metadata=_OF_TERMS)
     effect_sds: np.ndarray
     bag_effects: np.ndarray | None
     centre: np.ndarray
@@ -131,7 +146,10 @@ class ModelDraws:
             return 0.0
         rows = (X - self.centre) * self.factors
         z = multiply(rows, self.within.T)
-        bent = self.curves * (z * z - self.signals) - multiply(rows, self.bends.T)
+        bent = np.zeros(z.shape)
+        for term, curve, signal in zip(TERMS, self.curves.T, self.signals.T, strict=False):
+            bent += curve * (take_power(z, term.degree) - signal)
+        bent -= multiply(rows, self.bends.T)
         return np.asarray(self.label_scale * bent)
 
     def tilt(self, X: np.ndarray) -> np.ndarray | float:
@@ -409,8 +427,9 @@ class Posterior(Uncertainty):
     def others(self) -> dict[str, np.ndarray]:
         """Draws of noise, curvature and the sd of bag effects, as far as they are in the model."""
         found = {"noise": self.sigma if self.has_noise else np.full(len(self.sigma), np.nan)}
-        if self.model is not None and self.model.curves.any():
-            found["curvature"] = self.model.curves
+        if self.model is not None:
+            terms = zip(TERMS, self.model.curves.T, strict=False)
+            found |= {term.name: curve for term, curve in terms if curve.any()}
         if self.model is not None and self.model.effect_sds.any():
             found["bag_sd"] = self.model.label_scale * self.model.effect_sds
         return found

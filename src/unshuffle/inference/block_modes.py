@@ -365,18 +365,18 @@ def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the curvature of means and prior at a point, for one size of offsets.
 
     That of the means in the weights is theirs if gaps are straight in them, which they are but for
-    the curve; the rest is by differences in log sigma.
+    the terms; the rest is by differences in log sigma.
     """
     w, log_sigma = target.split(theta)
     p, d = target.p, target.dim
-    rows = target.mean_slopes(w, target.curve(theta))
+    rows = target.mean_slopes(w, theta[target.term_places])
     inner = target.means.information(target.gaps(theta)[0], log_sigma, rows)
     bend = np.zeros((d, d))
-    places = [*range(p), *([target.curve_place] if target.has_curve else [])]
+    terms = np.arange(d)[target.term_places]
+    places = [*range(p), *terms]
     bend[np.ix_(places, places)] = inner
     bend[range(p), range(p)] += 1.0 / target.options.weight_scale**2
-    if target.has_curve:
-        bend[target.curve_place, target.curve_place] += target.curve_scale**-2
+    bend[terms, terms] += target.prior_sds**-2
     if target.log_sigma is None:
         move = _LEVEL_STEP * (np.arange(d) == p)
         ahead, behind = (target.weigh_rest(theta + side * move)[1] for side in (1, -1))

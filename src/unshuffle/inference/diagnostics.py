@@ -26,7 +26,7 @@ class Diagnostics:
     Attributes
     ----------
     misfit : nats by which the PIT histogram of the labels departs from uniform, beyond chance.
-    curve : absolute curvature of the mean function.
+    curve : largest absolute coefficient of a term of the mean function, as its curvature.
     noise : share of the labels' variance that is noise.
     uneven : score of noise that changes with the prediction, in standard deviations.
     offset_probability, offset_sd : posterior probability and mean sd of random bag effects.
@@ -61,7 +61,7 @@ def diagnose(target: Target, modes: list[Mode]) -> Diagnostics:
     sds, shares = target.offset_shares(best)
     return Diagnostics(
         misfit=min(misfits),
-        curve=abs(target.curve(best)),
+        curve=float(np.abs(best[target.term_places]).max(initial=0.0)),
         noise=exp(2.0 * target.split(best)[1]),
         uneven=measure_uneven(target, best),
         offset_probability=float((shares * (sds > 0.0)).sum()),

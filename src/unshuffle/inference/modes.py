@@ -128,10 +128,10 @@ def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
     metric[:p, :p] = np.linalg.inv(information / share + ridge)
     if target.log_sigma is None:
         metric[p, p] = 4.0 / (target.power * target.n + 4.0)
-    if target.has_curve:
-        # As for a weight: the variance of z² about 2.
-        at = target.curve_place
-        metric[at, at] = 1.0 / (target.power * target.n / share + target.curve_scale**-2)
+    terms = np.arange(d)[target.term_places]
+    # As for a weight, whose column has a variance of one.
+    found = 0.5 * np.array([each.term.variance for each in target.terms])
+    metric[terms, terms] = 1.0 / (found * (target.power * target.n / share) + target.prior_sds**-2)
     if target.has_level:
         metric[-1, -1] = 1.0 / (0.5 * target.n / share + 1.0)
     return metric

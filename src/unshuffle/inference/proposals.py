@@ -61,7 +61,7 @@ class Shell:
 
     What one bag leaves of the weights at a low power is this shell, which no
     few ellipses cover. The noise's share of the total is Beta(share_low, share_high) as in the
-    prior, log(total) Student t about zero, curve and level are Gaussian about zero. Where the noise
+    prior, log(total) Student t about zero, terms and level are Gaussian about zero. Where the noise
     is known the log of the signal is Student t about what it leaves.
     """
 
@@ -90,7 +90,7 @@ class Shell:
         """The sds of the coordinates after weights and log sigma."""
         t = self.target
         # Labels are centred: their level strays by sampling error alone.
-        return np.array([t.curve_scale] * t.has_curve + [0.3] * t.has_level)
+        return np.array([*t.prior_sds, *[0.3] * t.has_level])
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""

@@ -24,6 +24,7 @@ _PLACES = {
     "transport.lanes": "lay_band match_margins take_coupling",
     "transport.lane_slopes": "point_gradients solve_adjoint",
     "transport.permanent": "match_exactly",
+    "mean_functions": "chain_points predict_points",
     "mixture": "student_logs",
     "moment_losses": "accumulate_tensors add_label_powers add_monomials evaluate_moments "
     "evaluate_tensors",

@@ -1,17 +1,20 @@
 """The means of very many bags, added up once: gaps are products of the bags' moments and a point.
 
-A gap is ȳ − x̄ᵀw − c (wᵀSw − wᵀΣw), so that the sums of gaps and of their squares over bags of one
-size follow from sums of products of (ȳ, x̄, S, 1), whatever their number.
+A gap is ȳ − x̄ᵀw − Σ c (mean of zᵏ in the bag − that of all rows), so that the sums of gaps and of
+their squares over bags of one size follow from sums of products of ȳ, x̄, moments and 1, whatever
+their number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from unshuffle.data.products import multiply
 from unshuffle.model.bag_means import BagMeans, ClassSums, Effects
+from unshuffle.model.mean_function import OpenTerm
 from unshuffle.model.points import Parameters
 
 # Numbers that are made at a time.
@@ -27,6 +30,7 @@ class MeanTotals:
     m: np.ndarray
     counts: np.ndarray
     products: np.ndarray
+    terms: tuple[OpenTerm, ...]
 
     def weigh(self, means: BagMeans, params: Parameters) -> np.ndarray:
         """Return the log density of the bag means at many points, some at a time."""
@@ -47,14 +51,12 @@ class MeanTotals:
 
     def _sum(self, params: Parameters, part: slice) -> ClassSums:
         """Return the sums over classes at some points."""
-        w, curves, signals = params.w[part], params.curves[part], params.signals[part]
+        w, coefs, centres = params.w[part], params.coefs[part], params.centres[part]
         p = w.shape[1]
-        left, right = np.triu_indices(p)
-        pairs = np.where(left == right, 1.0, 2.0) * w[:, left] * w[:, right]
         parts = [np.ones((len(w), 1)), -w]
-        if self.products.shape[1] > p + 2:
-            parts.append(-curves[:, None] * pairs)
-        parts.append((curves * signals)[:, None])
+        for t, each in enumerate(self.terms):
+            parts.append(-coefs[:, t, None] * each.monomials(w))
+        parts.append((coefs * centres).sum(axis=1)[:, None])
         places = np.hstack(parts)
         n_classes, size = len(self.m), places.shape[1]
         turned = multiply(places, self.products.transpose(1, 0, 2).reshape(size, -1))
@@ -69,24 +71,21 @@ class MeanTotals:
 
 
 def add_up(
-    sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray, squares: np.ndarray | None
+    sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray, terms: tuple[OpenTerm, ...]
 ) -> MeanTotals | None:
-    """Return the totals of bags with such mean labels, mean rows and mean products of columns.
+    """Return the totals of bags with such mean labels, mean rows and moments.
 
     None where the bags themselves are fewer numbers.
     """
     m, place = np.unique(sizes, return_inverse=True)
     n_bags, p = rows.shape
-    size = 2 + p + (0 if squares is None else p * (p + 1) // 2)
+    size = 2 + p + sum(comb(p + each.degree - 1, each.degree) for each in terms)
     if n_bags < _LEAST_BAGS or len(m) * size**2 > n_bags * p**2:
         return None
-    parts = [labels[:, None], rows]
-    if squares is not None:
-        left, right = np.triu_indices(p)
-        parts.append(squares[:, left, right])
-    made = np.hstack([*parts, np.ones((n_bags, 1))])
+    moments = [each.flat_moments() for each in terms]
+    made = np.hstack([labels[:, None], rows, *moments, np.ones((n_bags, 1))])
     products = np.zeros((len(m), size, size))
     for k in range(len(m)):
         own = made[place == k]
         products[k] = np.einsum("ri,rj->ij", own, own)
-    return MeanTotals(m, np.bincount(place).astype(float), products)
+    return MeanTotals(m, np.bincount(place).astype(float), products, terms)

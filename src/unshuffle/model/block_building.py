@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from unshuffle.core.mean_function import TERMS
 from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.blocks.kept_rows import hold_rows
 from unshuffle.data.blocks.label_cells import LabelCells
@@ -15,6 +16,7 @@ from unshuffle.data.scaling import Scaling
 from unshuffle.model.bag_means import BagMeans
 from unshuffle.model.block_likelihood import BlockWithinBag
 from unshuffle.model.kept_bags import KeptBags
+from unshuffle.model.mean_function import OpenTerm
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, MOST_LABELS, Settings
 from unshuffle.model.special_cases import Columns, split_noise
@@ -56,10 +58,13 @@ def build_blocks(
     shares, sizes = first.sizes / first.n, first.sizes.astype(float)
     covariance = np.einsum("r,rjk->jk", shares, squares)
     label_means = first.label_means(scaling.label_centre) / scaling.label_scale
-    third = np.empty((0, 0, 0))
+    terms: tuple[OpenTerm, ...] = ()
     if options.curve_scale > 0.0 and len(sizes) > 1:
         third = _find_third(first, scaling, cubes, kept)
         third = third - np.einsum("r,rj->j", shares, means)[:, None, None] * covariance
+        # A pass adds up moments of no higher order.
+        squared = [each for each in TERMS if each.degree == 2]
+        terms = tuple(OpenTerm(each, squares, covariance, third) for each in squared)
     values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
     values -= np.repeat(label_means, np.diff(offsets))
     within_bag = BlockWithinBag(
@@ -80,14 +85,13 @@ def build_blocks(
     )
     target = Target(
         bag_rows=means,
-        bag_squares=squares,
         bag_labels=label_means - (0.0 if has_intercept else shift),
         covariance=covariance,
         within_bag=within_bag,
         means=BagMeans(sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), has_intercept, means),
         log_sigma=known,
         options=options,
-        third=third,
+        known_terms=terms,
         power=min(1.0, MOST_LABELS / first.n),
         n_jobs=n_jobs,
     )

@@ -1,7 +1,8 @@
 """The within-bag likelihood of data in blocks: many points a pass, from histograms of predictions.
 
 Value and slopes of a large bag follow from the histogram of its predictions, on cells of a fraction
-of σ, with the sums of slopes in each cell; the labels enter as cells once for all. A row in cell k
+of σ, with the sums of slopes in each cell; the labels enter as cells once for all. The only term
+of the mean function that cells know is the square. A row in cell k
 counts at its two nodes, so that its slope is the difference of the nodes' potentials: the gradient
 is that of the value. Small bags are kept, and matched as they are.
 """
@@ -151,7 +152,7 @@ class BlockWithinBag(WithinBag):
         values, by_sigmas, gradients = matched
         value, by_sigma = float(np.cumsum(values)[-1]), float(np.cumsum(by_sigmas)[-1])
         w, curve, sigma = params.w[0], float(params.curves[0]), exp(params.log_sigmas[0])
-        gradient = np.zeros(len(w) + 2)
+        gradient, p = np.zeros(len(w) + len(params.degrees) + 1), len(w)
         if not wants_slopes:
             return value, gradient, 0.0
         turned = np.einsum("rjk,k->rj", self.row_squares, w)
@@ -163,8 +164,8 @@ class BlockWithinBag(WithinBag):
             gradients[:, -1],
         )
         along = self.row_means + 2.0 * curve * turned
-        gradient[:-2] = (by_x - ones[:, None] * along).sum(axis=0) / sigma
-        gradient[-2] = float((by_square - ones * squares).sum()) / sigma
+        gradient[:p] = (by_x - ones[:, None] * along).sum(axis=0) / sigma
+        gradient[p:-1] = float((by_square - ones * squares).sum()) / sigma
         moves = multiply(by_x, w) - curve * by_square - ones * means
         return value, gradient, by_sigma - float(moves.sum()) / sigma
 

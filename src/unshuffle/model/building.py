@@ -9,6 +9,7 @@ import numpy as np
 from unshuffle.data.bags import Bags
 from unshuffle.model.bag_means import AnchoredMeans, BagMeans
 from unshuffle.model.kept_bags import KeptBags, KeptWithinBag
+from unshuffle.model.mean_function import open_terms
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import LOG_SIGMA_MIN, Settings
 from unshuffle.model.special_cases import Columns, split_noise
@@ -60,19 +61,12 @@ def make_target(
     else:
         within_bag = pair_within_bag(bags, noise, kept)
         fixed, factors = within_bag.spreads / within_bag.label_totals, within_bag.factors
-    third = squares = np.empty((0, 0, 0))
-    if options.curve_scale > 0.0 and bags.n_bags > 1:
-        weights = np.full(bags.n, 1.0 / bags.n) if stats.row_weights is None else stats.row_weights
-        # cov(x, x xᵀ): without an intercept the rows have a mean.
-        third = np.einsum("ji,ki,li->jkl", rows * weights, rows, rows)
-        third -= (rows * weights).sum(axis=1)[:, None, None] * gram
-        squares = _square_bags(rows, bags)
+    is_curved = options.curve_scale > 0.0 and bags.n_bags > 1
     m = np.asarray(stats.m, dtype=float)
     is_free = has_intercept and within_bag.is_centred
     given = (m, fixed, factors, is_free, means)
     return Target(
         bag_rows=np.ascontiguousarray(means),
-        bag_squares=squares,
         bag_labels=stats.label_means,
         covariance=gram,
         within_bag=within_bag,
@@ -83,7 +77,7 @@ def make_target(
         ),
         log_sigma=None,
         options=options,
-        third=third,
+        known_terms=open_terms(rows, bags, gram) if is_curved else (),
         has_level=has_intercept and not within_bag.is_centred,
         original_bags=bags.original_bags,
         is_mean=None if bags.known_means is None else bags.known_means.is_mean,
@@ -96,14 +90,3 @@ def keep_bags(
     """Return what rows (p, n) and labels of bags say under Gaussian noise."""
     centred = y - np.repeat(label_means, np.diff(offsets))
     return KeptWithinBag(KeptBags(rows, centred, np.ascontiguousarray(offsets, dtype=np.int64)))
-
-
-def _square_bags(rows: np.ndarray, bags: Bags) -> np.ndarray:
-    """Return the second moments of the columns in each bag, (R, p, p)."""
-    masses = bags.rows.masses
-    totals = np.add.reduceat(masses, bags.offsets[:-1])
-    found = np.empty((bags.n_bags, len(rows), len(rows)))
-    for j, column in enumerate(rows):
-        sums = np.add.reduceat(rows[: j + 1] * (masses * column), bags.offsets[:-1], axis=1)
-        found[:, j, : j + 1] = found[:, : j + 1, j] = (sums / totals).T
-    return found

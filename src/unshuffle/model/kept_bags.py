@@ -69,12 +69,12 @@ class KeptBags:
 
         Iterations may end at steps that gain less than the tolerance, in nats.
         """
-        m, p = params.w.shape
-        totals = np.zeros((len(self._pieces), m, p + 4))
+        m, size = len(params), params.w.shape[1] + len(params.degrees)
+        totals = np.zeros((len(self._pieces), m, 2 + size))
         tasks = []
         for i, bags in enumerate(self._pieces):
-            size = self.offsets[bags.stop] - self.offsets[bags.start]
-            step = max(LANES, PIECE_PREDICTIONS // max(int(size), 1))
+            n_rows = self.offsets[bags.stop] - self.offsets[bags.start]
+            step = max(LANES, PIECE_PREDICTIONS // max(int(n_rows), 1))
             tasks += [(i, slice(k, min(k + step, m))) for k in range(0, m, step)]
 
         def work(task: tuple[int, slice]) -> None:
@@ -85,10 +85,9 @@ class KeptBags:
 
         map_all(work, tasks, n_jobs)
         # One piece after the other, whatever thread matched it.
-        total = np.cumsum(totals, axis=0)[-1] if len(totals) else np.zeros((m, p + 4))
+        total = np.cumsum(totals, axis=0)[-1] if len(totals) else np.zeros((m, 2 + size))
         inner = float((self.sizes - 1.0).sum())
-        gradients = np.zeros((m, p + 2))
-        gradients[:, : p + 1] = total[:, 2 : p + 3]
+        gradients = np.column_stack([total[:, 2:], np.zeros(m)])
         return Evaluated(total[:, 0] - inner * params.log_sigmas, gradients, total[:, 1] - inner)
 
     def _match(
@@ -99,16 +98,16 @@ class KeptBags:
         wants_slopes: bool,
         tolerance: float,
     ) -> np.ndarray:
-        """Return values, slopes in log sigma, in weights and in the curve, (m, p + 4), of bags."""
+        """Return values, slopes in log sigma, in weights and terms, (m, 2 + p + T), of bags."""
         start, stop = self.offsets[bags.start], self.offsets[bags.stop]
         offsets = self.offsets[bags.start : bags.stop + 1] - start
         rows, labels = self.rows[:, start:stop], self.labels[start:stop]
         m, n = len(params), len(labels)
-        w, sigmas = np.ascontiguousarray(params.w), np.exp(params.log_sigmas)
+        w, coefs = np.ascontiguousarray(params.w), np.ascontiguousarray(params.coefs)
+        sigmas, degrees = np.exp(params.log_sigmas), params.degrees
         z, bent = np.empty((m, n)), np.empty((m, n))
-        problems, shares, order, starts = kernels.lay_out(
-            rows, labels, offsets, w, sigmas, params.curves, per_sigma, z, bent
-        )
+        kernels.predict_points(rows, w, degrees, coefs, z, bent)
+        problems, shares, order, starts = kernels.lay_out(bent, labels, offsets, sigmas, per_sigma)
         values, slopes = np.zeros((m, len(offsets) - 1, 2)), np.zeros((m, n * wants_slopes))
         given = (problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes)
         for group in _divide(order, starts):
@@ -116,9 +115,11 @@ class KeptBags:
         large = order[starts[LARGE] :]
         if len(large):
             kernels.match_large(large, *given, tolerance, values, slopes)
-        found = np.zeros((m, len(rows) + 4))
-        kernels.add_up(rows, offsets, z, slopes, params.curves, sigmas, values, found)
-        return found
+        found, gradients = np.zeros((m, 2)), np.zeros((m, w.shape[1] + len(degrees)))
+        kernels.add_up(offsets, sigmas, values, slopes, found)
+        if wants_slopes:
+            kernels.chain_points(rows, offsets, z, degrees, coefs, slopes, gradients)
+        return np.column_stack([found, gradients])
 
     def predict(self, params: Parameters, bags: slice) -> np.ndarray:
         """Return what a point predicts of the rows of some bags."""

@@ -1,4 +1,4 @@
-"""What a point of the posterior means: weights, noise, curve and level, and what they predict."""
+"""What a point of the posterior means: weights, noise, terms of the mean function and level."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Self
 
 import numpy as np
 
+from unshuffle.core.mean_function import TERMS
 from unshuffle.data.anchors import count_original_bags
 from unshuffle.model.bag_means import BagMeans
+from unshuffle.model.mean_function import OpenTerm
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN, Settings
 from unshuffle.model.within_bag import WithinBag
 
@@ -31,23 +33,22 @@ class Counter:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """The data in standard units, and their points θ = [weights …, log sigma, curve, level].
+    """The data in standard units, and their points θ = [weights …, log sigma, terms …, level].
 
-    Log sigma is absent where the noise is known, the curve where its prior is closed, the level
-    (the intercept of centred rows) where it is integrated out or there is none. Bags have mean rows
-    `bag_rows` (R, p), second moments `bag_squares` (R, p, p), empty where the curve is none, and
-    mean labels; the columns have a `covariance`, and `third` moments cov(x, x xᵀ).
+    Log sigma is absent where the noise is known, a term's coefficient where its prior is closed,
+    the level (the intercept of centred rows) where it is integrated out or there is none. Bags have
+    mean rows `bag_rows` (R, p) and mean labels; the columns have a `covariance`. `known_terms` are
+    the terms whose moments are known.
     """
 
     bag_rows: np.ndarray
-    bag_squares: np.ndarray
     bag_labels: np.ndarray
     covariance: np.ndarray
     within_bag: WithinBag
     means: BagMeans
     log_sigma: float | None
     options: Settings
-    third: np.ndarray
+    known_terms: tuple[OpenTerm, ...] = ()
     has_level: bool = False
     # The bag as given of each bag here, where known pairs stand as bags of one row.
     original_bags: np.ndarray | None = None
@@ -100,23 +101,34 @@ class Coordinates:
         """Labels of every bag, as they count."""
         return self.within_bag.label_counts
 
-    @property
-    def curve_scale(self) -> float:
-        """Prior sd of the curve: it opens with the bags, since in one bag nothing tells a curve
-        from other weights, and closes as the share of linked pairs grows, which need none.
+    @cached_property
+    def prior_sds(self) -> np.ndarray:
+        """Prior sds of the open terms' coefficients.
+
+        Terms open with the bags, since in one bag nothing tells a curve from other weights, and
+        close as the share of linked pairs grows, which need none.
         """
+        return self._curve_scale * np.array([each.term.scale for each in self.terms])
+
+    @property
+    def _curve_scale(self) -> float:
         opened = (1.0 - 1.0 / self.n_bags) ** 2
         return self.options.curve_scale * opened * self.n_shuffled / self.n
 
-    @property
-    def has_curve(self) -> bool:
-        """Whether the curve is a free coordinate."""
-        return self.curve_scale > 0.0
+    @cached_property
+    def terms(self) -> tuple[OpenTerm, ...]:
+        """The terms whose coefficients are free coordinates."""
+        return self.known_terms if self._curve_scale > 0.0 else ()
+
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """Powers of the open terms."""
+        return np.array([each.degree for each in self.terms], dtype=np.int64)
 
     @property
     def dim(self) -> int:
-        """Number of free coordinates: weights, log sigma unless known, the curve unless flat."""
-        return self.p + (self.log_sigma is None) + self.has_curve + self.has_level
+        """Number of free coordinates: weights, log sigma unless known, open terms, the level."""
+        return self.p + (self.log_sigma is None) + len(self.terms) + self.has_level
 
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Split coordinates into weights and log sigma, which is kept inside its range."""
@@ -126,32 +138,41 @@ class Coordinates:
         return w, float(min(max(theta[self.p], LOG_SIGMA_MIN), LOG_SIGMA_MAX))
 
     def join(self, w: np.ndarray, log_sigma: float) -> np.ndarray:
-        """Return the coordinates of weights and a noise level, the curve flat."""
+        """Return the coordinates of weights and a noise level, the mean function straight."""
         level = [log_sigma] if self.log_sigma is None else []
-        return np.concatenate([w, level, [0.0] * (self.has_curve + self.has_level)])
-
-    def curve(self, theta: np.ndarray) -> float:
-        """Return the curve's coordinate."""
-        return float(theta[self.curve_place]) if self.has_curve else 0.0
+        return np.concatenate([w, level, [0.0] * (len(self.terms) + self.has_level)])
 
     @property
-    def curve_place(self) -> int:
-        """Where the curve stands among the coordinates, if it is one of them."""
-        return self.p + (self.log_sigma is None)
+    def term_places(self) -> slice:
+        """Where the coefficients of the open terms stand among the coordinates."""
+        start = self.p + (self.log_sigma is None)
+        return slice(start, start + len(self.terms))
 
     def level(self, theta: np.ndarray) -> float:
         """Return the level's coordinate."""
         return float(theta[-1]) if self.has_level else 0.0
 
     def slopes(self, x: np.ndarray) -> np.ndarray:
-        """Turn draws of θ into least-squares slopes of mean functions, w + c Σ⁻¹ cov(x, z²)."""
-        w = x[:, : self.p]
-        if not self.has_curve:
+        """Turn draws of θ into least-squares slopes of mean functions, w + Σ c Σ⁻¹ cov(x, zᵏ)."""
+        w = slopes = x[:, : self.p]
+        if not self.terms:
             return w
-        moments = np.einsum("jkl,mk,ml->mj", self.third, w, w)
         inverse = np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True)
-        at = self.curve_place
-        return w + x[:, at : at + 1] * np.einsum("jk,mk->mj", inverse, moments)
+        for coefs, each in zip(x[:, self.term_places].T, self.terms, strict=True):
+            slopes = slopes + coefs[:, None] * np.einsum("jk,mk->mj", inverse, each.pooled(w))
+        return slopes
+
+    def place_terms(self, values: np.ndarray) -> np.ndarray:
+        """Return numbers of the open terms (m, open) among those of all, which are zero."""
+        found = np.zeros((len(values), len(TERMS)))
+        found[:, [TERMS.index(each.term) for each in self.terms]] = values
+        return found
+
+    @property
+    def third(self) -> np.ndarray:
+        """The third moments cov(x, x xᵀ); empty where they are not known."""
+        found = [each.covariances for each in self.known_terms if each.degree == 2]
+        return found[0] if found else np.empty((0, 0, 0))
 
     def prediction_spread(self, theta: np.ndarray) -> float:
         """Return the sd of all predictions z."""

@@ -7,21 +7,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unshuffle.core.mean_function import take_power
+
 # The parts of a point that cannot be.
 _OUTSIDE = (-1e300, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Many points: weights (m, p), and one number each of the rest.
+    """Many points: weights (m, p), coefficients of terms (m, T), and one number each of the rest.
 
-    A point predicts z + c (z² − signal) + level with z = xᵀw, signal = wᵀ cov(x) w.
+    A point predicts z + Σ c (zᵏ − centre) + level with z = xᵀw, where each term has a degree k and
+    the mean of zᵏ over all rows as centre, (m, T). The signal is wᵀ cov(x) w.
     """
 
+    degrees: np.ndarray
     w: np.ndarray
     log_sigmas: np.ndarray
-    curves: np.ndarray
+    coefs: np.ndarray
     levels: np.ndarray
+    centres: np.ndarray
     signals: np.ndarray
     log_prior: np.ndarray
     is_inside: np.ndarray
@@ -31,7 +36,13 @@ class Parameters:
 
     def part(self, chosen: slice | np.ndarray) -> Parameters:
         """Return some of the points."""
-        return Parameters(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        parts = (getattr(self, each.name)[chosen] for each in fields(self)[1:])
+        return Parameters(self.degrees, *parts)
+
+    @property
+    def curves(self) -> np.ndarray:
+        """Coefficients of z², zero where that is no open term."""
+        return np.asarray(self.coefs[:, self.degrees == 2].sum(axis=1))
 
     def join(self, within_bag: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the parts of the points from the log likelihoods inside bags and of means."""
@@ -41,7 +52,10 @@ class Parameters:
 
 
 class Evaluated(NamedTuple):
-    """Log likelihoods at m points, their slopes in (w, c, level), (m, p + 2), and in log sigma."""
+    """Log likelihoods at m points, their slopes in (w, terms, level), and in log sigma.
+
+    Those of the likelihood inside bags leave out what w does to the centres of the terms.
+    """
 
     values: np.ndarray
     gradients: np.ndarray
@@ -53,4 +67,7 @@ def predict(rows: np.ndarray, params: Parameters, k: int) -> np.ndarray:
     z = np.zeros(rows.shape[1])
     for weight, column in zip(params.w[k], rows, strict=True):
         z += weight * column
-    return np.asarray(z + params.curves[k] * (z * z - params.signals[k]) + params.levels[k])
+    found = z
+    for t, degree in enumerate(params.degrees):
+        found = found + params.coefs[k, t] * (take_power(z, degree) - params.centres[k, t])
+    return np.asarray(found + params.levels[k])

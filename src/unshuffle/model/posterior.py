@@ -1,4 +1,4 @@
-"""The posterior density of weights, noise and curve, in standard units."""
+"""The posterior density of weights, noise and terms of the mean function, in standard units."""
 
 from __future__ import annotations
 
@@ -65,10 +65,14 @@ class Target(Coordinates):
         return [results[i] for i in range(len(steps))]
 
     def likelihood(
-        self, w: np.ndarray, log_sigma: float, curve: float = 0.0, level: float = 0.0
+        self, w: np.ndarray, log_sigma: float, coefs: Any = 0.0, level: float = 0.0
     ) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood at its power, and its slopes in (w, c, level) and log sigma."""
-        params = self._lay_out(w[None], log_sigma, np.array([curve]), np.array([level]))
+        """Return the log likelihood at its power, and its slopes: see `Evaluated`.
+
+        One number in place of the coefficients counts for all terms.
+        """
+        every = np.zeros((1, len(self.terms))) + coefs
+        params = self._lay_out(w[None], log_sigma, every, np.array([level]))
         return self._combine(params, self._shape(params, True), 0)
 
     def likelihoods(
@@ -79,7 +83,8 @@ class Target(Coordinates):
         Without slopes these are zeros.
         """
         nothing = np.zeros(len(weights))
-        params = self._lay_out(weights, log_sigma, nothing, nothing)
+        straight = np.zeros((len(weights), len(self.terms)))
+        params = self._lay_out(weights, log_sigma, straight, nothing)
         found = self._shape(params, wants_slopes)
         if not wants_slopes:
             return self.mix(found.values, self._weigh_many_means(params)), np.zeros(weights.shape)
@@ -115,24 +120,39 @@ class Target(Coordinates):
 
     def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return what means of bags and prior say at a point, and its gradient."""
-        nothing = Evaluated(np.zeros(1), np.zeros((1, self.p + 2)), np.zeros(1))
+        size = self.p + len(self.terms) + 1
+        nothing = Evaluated(np.zeros(1), np.zeros((1, size)), np.zeros(1))
         values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
         return float(values[0]), gradients[0]
 
     def _shape(self, params: Parameters, wants_slopes: bool) -> Evaluated:
         """Return the within-bag likelihood in full at points."""
         self.evaluations.add(len(params))
-        return self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
+        found = self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
+        if wants_slopes and not self.within_bag.is_centred:
+            self._move_centres(params, found.gradients)
+        return found
+
+    def _move_centres(self, params: Parameters, gradients: np.ndarray) -> None:
+        """Add to slopes in (w, terms, level) what the terms' centres, which w moves, do to them.
+
+        A centre is a level that counts −c times.
+        """
+        for k in range(len(params)):
+            by_level = gradients[k, -1]
+            for t, each in enumerate(self.terms):
+                _, turned = each.turn(params.w[k])
+                gradients[k, : self.p] -= by_level * each.degree * params.coefs[k, t] * turned
+                gradients[k, self.p + t] -= by_level * params.centres[k, t]
 
     def _order(self, gradients: np.ndarray, by_sigmas: np.ndarray) -> np.ndarray:
-        """Return slopes in (w, c, level) and in log sigma in the order of the coordinates."""
+        """Return slopes in (w, terms, level) and in log sigma in the order of the coordinates."""
         parts = [gradients[:, : self.p]]
         if self.log_sigma is None:
             parts.append(by_sigmas[:, None])
-        if self.has_curve:
-            parts.append(gradients[:, self.p : self.p + 1])
+        parts.append(gradients[:, self.p : -1])
         if self.has_level:
-            parts.append(gradients[:, self.p + 1 :])
+            parts.append(gradients[:, -1:])
         return np.hstack(parts)
 
     def _unite(
@@ -152,25 +172,24 @@ class Target(Coordinates):
                 by_sigma + prior_by_sigma,
             )
             gradients[k, : self.p] += prior_gradient
-        if self.has_curve:
-            values -= 0.5 * (params.curves / self.curve_scale) ** 2
-            gradients[:, self.p] -= params.curves / self.curve_scale**2
+        sds = self.prior_sds
+        values -= 0.5 * ((params.coefs / sds) ** 2).sum(axis=1)
+        gradients[:, self.p : -1] -= params.coefs / sds**2
         return values, self._order(gradients, by_sigmas)
 
     def _combine(
         self, params: Parameters, within_bag: Evaluated, k: int
     ) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood of one point, and its slopes in (w, c, level) and log sigma.
+        """Return the log likelihood of one point, and its slopes: see `Evaluated`.
 
         From the within-bag likelihood in full, number k of it.
         """
-        w, curve = params.w[0], float(params.curves[0])
         found = self.means.evaluate(
             self._gaps(params)[0], self.within_bag.variances(params)[0], float(params.log_sigmas[0])
         )
         value, by_gap, by_variance, by_sigma = found
         others = self.within_bag.variance_gradients(params, by_variance)
-        slopes = self.mean_slopes(w, curve)
+        slopes = self.mean_slopes(params.w[0], params.coefs[0])
         others[: slopes.shape[1]] -= (slopes * by_gap[:, None]).sum(axis=0)
         others[-1] -= by_gap.sum()
         share = self._means_power
@@ -180,21 +199,21 @@ class Target(Coordinates):
             self.power * float(within_bag.by_sigmas[k]) + share * by_sigma,
         )
 
-    def mean_slopes(self, w: np.ndarray, curve: float) -> np.ndarray:
-        """Return the slopes of every bag's mean prediction in (w, c), (R, p) without a curve."""
-        if not self.has_curve:
-            return self.bag_rows
-        cov_w = self.covariance @ w
-        turned = np.einsum("rjk,k->rj", self.bag_squares, w)
-        slopes = self.bag_rows + 2.0 * curve * (turned - cov_w)
-        return np.column_stack([slopes, (turned * w).sum(axis=1) - float(w @ cov_w)])
+    def mean_slopes(self, w: np.ndarray, coefs: np.ndarray) -> np.ndarray:
+        """Return the slopes of every bag's mean prediction in (w, terms), (R, p + T)."""
+        slopes, columns = self.bag_rows, list[np.ndarray]()
+        for coef, each in zip(coefs, self.terms, strict=True):
+            by_bag, whole = each.turn(w)
+            slopes = slopes + each.degree * coef * (by_bag - whole)
+            columns.append((by_bag * w).sum(axis=1) - float(w @ whole))
+        return np.column_stack([slopes, *columns]) if columns else slopes
 
     def _gaps(self, params: Parameters) -> np.ndarray:
         """Return the residuals of the bag means at points, (m, R)."""
         gaps = self.bag_labels - multiply(params.w, self.bag_rows.T) - params.levels[:, None]
-        if self.has_curve:
-            squares = np.einsum("rjk,mj,mk->mr", self.bag_squares, params.w, params.w)
-            gaps -= params.curves[:, None] * (squares - params.signals[:, None])
+        for t, each in enumerate(self.terms):
+            moved = each.bag_means(params.w) - params.centres[:, t, None]
+            gaps -= params.coefs[:, t, None] * moved
         return np.asarray(gaps)
 
     @cached_property
@@ -202,8 +221,7 @@ class Target(Coordinates):
         """The means of very many bags, added up once; None where bags are looked at one by one."""
         if not self.within_bag.is_centred or self.original_bags is not None:
             return None
-        squares = self.bag_squares if self.has_curve else None
-        return add_up(self.sizes, self.bag_labels, self.bag_rows, squares)
+        return add_up(self.sizes, self.bag_labels, self.bag_rows, self.terms)
 
     def _weigh_many_means(self, params: Parameters) -> np.ndarray:
         """Return what the means of bags say at many points, some at a time."""
@@ -290,22 +308,34 @@ class Target(Coordinates):
 
     def read_points(self, x: np.ndarray) -> Parameters:
         """Split many points into their coordinates, and return them with their log priors."""
-        w, nothing = x[:, : self.p], np.zeros(len(x))
-        curves = x[:, self.curve_place] if self.has_curve else nothing
-        levels = x[:, -1] if self.has_level else nothing
+        w, coefs = x[:, : self.p], x[:, self.term_places]
+        levels = x[:, -1] if self.has_level else np.zeros(len(x))
         if self.log_sigma is not None:
-            return self._lay_out(w, self.log_sigma, curves, levels)
+            return self._lay_out(w, self.log_sigma, coefs, levels)
         log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
-        params = self._lay_out(w, log_sigmas, curves, levels)
+        params = self._lay_out(w, log_sigmas, coefs, levels)
         return replace(params, is_inside=log_sigmas == x[:, self.p])
 
-    def _lay_out(self, w: np.ndarray, log_sigmas: Any, curves: Any, levels: Any) -> Parameters:
+    def _lay_out(
+        self, w: np.ndarray, log_sigmas: Any, coefs: np.ndarray, levels: Any
+    ) -> Parameters:
         """Return points with their log priors; the noise may be one for all."""
         w, n = np.ascontiguousarray(w), len(w)
         log_sigmas = log_sigmas + np.zeros(n)
         signals = (multiply(w, self.covariance) * w).sum(axis=1)
+        centres = np.empty((n, len(self.terms)))
+        for t, each in enumerate(self.terms):
+            centres[:, t] = each.means(w)
         log_prior = self._log_prior((w * w).sum(axis=1), signals, log_sigmas)
-        if self.has_curve:
-            log_prior = log_prior - 0.5 * (curves / self.curve_scale) ** 2
-        curves, levels = np.ascontiguousarray(curves), np.ascontiguousarray(levels)
-        return Parameters(w, log_sigmas, curves, levels, signals, log_prior, np.ones(n, bool))
+        log_prior = log_prior - 0.5 * ((coefs / self.prior_sds) ** 2).sum(axis=1)
+        return Parameters(
+            degrees=self.degrees,
+            w=w,
+            log_sigmas=log_sigmas,
+            coefs=np.ascontiguousarray(coefs),
+            levels=np.ascontiguousarray(levels),
+            centres=centres,
+            signals=signals,
+            log_prior=log_prior,
+            is_inside=np.ones(n, bool),
+        )

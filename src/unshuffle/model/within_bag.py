@@ -19,7 +19,6 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.data.bags import Bags
 from unshuffle.data.labels import Labels
-from unshuffle.data.products import predict_rows
 from unshuffle.kernels.transport.pairings import DRAWS, EXACT_LABELS, PERMUTATION, SUBSET
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
 from unshuffle.model.points import Evaluated, Parameters, predict
@@ -91,8 +90,8 @@ class WithinBag(ABC):
         return np.zeros((len(params), len(self.label_counts)))
 
     def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
-        """Return slopes in (w, c, level) of what has these slopes in the variances at a point."""
-        return np.zeros(params.w.shape[1] + 2)
+        """Return slopes in (w, terms, level) of what has these in the variances at a point."""
+        return np.zeros(params.w.shape[1] + len(params.degrees) + 1)
 
     @abstractmethod
     def bag_distributions(
@@ -120,7 +119,6 @@ class PairedWithinBag(WithinBag):
     """Any pairing, masses on either side, bins of labels, and noise of any density."""
 
     rows: np.ndarray
-    covariance: np.ndarray
     masses: np.ndarray
     offsets: np.ndarray
     labels: Labels
@@ -171,8 +169,8 @@ class PairedWithinBag(WithinBag):
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> Evaluated:
-        m, p = params.w.shape
-        found = Evaluated(np.empty(m), np.zeros((m, p + 2)), np.empty(m))
+        m, size = len(params), params.w.shape[1] + len(params.degrees)
+        found = Evaluated(np.empty(m), np.zeros((m, size + 1)), np.empty(m))
 
         def work(k: int) -> None:
             # The shape of known noise is in the tables; only their width matters then.
@@ -180,34 +178,27 @@ class PairedWithinBag(WithinBag):
             if self.has_shaped_noise:
                 sigma = self.table_step * _PER_SD
             noise = np.array([sigma, self.table_start, self.table_step])
-            if wants_slopes:
-                columns, point = self._bend(params, k)
-            else:
-                columns, point = predict(self.rows, params, k)[None], np.ones(1)
-            value, gradient, by_sigma = kernels.evaluate_pairings(
-                columns, self.masses, self.offsets, self.labels.low, self.labels.high,
-                self.labels.masses, self.labels.offsets, self.shares, point, self.pairing, noise,
-                self.tables, wants_slopes,
+            slopes = np.empty(self.rows.shape[1] if wants_slopes else 0)
+            found.values[k], found.by_sigmas[k] = kernels.evaluate_pairings(
+                predict(self.rows, params, k), self.masses, self.offsets, self.labels.low,
+                self.labels.high, self.labels.masses, self.labels.offsets, self.shares,
+                self.pairing, noise, self.tables, wants_slopes, slopes,
             )  # fmt: skip
-            found.values[k], found.by_sigmas[k] = value, by_sigma
             if wants_slopes:
-                found.gradients[k] = gradient
+                found.gradients[k] = self._chain(params.part(slice(k, k + 1)), slopes)
 
         map_all(work, range(m), n_jobs)
         return found
 
-    def _bend(self, params: Parameters, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the slopes of what point k predicts in (w, c, level), (p + 2, n), and a point.
-
-        The prediction is the product of its slopes with the point (w, −c, level), so what
-        evaluates a linear mean evaluates the curved one and its exact slopes.
-        """
-        w, curve = params.w[k], params.curves[k]
-        cov_w, z = self.covariance @ w, predict_rows(self.rows.T, w)
-        columns = np.empty((len(w) + 2, len(z)))
-        columns[:-2] = self.rows * (1.0 + 2.0 * curve * z) - (2.0 * curve * cov_w)[:, None]
-        columns[-2], columns[-1] = z * z - params.signals[k], 1.0
-        return columns, np.array([*w, -curve, params.levels[k]])
+    def _chain(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
+        """Return slopes in (w, terms, level) of one point from those in its predictions."""
+        w, coefs = params.w, params.coefs
+        z, bent = np.empty((2, 1, len(slopes)))
+        kernels.predict_points(self.rows, w, params.degrees, coefs, z, bent)
+        found = np.zeros((1, w.shape[1] + coefs.shape[1]))
+        by_level = slopes.sum()
+        kernels.chain_points(self.rows, self.offsets, z, params.degrees, coefs, slopes[None], found)
+        return np.append(found[0], by_level)
 
     def variances(self, params: Parameters) -> np.ndarray:
         found = np.zeros((len(params), len(self.row_totals)))
@@ -224,10 +215,9 @@ class PairedWithinBag(WithinBag):
     def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
         if not self.factors.any():
             return super().variance_gradients(params, slopes)
-        columns, _ = self._bend(params, 0)
         each = np.repeat(2.0 * slopes / self.row_totals, np.diff(self.offsets)) * self.masses
         each = each * self._centre(predict(self.rows, params, 0))
-        return np.array([(column * each).sum() for column in columns])
+        return self._chain(params, each)
 
     def bag_distributions(
         self, params: Parameters
@@ -261,7 +251,6 @@ def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> Paired
     n, m = np.asarray(stats.n, dtype=float), np.asarray(stats.m, dtype=float)
     return PairedWithinBag(
         rows=np.ascontiguousarray(bags.columns[kept]),
-        covariance=stats.gram[np.ix_(kept, kept)],
         masses=np.ascontiguousarray(bags.rows.masses),
         offsets=np.ascontiguousarray(bags.offsets, dtype=np.int64),
         labels=labels,

@@ -241,7 +241,7 @@ def _check_sizes(kept: Kept) -> None:
         model = found.posterior.model
         if model is not None:
             parts = (model.within, model.bends, model.pooled_contexts)
-            numbers = (model.curves, model.signals, model.effect_sds)
+            numbers = (model.effect_sds, *model.curves.T, *model.signals.T)
             effects = () if model.bag_effects is None else (model.bag_effects[:, 0],)
             if any(np.shape(part) != (m, d) for part in parts) or any(
                 np.shape(part) != (m,) for part in (*numbers, *effects)
@@ -285,7 +285,7 @@ def encode(value: Any, what: str = "") -> Any:
         for each in fields(value):
             if not each.metadata.get("is_kept", True):
                 continue
-            part = getattr(value, each.name)
+            part = each.metadata.get("write", _as_it_is)(getattr(value, each.name))
             # A function that everybody has need not be kept.
             if not (callable(part) and part is each.default):
                 parts[each.name] = encode(part, f"{what}{kind} with {each.name}=")

@@ -1,6 +1,6 @@
 """The within-bag likelihood of bags at many points: exact, side by side, or one by one.
 
-For every point (weights, noise, curve) and bag: log(perm/m!) of exp(−(y_j − z_i)²/2) in units of
+For every point (predictions, noise) and bag: log(perm/m!) of exp(−(y_j − z_i)²/2) in units of
 sigma, its slopes in the rows' predictions z, and in log sigma. Up to `EXACT_ROWS` rows it is the
 permanent itself; larger bags have entropic transport with a local correction, on the rows
 themselves or, where these are more than nodes, on a grid of cubic B-splines.
@@ -55,19 +55,12 @@ _ROUNDED = 1e-12
 
 
 @njit(**INNER)
-def _predict(columns, offsets, w, curve, sigma, z, bent):
-    """Write predictions z of all rows, and z + c z² centred in each bag, in units of sigma."""
-    for i in range(z.size):
-        z[i] = 0.0
-    for j in range(w.size):
-        weight, column = w[j], columns[j]
-        for i in range(z.size):
-            z[i] += weight * column[i]
+def _centre(bent, offsets, sigma):
+    """Centre predictions in each bag, in units of sigma."""
     for r in range(offsets.size - 1):
         lo, hi = offsets[r], offsets[r + 1]
         total = 0.0
         for i in range(lo, hi):
-            bent[i] = z[i] + curve * z[i] * z[i]
             total += bent[i]
         mean = total / (hi - lo)
         for i in range(lo, hi):
@@ -327,49 +320,16 @@ def match_large(
                 slopes[k, lo + i] += shares[q, 0] * found[i]
 
 
-@njit(**INNER)
-def _add_gradients(columns, offsets, z, slopes, curve, sigma, gradient):
-    """Add the slopes in the weights and in the curve to the gradient.
-
-    Predictions are centred in each bag, and so are the slopes in them.
-    """
-    p = columns.shape[0]
-    for r in range(offsets.size - 1):
-        lo, hi = offsets[r], offsets[r + 1]
-        total = 0.0
-        for i in range(lo, hi):
-            total += slopes[i]
-        mean = total / (hi - lo)
-        total = 0.0
-        for i in range(lo, hi):
-            slope = (slopes[i] - mean) / sigma
-            total += slope * z[i] * z[i]
-            slopes[i] = slope * (1.0 + 2.0 * curve * z[i])
-        gradient[p] += total
-    for j in range(p):
-        column = columns[j]
-        one, two, three, four = 0.0, 0.0, 0.0, 0.0
-        n = slopes.size
-        for i in range(0, n - 3, 4):
-            one += slopes[i] * column[i]
-            two += slopes[i + 1] * column[i + 1]
-            three += slopes[i + 2] * column[i + 2]
-            four += slopes[i + 3] * column[i + 3]
-        for i in range(n - n % 4, n):
-            one += slopes[i] * column[i]
-        gradient[j] += (one + two) + (three + four)
-
-
 @njit(**OPTIONS)
-def lay_out(columns, labels, offsets, weights, sigmas, curves, per_sigma, z, bent):
-    """Fill predictions z and centred ones in units of sigma; return what there is to match.
+def lay_out(bent, labels, offsets, sigmas, per_sigma):
+    """Centre predictions in each bag, in units of sigma; return what there is to match.
 
     Problems (point, bag, key), their shares in the bag's value with slopes in log sigma, their
     order by keys, and where each key begins.
     """
     n_points, n_bags = sigmas.size, offsets.size - 1
     for k in range(n_points):
-        _predict(columns, offsets, weights[k], curves[k], sigmas[k], z[k], bent[k])
+        _centre(bent[k], offsets, sigmas[k])
     problems = np.empty((2 * n_points * n_bags, 3), np.int64)
     shares = np.empty((2 * n_points * n_bags, 2))
     n = _list_problems(bent, labels, offsets, sigmas, per_sigma, problems, shares)
@@ -378,11 +338,14 @@ def lay_out(columns, labels, offsets, weights, sigmas, curves, per_sigma, z, ben
 
 
 @njit(**OPTIONS)
-def add_up(columns, offsets, z, slopes, curves, sigmas, by_bag, found):
-    """Fill the sums over bags: values, slopes in log sigma, in weights and in the curve."""
-    for k in range(z.shape[0]):
+def add_up(offsets, sigmas, by_bag, slopes, found):
+    """Fill the sums over bags of values and slopes in log sigma, (points, 2).
+
+    Slopes in centred predictions in units of sigma become those in the predictions themselves.
+    """
+    for k in range(sigmas.size):
         for r in range(offsets.size - 1):
             found[k, 0] += by_bag[k, r, 0]
             found[k, 1] += by_bag[k, r, 1]
         if slopes.shape[1] > 0:
-            _add_gradients(columns, offsets, z[k], slopes[k], curves[k], sigmas[k], found[k, 2:])
+            _centre(slopes[k], offsets, sigmas[k])

@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
-from unshuffle.kernels.projection import add_chain, project
 from unshuffle.kernels.transport.correction import correct, correct_slope
 from unshuffle.kernels.transport.densities import fill_log_kernel
 from unshuffle.kernels.transport.dual import MARGIN_TOLERANCE, couple, factor_dual, solve_dual
@@ -256,24 +255,24 @@ def bag_terms(z, masses, low, high, label_masses, pairing, noise, tables, wants_
 
 @njit(**OPTIONS)
 def evaluate_pairings(
-    columns, masses, offsets, low, high, label_masses, label_offsets, shares, w, pairing, noise,
-    tables, wants_slopes,
+    z, masses, offsets, low, high, label_masses, label_offsets, shares, pairing, noise, tables,
+    wants_slopes, slopes,
 ):  # fmt: skip
-    """Return Σ shares × log likelihoods of the bags, and its slopes in w and log sigma."""
-    n = columns.shape[1]
-    z, grad = np.empty(n), np.empty(n)
-    gradient = np.zeros(w.size)
+    """Return Σ shares × log likelihoods of the bags, and its slope in log sigma.
+
+    Fills its ``slopes`` in the predictions ``z``, if wanted.
+    """
     value, slope = 0.0, 0.0
     for r in range(offsets.size - 1):
         start, stop = offsets[r], offsets[r + 1]
         lo, hi = label_offsets[r], label_offsets[r + 1]
-        project(columns, w, start, stop, z)
         bag_value, bag_slope = bag_terms(
-            z[: stop - start], masses[start:stop], low[lo:hi], high[lo:hi], label_masses[lo:hi],
-            pairing, noise, tables, wants_slopes, grad,
+            z[start:stop], masses[start:stop], low[lo:hi], high[lo:hi], label_masses[lo:hi],
+            pairing, noise, tables, wants_slopes, slopes[start:stop],
         )  # fmt: skip
         value += shares[r] * bag_value
         slope += shares[r] * bag_slope
         if wants_slopes:
-            add_chain(columns, grad, start, stop, shares[r], gradient)
-    return value, gradient, slope
+            for i in range(start, stop):
+                slopes[i] *= shares[r]
+    return value, slope
