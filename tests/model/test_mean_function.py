@@ -16,7 +16,8 @@ from unshuffle.model.mean_function import open_terms
 from unshuffle.model.points import predict
 
 # The terms that there are, and more of them, which nothing else knows.
-MORE = (*TERMS, Term("third", 3, 0.5), Term("fourth", 4, 0.2))
+KNOWN = [each.degree for each in TERMS]
+MORE = (*TERMS, *(Term(f"power {k}", k, 0.3) for k in (2, 3, 4) if k not in KNOWN))
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_the_gradient_of_further_terms_is_that_of_the_value(pairing, more_terms)
     target = replace(target.with_effects(0.3, None, 0.4), power=0.6)
     assert [each.term for each in target.terms] == list(MORE)
     theta = target.join(np.array([0.5, -0.4]), -0.9)
-    theta[target.term_places] = 0.1, -0.03, 0.01
+    theta[target.term_places] = 0.1 * (-0.3) ** np.arange(len(MORE))
     value, gradient = target(theta)
     seen = central_differences(lambda at: target(at)[0], theta, 1e-5)
     # Values to 1e-9 nats over the step.
@@ -120,7 +121,7 @@ def test_slopes_of_further_terms_are_those_of_ordinary_regression(more_terms):
     bags = make_bags(rng.exponential(size=(500, 2)), rng.normal(size=500), np.arange(500) % 5)
     target = build_from_bags(bags, Likelihood())[0]
     theta = target.join(np.array([0.5, -0.3]), -1.0)
-    theta[target.term_places] = 0.2, -0.1, 0.02
+    theta[target.term_places] = 0.2 * 0.5 ** np.arange(len(MORE))
     rows = target.within_bag.rows
     design = np.column_stack([rows.T, np.ones(500)])
     means = predict(rows, target.read_points(theta[None]), 0)
