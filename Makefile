@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Python compiles what it imports and keeps it, also where the environment says otherwise: tests start
+# many processes. pip would compile all of what it installs, most of which nothing imports.
+export PYTHONDONTWRITEBYTECODE =
+INSTALL := $(BIN)/python -m pip install -q --no-compile
 
 .PHONY: demo test quick check lint types slow bench bench-gpu accuracy corpus calibrate inference fuzz dist lowest audit docs expected clean
 
@@ -9,8 +13,8 @@ demo: .venv/.core ## fit a simulated pooled experiment and print estimate beside
 	$(BIN)/unshuffle demo
 
 # One worker for each thread of the processor; a worker runs whole files, so that a cluster or a fit
-# that several tests of a file look at is made once.
-PYTEST := $(BIN)/python -m pytest -q -n logical --dist loadfile
+# that several tests of a file look at is made once. tests/conftest.py says which files come first.
+PYTEST := $(BIN)/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) ## the tests, without the long statistical ones
 	$(PYTEST) -m "not slow"
@@ -18,7 +22,9 @@ test: $(STAMP) ## the tests, without the long statistical ones
 quick: $(STAMP) ## a minute's look: a few laws of every package (QUICK in tests/conftest.py)
 	$(PYTEST) -m quick tests
 
-check: lint types test ## what CI runs
+check: $(STAMP) ## lint, types and tests: what CI runs
+	$(MAKE) -j2 lint types
+	$(MAKE) test
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -33,17 +39,17 @@ slow: $(STAMP) ## long statistical checks
 	$(BIN)/python -m pytest -q -n logical -m slow tests
 
 bench: $(STAMP) ## speed and memory beside the peer
-	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/scale_io.py
 
 bench-gpu: $(STAMP) ## speed of an NVIDIA GPU beside the processor, up to a thousand million rows
-	$(BIN)/python -m pip install -q -e '.[gpu]'
+	$(INSTALL) -e '.[gpu]'
 	$(BIN)/python benchmarks/gpu.py
 
 accuracy: $(STAMP) ## error on the 65 cells of the paper's Table 2, beside the paper and the peer
-	$(BIN)/python -m pip install -q -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	$(BIN)/python benchmarks/accuracy.py run
 
 corpus: $(STAMP) ## error, coverage and verdicts of every feature on real tables (those of UNSHUFFLE_DATA)
@@ -66,7 +72,7 @@ lowest: ## the same with the oldest dependencies allowed
 	packaging/check_dist.sh lowest python3.11
 
 audit: .venv/.core ## known vulnerabilities of the dependencies
-	$(BIN)/python -m pip install -q pip-audit
+	$(INSTALL) pip-audit
 	$(BIN)/python -m pip_audit --skip-editable
 
 docs: .venv/.docs ## the site in docs/_build/html, generated pages first; warnings are errors
@@ -94,13 +100,13 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.core: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install -q -e '.[report]'
+	$(INSTALL) -e '.[report]'
 	touch $@
 
 .venv/.docs: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install -q -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	touch $@
 
 $(STAMP): pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install -q -e '.[test,lint]'
+	$(INSTALL) -e '.[test,lint]'
 	touch .venv/.core $@

@@ -1,8 +1,9 @@
 """Fixtures of several files: a folder to work in, files to read, each text reader, cheap rows.
 
-Also what `make quick` runs, and how workers share the compiling.
+Also what `make quick` runs, which files come first, and how workers share the compiling.
 """
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,28 @@ QUICK = (
 )
 
 
+# The files that take longest, by the processor's time. They come first, so that workers, which run
+# whole files, end at about the same time.
+LONGEST = (
+    "test_dask.py",
+    "test_audit.py",
+    "test_cli_streams.py",
+    "test_sampler.py",
+    "test_links.py",
+    "test_estimator.py",
+    "test_repeatability.py",
+    "test_cli_output.py",
+    "test_block_posterior.py",
+    "test_cli_writing.py",
+    "test_experiments.py",
+    "test_methods.py",
+    "test_pages.py",
+    "test_likelihood.py",
+    "test_design.py",
+    "test_blocks.py",
+)
+
+
 def _short_id(item):
     """Return a test's id without its folder."""
     path, _, name = item.nodeid.partition("::")
@@ -122,10 +145,14 @@ def _short_id(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark what is quick; an entry that no test answers to any more is an error, not a gap."""
+    """Mark what is quick, and put the longest files first.
+
+    An entry of QUICK that no test answers to any more is an error, not a gap.
+    """
     answered = set()
     for item in items:
-        entries = [entry for entry in QUICK if _short_id(item).startswith(entry)]
+        name = _short_id(item)
+        entries = [entry for entry in QUICK if name.startswith(entry)]
         if entries:
             item.add_marker("quick")
             answered.update(entries)
@@ -133,6 +160,20 @@ def pytest_collection_modifyitems(config, items):
         missing = [entry for entry in QUICK if entry not in answered]
         if missing:
             raise pytest.UsageError(f"QUICK in tests/conftest.py names no test: {missing}")
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
+def pytest_collection():
+    """Look for no garbage while modules are imported and tests collected: there is none."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """Look for garbage again, but not among what has been imported and collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 # Compiling takes some 90 s of one core, once per machine: what it makes is kept beside the source.

@@ -1,6 +1,7 @@
 """Tests use public names, but for kernels that meet their oracle."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,13 @@ def find_private_names(tree):
     return found
 
 
-FILES = {
-    path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(TESTS.rglob("*.py"))
-}
+@cache
+def parse_tests():
+    """Return the syntax tree of every file of the tests."""
+    return {
+        path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(TESTS.rglob("*.py"))
+    }
 
 
 @pytest.mark.parametrize(
@@ -59,24 +63,25 @@ def test_finds_private_names_of_the_library_alone(source, found):
 
 
 def test_tests_use_no_other_private_names():
-    found = {name: find_private_names(tree) for name, tree in FILES.items()}
+    found = {name: find_private_names(tree) for name, tree in parse_tests().items()}
     more = {name: each - ALLOWED.get(name, set()) for name, each in found.items()}
     assert not {name: each for name, each in more.items() if each}
 
 
 def test_every_permission_is_used():
+    files = parse_tests()
     unused = {
-        name: each - (find_private_names(FILES[name]) if name in FILES else set())
+        name: each - (find_private_names(files[name]) if name in files else set())
         for name, each in ALLOWED.items()
     }
     assert not {name: each for name, each in unused.items() if each}
 
 
 def test_no_test_module_imports_another():
-    tests = {Path(name).stem for name in FILES if Path(name).stem.startswith("test_")}
+    tests = {Path(name).stem for name in parse_tests() if Path(name).stem.startswith("test_")}
     imported = {
         (name, module)
-        for name, tree in FILES.items()
+        for name, tree in parse_tests().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in [getattr(node, "module", None), *(each.name for each in node.names)]
