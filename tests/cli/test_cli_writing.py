@@ -3,14 +3,13 @@
 import csv
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from command_line import FIT, SRC, assert_one_line, start, write_linked
+from command_line import FIT, assert_one_line, start, write_linked
 from unshuffle.cli.app import run
 
 FAST = [*FIT, "--method", "means"]
@@ -80,14 +79,14 @@ PRINTERS = {
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("args", PRINTERS.values(), ids=PRINTERS)
-def test_results_that_cannot_be_printed_are_one_line(args, folder):
+def test_results_that_cannot_be_printed_are_one_line(args, folder, capsys, monkeypatch):
+    """A process that does the same ends without a word more: see test_cli_streams.py."""
     write_linked()
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
-    command = [sys.executable, "-m", "unshuffle", *args, "-q"]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=env, timeout=100)
-    assert done.returncode == 2
-    assert done.stderr.count(b"\n") == 1 and b"no space is left" in done.stderr
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        assert run([*args, "-q"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "no space is left" in err
 
 
 @pytest.mark.parametrize("args", [PRINTERS["describe"], PRINTERS["match"]], ids=["text", "csv"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import central_differences, fill_histogram, histogram_nodes
+from registry_examples import CHEAP
 from targets import read_parameters
 from unshuffle import (
     Bag,
@@ -378,8 +379,9 @@ def test_a_fit_in_blocks_sees_no_order_and_no_threads():
     rng = np.random.default_rng(0)
     order = rng.permutation(50_001)
     y = shuffle_labels(data.y, data.groups, rng)
-    one = ShuffledLinearRegression(random_state=0, n_jobs=2).fit(data.X, data.y, data.groups)
-    other = ShuffledLinearRegression(random_state=0).fit(
+    one = ShuffledLinearRegression(CHEAP, random_state=0, n_jobs=2)
+    one.fit(data.X, data.y, data.groups)
+    other = ShuffledLinearRegression(CHEAP, random_state=0).fit(
         np.asfortranarray(data.X[order]), y[order], [f"bag {g}" for g in 5 - data.groups[order]]
     )
     assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
@@ -403,10 +405,9 @@ def test_bags_and_a_table_give_the_same_bits_also_in_blocks(monkeypatch):
     bags = [Bag(data.X[data.groups == g], data.y[data.groups == g]) for g in range(5)]
     for limit in (10**6, 1000):
         monkeypatch.setattr(methods, "BLOCKS_ABOVE", limit)
-        options = dict(method=Likelihood(n_starts=8, n_refined=4, n_draws=100))
-        model = ShuffledLinearRegression(**options, random_state=0)
+        model = ShuffledLinearRegression(CHEAP, random_state=0)
         model.fit(data.X, data.y, data.groups)
         for given in (bags, bags[::-1]):
-            found = fit(given, rng=0, **options)
+            found = fit(given, method=CHEAP, rng=0)
             assert found.weights.tobytes() == model.result_.weights.tobytes()
             assert found.conf_int().tobytes() == np.asarray(model.conf_int()).tobytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oracles import fill_histogram, histogram_nodes
-from registry_examples import fit_quietly
+from registry_examples import CHEAP, fit_quietly
 from simulated_device import COMPILER, SimulatedDevice
 from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
@@ -250,15 +250,14 @@ def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
         monkeypatch.setattr(f"unshuffle.{place}.find_device", lambda name: name and device)
     data = make_shuffled(50_400, 2, bags=3, snr_db=15, rng=0)
     # Few starting points and draws: every kernel is used all the same.
-    light = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=1)
     one, other = (
-        fit_quietly(light, data.X, data.y, data.groups, device=name) for name in (None, "cuda")
+        fit_quietly(CHEAP, data.X, data.y, data.groups, device=name) for name in (None, "cuda")
     )
     assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_
     assert np.array_equal(one.conf_int(), other.conf_int())
     assert {"fill_sums", "fill_counts"} <= {name for name, *_ in device.log}
     with pytest.warns(UserWarning, match="400 rows were fitted on the processor, as up to 20000"):
-        ShuffledLinearRegression(light, random_state=0, device="cuda").fit(
+        ShuffledLinearRegression(CHEAP, random_state=0, device="cuda").fit(
             data.X[:400], data.y[:400]
         )
 

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 
 from unshuffle.estimator import ShuffledLinearRegression
+from unshuffle.inference.likelihood import Likelihood
 from unshuffle.methods import METHODS
 from unshuffle.objectives import losses, noise
 from unshuffle.simulate import make_shuffled
@@ -55,6 +56,11 @@ SOLVERS = [name for name in METHODS if name not in CHOOSERS]
 LENGTHY = ("likelihood", "sampler")
 # Options for properties that hold at any effort: one run of the sampler instead of four.
 LIGHT = {"sampler": {"n_starts": 1}}
+# The likelihood for tests of bits and words. Where fewer draws are effective than asked for, an
+# ensemble walks on, which takes longer than all else: one is enough here.
+CHEAP = Likelihood(
+    n_starts=4, n_refined=2, n_components=2, n_draws=30, max_rounds=1, least_draws=1.0
+)
 
 
 def make_method_data(method, noise=0.05, rng=0):

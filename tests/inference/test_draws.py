@@ -13,7 +13,9 @@ from unshuffle.core.uncertainty import Posterior
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
 
-LIGHT = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2)
+LIGHT = Likelihood(
+    n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2, least_draws=30.0
+)
 
 
 def make_posterior(m=500, seed=0, **options):

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,6 +16,7 @@ import pytest
 
 from command_line import assert_one_line, start
 from oracles import filled_cells
+from registry_examples import CHEAP
 from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
@@ -59,8 +59,8 @@ def columns_of(ddf):
     return ddf[["a", "b"]], ddf["score"], ddf["run"]
 
 
-def fit(X, y, groups, **how):
-    return ShuffledLinearRegression(random_state=0, **how).fit(X, y, groups)
+def fit(X, y, groups, method=CHEAP, **how):
+    return ShuffledLinearRegression(method, random_state=0, **how).fit(X, y, groups)
 
 
 def same_fit(one, other):
@@ -454,7 +454,7 @@ def write(folder, frame):
 
 def test_the_command_gives_the_same_digits_on_a_cluster(cluster, tmp_path, capsys):
     pytest.importorskip("pyarrow")
-    asked = write(tmp_path, as_frame(DATA))
+    asked = [*write(tmp_path, as_frame(DATA)), "--method", "ls"]
     objects = []
     for more in ([], ["--dask", cluster.scheduler_address]):
         assert run([*asked, "--json", *more]) == 0
@@ -513,17 +513,12 @@ def test_an_interrupt_of_all_processes_is_one_line(tmp_path, moment):
         assert words not in rest.decode()
 
 
-def test_without_dask_the_command_says_what_to_install(tmp_path):
+def test_without_dask_the_command_says_what_to_install(tmp_path, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
     asked = [*write(tmp_path, as_frame(DATA)), "--dask", "local"]
-    code = (
-        "import sys; sys.modules['distributed'] = None\n"
-        f"from unshuffle.cli.app import run; sys.exit(run({asked!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "pip install 'unshuffle[dask]'" in done.stderr
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    words = ["pip install 'unshuffle[dask]'"]
+    assert_one_line(run(asked), capsys.readouterr(), words)
     # Before files are read, which may take long.
     Path(tmp_path / "part1.parquet").write_bytes(b"")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'unshuffle[dask]'" in done.stderr
+    assert_one_line(run(asked), capsys.readouterr(), words)

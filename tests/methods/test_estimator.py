@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from registry_examples import (
+    CHEAP,
     SOLVERS,
     all_weights,
     fit_quietly,
@@ -29,7 +30,6 @@ from unshuffle import (
     make_shuffled_scorer,
     sorted_error,
 )
-from unshuffle.inference.likelihood import Likelihood
 from unshuffle.objectives.losses import Moments, OrderInvariant, SmallD
 from unshuffle.objectives.noise import noise_from_calibration
 from unshuffle.solvers.projection import Projection
@@ -43,12 +43,9 @@ def routing():
 
 
 # The checks call fit hundreds of times on data that identify nothing: a likelihood with little
-# effort walks the same code in a fraction of the time. The default itself is checked in
-# `make slow`.
-LIGHT = Likelihood(n_starts=4, n_refined=2, n_components=2, n_draws=30, min_rounds=1, max_rounds=1)
-
+# effort takes the same way in a fraction of the time. The default itself is checked in `make slow`.
 CHECKED = [
-    ShuffledLinearRegression(LIGHT),
+    ShuffledLinearRegression(CHEAP),
     # Few starts, and every other option.
     ShuffledLinearRegression("ls", n_starts=8, noise=0.1, l2=0.1, fit_intercept=False),
 ]

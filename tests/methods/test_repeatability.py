@@ -1,5 +1,7 @@
 """Equal numbers give equal bits, wherever they lie in memory and in whatever layout."""
 
+from itertools import islice
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -30,6 +32,7 @@ CASES = (
         for penalty in ("l1", "l2")
     }
 )
+LONG = ("likelihood", "sampler", "order-invariant")
 # Every distance from a multiple of 64 bytes that a row of numbers can have.
 SHIFTS = (0, 8, 16, 24, 32, 40, 48, 56)
 
@@ -71,9 +74,10 @@ def everything(model, data):
 def test_fit_is_the_same_wherever_its_data_lie(case):
     method, options = CASES[case]
     data = make_method_data(method, rng=1)
+    # Six of the sixteen places, in both layouts, where a fit takes long.
+    some = islice(places(data.X, data.y), 0, None, 3 if case in LONG else 1)
     outcomes = {
-        repr(everything(fit_quietly(method, X, y, data.groups, **options), data))
-        for X, y in places(data.X, data.y)
+        repr(everything(fit_quietly(method, X, y, data.groups, **options), data)) for X, y in some
     }
     assert len(outcomes) == 1
 

@@ -15,7 +15,9 @@ from unshuffle.core.solution import Status
 from unshuffle.inference.likelihood import Likelihood
 from unshuffle.options import BagOffsets, as_bag_offsets
 
-LIGHT = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2)
+LIGHT = Likelihood(
+    n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2, least_draws=30.0
+)
 
 
 def make_offset_data(sd, noise=0.2, n=160, n_bags=16, seed=0):

@@ -41,14 +41,14 @@ def test_one_moment_is_unbiased_as_theorem_2_says():
             "sm", X, rng.permutation(X[:, 0] * w + rng.normal(0, sigma, n)), fit_intercept=False
         ).coef_[0]
         - w
-        for _ in range(2000)
+        for _ in range(1000)
     ]
     # Given X the estimate is Gaussian with sd σ/(√n |x̄|): both moments are tested exactly.
     sd = sigma / (np.sqrt(n) * abs(X.mean()))
     # 4 standard errors of the mean: false-alarm rate 6e-5.
-    assert abs(np.mean(errors)) < 4 * sd / np.sqrt(2000)
-    # The sample sd of 2000 has a relative sd of 1/√4000: 4 of them, false-alarm rate 6e-5.
-    assert np.std(errors) == pytest.approx(sd, rel=4 / np.sqrt(4000))
+    assert abs(np.mean(errors)) < 4 * sd / np.sqrt(1000)
+    # The sample sd of 1000 has a relative sd of 1/√2000: 4 of them, false-alarm rate 6e-5.
+    assert np.std(errors) == pytest.approx(sd, rel=4 / np.sqrt(2000))
 
 
 def test_least_squares_is_biased_where_one_moment_is_not():

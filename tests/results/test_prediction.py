@@ -155,7 +155,9 @@ def test_a_fit_of_bags_predicts_as_the_estimator_does():
 
 # ---- bag effects and curvature -------------------------------------------------------------------
 
-LIGHT = Likelihood(n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2)
+LIGHT = Likelihood(
+    n_starts=8, n_refined=4, n_components=4, n_draws=100, max_rounds=2, least_draws=30.0
+)
 
 
 def make_effects(rng, m=40, d=2, n_bags=3, has_intercept=True):
