@@ -340,7 +340,7 @@ def test_blocks_agree_with_the_plain_likelihood_within_their_draws(monkeypatch, 
 
 
 def test_strongly_differing_bags_are_explored_and_no_offsets_are_seen():
-    X, y, groups, w = make_differing(60_000, 5)
+    X, y, groups, w = make_differing(20_010, 5)
     model = ShuffledLinearRegression(random_state=0).fit(X, y, groups)
     assert model.solution_.status.name == "POSTERIOR" and model.model_fits_
     low, high = model.conf_int(0.999).T
@@ -350,7 +350,7 @@ def test_strongly_differing_bags_are_explored_and_no_offsets_are_seen():
 
 
 def test_a_bag_of_one_row_stands_beside_a_large_one():
-    data = make_shuffled(60_001, 2, bags=[1, 60_000], snr_db=15, rng=2)
+    data = make_shuffled(20_001, 2, bags=[1, 20_000], snr_db=15, rng=2)
     with pytest.warns(UserWarning, match="1 bag holds one row"):
         model = ShuffledLinearRegression(random_state=0).fit(data.X, data.y, data.groups)
     low, high = model.conf_int(0.999).T

@@ -261,7 +261,7 @@ def test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.undo()
-    data = make_shuffled(50_400, 2, bags=3, snr_db=15, rng=0)
+    data = make_shuffled(20_400, 2, bags=3, snr_db=15, rng=0)
     rows = zip(data.X.tolist(), data.y.tolist(), data.groups, strict=True)
     lines = [f"{x[0]!r},{x[1]!r},{y!r},run {g}" for x, y, g in rows]
     path = tmp_path / "data.csv"
@@ -280,9 +280,9 @@ def test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model(
     assert whole["provenance"]["data_sha256"] == pieces["provenance"]["data_sha256"]
     one, other = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "other"))
     assert one["columns"] == other["columns"]
-    lines[50_000] = lines[50_000].replace("run", "") + ","
+    lines[20_000] = lines[20_000].replace("run", "") + ","
     path.write_text("\n".join(["a,b,score,run", *lines]) + "\n")
-    assert_one_line(run(asked), capsys.readouterr(), ["data.csv, line 50002", "5 fields", "mend"])
+    assert_one_line(run(asked), capsys.readouterr(), ["data.csv, line 20002", "5 fields", "mend"])
 
 
 @pytest.mark.parametrize("method", ["ls", "sm", "auto"])
