@@ -1,37 +1,18 @@
-"""Which method is meant, and the one way from bags to a solution.
-
-The way from data in blocks is `block_methods`; which data take it is decided here.
-"""
+"""Which method is meant, and which data are read in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import Strategy
 from unshuffle.data.bags import Bags
-from unshuffle.data.scaling import standardise
 from unshuffle.errors import InputError, suggest
-from unshuffle.gpu.devices import find_device, read_number
-from unshuffle.objectives.checks import (
-    check_labels_of_user,
-    check_noise,
-    check_range,
-    check_scaling,
-    make_remarks,
-    scale_noise,
-    scale_offsets,
-)
 from unshuffle.objectives.losses import Absolute, Loss, Moments, Squared
-from unshuffle.objectives.noise import as_noise
-from unshuffle.objectives.penalties import scale_penalty
-from unshuffle.objectives.problem import Problem
-from unshuffle.options import ESTIMATE, LINK_METHODS, FitOptions, as_bag_offsets, check_options
-from unshuffle.progress import Report, say_nothing
+from unshuffle.options import ESTIMATE, LINK_METHODS, FitOptions
 from unshuffle.registry import METHODS
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
@@ -41,7 +22,14 @@ from unshuffle.solvers.self_moments import SelfMoments
 if TYPE_CHECKING:
     from unshuffle.data.links import MismatchPrior
 
-__all__ = ["METHODS", "Choice", "choose_method", "choose_paper_method", "solve_bags"]
+__all__ = [
+    "METHODS",
+    "Choice",
+    "choose_method",
+    "choose_paper_method",
+    "find_block_strategy",
+    "find_strategy",
+]
 
 
 @dataclass(frozen=True)
@@ -232,6 +220,12 @@ def _is_regression(bags: Bags) -> bool:
     return bool(np.linalg.matrix_rank(spread / np.outer(scale, scale), tol=1e-9) == bags.d)
 
 
+def find_strategy(bags: Bags, options: FitOptions, links: MismatchPrior | None = None) -> Strategy:
+    """Return what fits bags in memory: the method that is asked for, or that of wrong links."""
+    strategy = _resolve_links(bags, options, links) or resolve(options.method, bags, options)
+    return strategy.declare(options)
+
+
 def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None) -> Strategy | None:
     """Return the strategy for links of which a share is wrong; None where there are no links."""
     share, method = options.mislinked, options.method
@@ -262,79 +256,6 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
     )
 
 
-def solve_bags(
-    bags: Bags,
-    options: FitOptions,
-    rng: np.random.Generator,
-    names: Sequence[str] | None = None,
-    report: Report = say_nothing,
-    links: MismatchPrior | None = None,
-) -> tuple[Solution, str]:
-    """Solve bags in standard units; return the solution in the user's, and the method used.
-
-    Remarks call the columns by their `names`, or by number; `report` is told how far the work is.
-    """
-    check_options(options)
-    noise = as_noise(options.noise)
-    strategy = _resolve_links(bags, options, links) or resolve(options.method, bags, options)
-    strategy = strategy.declare(options)
-    loss = strategy.loss
-    check_range(bags, names)
-    standard, scaling = standardise(
-        bags, options.fit_intercept, options.fit_intercept and loss.is_shift_invariant
-    )
-    if loss.degree is None:  # the loss of a user's g keeps the user's units
-        check_labels_of_user(bags)
-        scaling = replace(scaling, label_scale=1.0, label_centre=0.0)
-        standard = replace(standard, labels=bags.labels)
-    strategy.check(bags, options)
-    on_device = _check_device(bags, strategy, options)
-    if not strategy.has_posterior:
-        standard = replace(standard, labels=standard.labels.points)
-    check_scaling(scaling, strategy.degree)
-    penalty = scale_penalty(options, scaling, strategy.degree)
-    if noise is not None:
-        noise = scale_noise(noise, scaling.label_scale)
-        n_moments = strategy.noise_moments(standard)
-        if loss.degree is not None and n_moments:
-            check_noise(noise, n_moments)
-    remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
-    remarks += on_device
-    offsets = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
-    problem = Problem(standard, loss, noise, penalty, options.fit_intercept, offsets)
-    # The solver sees standard units only; letting go of the rest saves a copy of the data.
-    del bags, standard
-    solution = strategy.solve(problem, rng, make_effort(options, report))
-    solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    found = solution.mapped(scaling.to_user, scaling.label_scale, strategy.degree)
-    return found, solution.stats.method or strategy.name
-
-
-def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[str, ...]:
-    """Refuse a GPU for what no GPU does; say so where there is too little for one to do."""
-    if find_device(options.device) is None:
-        return ()
-    check_kernels(strategy, options)
-    if bags.n > BLOCKS_ABOVE:
-        raise InputError(
-            f"device={options.device!r} is for one label for each row and no known pairs: leave "
-            "device out"
-        )
-    return (
-        f"{bags.n} rows were fitted on the processor, as up to {BLOCKS_ABOVE} always are: device="
-        f"{options.device!r} is for more.",
-    )
-
-
-def check_kernels(strategy: Strategy, options: FitOptions) -> None:
-    """Refuse a method that has no kernels for a GPU, where one is asked for."""
-    if read_number(options.device) is not None and not strategy.has_passes:
-        raise InputError(
-            f"device={options.device!r}: method '{strategy.name}' runs on the processor only: "
-            "leave device out, or use method 'likelihood'"
-        )
-
-
 def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
     """Return the strategy where so many rows go through blocks; None elsewhere.
 
@@ -361,10 +282,3 @@ def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
         # Zeros of weights need the rows again.
         return strategy if strategy.dp <= 2 and not options.l1 else None
     return None
-
-
-def make_effort(options: FitOptions, report: Report) -> Effort:
-    """Return how much work a solver may take, and whom it tells how far it is."""
-    n_starts = None if options.n_starts is None else int(options.n_starts)
-    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
-    return Effort(n_starts, options.tol, n_jobs, report)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from unshuffle import Bag, ShuffledLinearRegression, fit, make_shuffled, progress
-from unshuffle.block_methods import solve_source
 from unshuffle.cli import console
 from unshuffle.cli.progress import Display
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.methods import find_block_strategy
 from unshuffle.options import FitOptions
+from unshuffle.results.fit import fit_source
 
 DATA = make_shuffled(60, 2, noise=0.1, bags=6, rng=0)
 
@@ -92,11 +92,11 @@ def test_a_bar_never_goes_back_in_blocks_and_other_fits_may_follow():
 
 
 def test_a_fit_in_blocks_says_so_first():
-    data, said = make_shuffled(40_001, 1, noise=0.1, bags=4, rng=0), []
-    settings = find_block_strategy(FitOptions(), 40_001)
-    source = ArraySource(data.X, data.y, *number_bags(data.groups, 40_001))
+    data, said = make_shuffled(20_001, 1, noise=0.1, bags=4, rng=0), []
+    settings = find_block_strategy(FitOptions(), 20_001)
+    source = ArraySource(data.X, data.y, *number_bags(data.groups, 20_001))
     rng = np.random.default_rng(0)
-    solve_source(source, FitOptions(), settings, rng, None, lambda *each: said.append(each))
+    fit_source(source, FitOptions(), settings, rng, None, lambda *each: said.append(each))
     assert said[0] == (progress.IN_BLOCKS, 0.0)
     assert {stage for stage, _ in said[1:]} >= set(progress.BLOCK_STAGES)
 

@@ -8,7 +8,9 @@ sample's are others, and the search is on all rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from math import factorial, log
 
@@ -91,29 +93,35 @@ _FALLEN_BEHIND = 50.0
 _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 
-def build_all(
-    first: FirstPass, scaling: Scaling, noise: Noise | None, options: Settings, effort: Effort
-) -> tuple[Target, BlockWithinBag, Columns] | None:
-    """Return the posterior of all rows, which has all that is to be known of the labels.
+def pose_posterior(
+    first: FirstPass,
+    scaling: Scaling,
+    noise: Noise | None,
+    known: BagOffsets,
+    options: Settings,
+    effort: Effort,
+) -> Callable[[np.random.Generator], Solution]:
+    """Return the sampling of the posterior of data in blocks, in standard units.
 
-    None where no column or label varies.
+    `known` is what is known of offsets between bags.
     """
     if effort.n_starts is not None:
         options = replace(options, n_starts=effort.n_starts)
-    return build_blocks(first, scaling, noise, options, effort.n_jobs)
+    built = build_blocks(first, scaling, noise, options, effort.n_jobs)
+    if built is None:
+        return lambda rng: answer_flat(first, scaling, noise)
+    # The posterior has all that is to be known of the labels, a third of what a fit keeps.
+    return partial(solve_blocks, built, first.without_labels(), effort, known)
 
 
 def solve_blocks(
     built: tuple[Target, BlockWithinBag, Columns],
     first: FirstPass,
-    rng: np.random.Generator,
     effort: Effort,
     known: BagOffsets,
+    rng: np.random.Generator,
 ) -> Solution:
-    """Sample the posterior of data in blocks, in standard units.
-
-    `known` is what is known of offsets between bags; the labels of the first pass are not needed.
-    """
+    """Sample the posterior of data in blocks, in standard units."""
     target, within_bag, columns = built
     target, options = declare_effects(target, known), target.options
     effort.report("looking for modes", 0.0)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
-from unshuffle.block_methods import solve_source
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Strategy
 from unshuffle.core.uncertainty import Posterior, root_sum_square
 from unshuffle.data.bag import bag_key
 from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
+from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.blocks.sources import ArraySource, Source, number_bags
 from unshuffle.data.labels import Histogram
 from unshuffle.data.outliers import warn_of_outliers
@@ -24,7 +24,7 @@ from unshuffle.errors import InputError
 from unshuffle.formulas.columns import read_formula, read_terms
 from unshuffle.formulas.frames import find_column, read_frame
 from unshuffle.io.columns.groups import check_groups
-from unshuffle.methods import find_block_strategy, solve_bags
+from unshuffle.methods import find_block_strategy
 from unshuffle.objectives.checks import check_values
 from unshuffle.objectives.noise import as_noise
 from unshuffle.options import FitOptions, Options, as_bag_offsets, make_rng
@@ -33,6 +33,8 @@ from unshuffle.results.matching import fingerprint
 from unshuffle.results.remedies import find_collinear, find_two_valued
 from unshuffle.results.result import Fit, as_fit, name_draws, warn_once
 from unshuffle.results.verdict import Facts
+from unshuffle.solving import solve, take_bags
+from unshuffle.solving_blocks import look_through
 
 if TYPE_CHECKING:
     from unshuffle.data.links import Links, MismatchPrior
@@ -321,10 +323,10 @@ def fit_bags(
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
     is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
     kept = bags if is_kept else None
-    data = [bags]
-    del bags  # the solver lets go of what it no longer needs
     with watch_compiling(report):
-        solution, method = solve_bags(data.pop(), options, rng, names, report, links)
+        data = [take_bags(bags, options, names, links)]
+        del bags  # the solver lets go of what it no longer needs
+        solution, method = solve(data.pop(), options, rng, names, report)
     has_tables = solution.stats.match_probabilities is not None
     mark = mark if has_tables else None
     return _gather(solution, facts, method, options, mark, bag_names, kept)
@@ -378,7 +380,23 @@ def fit_source(
 ) -> Fit:
     """Fit data in blocks: see `methods.find_block_strategy`."""
     with watch_compiling(report):
-        solution, first = solve_source(source, options, settings, rng, names, report)
+        data = [look_through(source, options, settings, rng, names, report)]
+        first, bag_names = data[0].first, source.bag_names
+        if bag_names is not None:
+            bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
+        facts = _describe_blocks(first, names, sources, options)
+        del first  # the solver lets go of the labels
+        solution, method = solve(data.pop(), options, rng, names, report)
+    return _gather(solution, facts, method, options, bag_names=bag_names)
+
+
+def _describe_blocks(
+    first: FirstPass,
+    names: Sequence[str] | None,
+    sources: Sequence[str] | None,
+    options: FitOptions,
+) -> Facts:
+    """Return what a first pass knows of the data."""
     scales = first.spreads(first.mean)
     if not options.fit_intercept:
         is_flat = scales == 0
@@ -386,7 +404,7 @@ def fit_source(
     low, high = first.column_ends.T
     centre = first.mean if options.fit_intercept else np.zeros(len(scales))
     gram = np.einsum("r,rjk->jk", first.sizes / first.n, first.moments(centre, scales)[1])
-    facts = _describe(
+    return _describe(
         names,
         sources,
         options,
@@ -401,12 +419,6 @@ def fit_source(
         has_positive_labels=bool(first.label_ends.min() > 0),
         label_spread=first.label_spread(first.label_mean),
     )
-    bag_names = source.bag_names
-    if bag_names is not None:
-        bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
-    method = solution.stats.method
-    assert method is not None
-    return _gather(solution, facts, method, options, bag_names=bag_names)
 
 
 def _describe(

@@ -1,9 +1,10 @@
-"""The one way from data in blocks to a solution, wherever they lie."""
+"""Data in blocks as `solving` takes them, wherever they lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.blocks.first_pass import FirstPass, look_at
 from unshuffle.data.blocks.sources import Source
 from unshuffle.data.scaling import Scaling, standardise_pass
-from unshuffle.methods import check_kernels, make_effort
 from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
 from unshuffle.objectives.block_sorted import (
     SortedProblem,
@@ -21,85 +21,95 @@ from unshuffle.objectives.block_sorted import (
     make_sorted_problem,
     make_standard,
 )
-from unshuffle.objectives.checks import (
-    check_noise,
-    check_scaling,
-    check_sizes,
-    describe_data,
-    scale_noise,
-    scale_offsets,
-)
+from unshuffle.objectives.checks import check_noise, check_sizes, describe_data
 from unshuffle.objectives.losses import Moments, Squared
 from unshuffle.objectives.noise import Noise, as_noise
 from unshuffle.objectives.penalties import scale_penalty
 from unshuffle.objectives.problem import Problem
-from unshuffle.options import FitOptions, as_bag_offsets, check_options
+from unshuffle.options import BagOffsets, FitOptions, check_options
 from unshuffle.progress import IN_BLOCKS, Report, say_nothing
 from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
 from unshuffle.solvers.projection import Projection
 from unshuffle.solvers.successive_halving import choose_moments, solve_on_samples
+from unshuffle.solving import Data, Standard, Task, check_kernels
 
 
-def solve_source(
+def look_through(
     source: Source,
     options: FitOptions,
-    settings: Strategy,
+    strategy: Strategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
-) -> tuple[Solution, FirstPass]:
-    """Solve data in blocks; return the solution in the user's units.
+) -> Blocks:
+    """Return what a first pass over blocks tells, for a strategy (`methods.find_block_strategy`).
 
-    The first pass comes with it: it knows all else that is to be said of the data.
+    The first pass knows all else that is to be said of the data.
     """
     check_options(options)
-    noise = as_noise(options.noise)
-    settings = settings.declare(options)
-    settings.check_penalties(options)
-    check_kernels(settings, options)
-    if settings.has_passes:
+    as_noise(options.noise)
+    strategy = strategy.declare(options)
+    strategy.check_penalties(options)
+    check_kernels(strategy, options)
+    if strategy.has_passes:
         report(IN_BLOCKS, 0.0)
     if options.device is not None:
         from unshuffle.gpu.source import move_source  # only where a card may be asked for
 
         source = move_source(source, options.device, report)
-    first = look_at(source, int(rng.integers(2**63)), report, has_cubes=settings.has_passes)
-    settings.check_offsets(len(first.sizes), options)
-    check_sizes(
-        np.abs(first.column_ends).max(axis=1), np.abs(first.label_ends).max(), first.n, names
-    )
-    centre_labels = options.fit_intercept and settings.loss.is_shift_invariant
-    scaling = standardise_pass(first, options.fit_intercept, centre_labels)
-    if settings.has_passes and noise is None and _is_regression(first, scaling):
-        settings = Means()  # every pair is linked: ordinary least squares
-    check_scaling(scaling, settings.degree)
-    if noise is not None:
-        noise = scale_noise(noise, scaling.label_scale)
-    remarks = _describe_pass(first, scaling, names, settings.has_posterior)
-    known = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
-    effort = make_effort(options, report)
-    if settings.has_passes:
-        if noise is not None:
-            check_noise(noise, 2)
-        # Heavy, and no other method needs it.
-        from unshuffle.inference.blocks import answer_flat, build_all, solve_blocks
-        from unshuffle.inference.likelihood import Likelihood
+    first = look_at(source, int(rng.integers(2**63)), report, has_cubes=strategy.has_passes)
+    strategy.check_offsets(len(first.sizes), options)
+    largest = np.abs(first.column_ends).max(axis=1)
+    check_sizes(largest, np.abs(first.label_ends).max(), first.n, names)
+    return Blocks(first, strategy)
 
-        assert isinstance(settings, Likelihood)
-        built = build_all(first, scaling, noise, settings, effort)
-        if built is None:
-            solution = answer_flat(first, scaling, noise)
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Data):
+    """What the first pass tells of data in blocks, and the strategy that fits them."""
+
+    first: FirstPass
+    strategy: Strategy
+
+    def standardise(self, options: FitOptions, names: Sequence[str] | None) -> Standard:
+        first, strategy = self.first, self.strategy
+        centre_labels = options.fit_intercept and strategy.loss.is_shift_invariant
+        scaling = standardise_pass(first, options.fit_intercept, centre_labels)
+        if strategy.has_passes and options.noise is None and _is_regression(first, scaling):
+            strategy = Means()  # every pair is linked: ordinary least squares
+        remarks = _describe_pass(first, scaling, names, strategy.has_posterior)
+        return StandardBlocks(strategy, scaling, remarks, first)
+
+
+@dataclass(frozen=True, eq=False)
+class StandardBlocks(Standard):
+    """Blocks, which are brought to standard units as they are read."""
+
+    first: FirstPass
+
+    def pose(
+        self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
+    ) -> Task:
+        first, scaling, strategy = self.first, self.scaling, self.strategy
+        if strategy.has_passes:
+            if noise is not None:
+                check_noise(noise, 2)
+            # Heavy, and no other method needs it.
+            from unshuffle.inference.blocks import pose_posterior
+            from unshuffle.inference.likelihood import Likelihood
+
+            assert isinstance(strategy, Likelihood)
+            task = pose_posterior(first, scaling, noise, offsets, strategy, effort)
         else:
-            # A third of what a fit takes beside the data, and no longer needed.
-            first = first.without_labels()
-            solution = solve_blocks(built, first, rng, effort, known)
-    else:
-        solution = _solve_moments(first, scaling, noise, settings, rng, effort, options)
-    solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
-    solution = replace(solution, stats=replace(solution.stats, method=settings.name))
-    return solution.mapped(scaling.to_user, scaling.label_scale, settings.degree), first
+            task = partial(_solve_moments, first, scaling, noise, strategy, effort, options)
+
+        def solve(rng: np.random.Generator) -> Solution:
+            found = task(rng)
+            return replace(found, stats=replace(found.stats, method=strategy.name))
+
+        return solve
 
 
 def _is_regression(first: FirstPass, scaling: Scaling) -> bool:
@@ -138,9 +148,9 @@ def _solve_moments(
     scaling: Scaling,
     noise: Noise | None,
     settings: Strategy,
-    rng: np.random.Generator,
     effort: Effort,
     options: FitOptions,
+    rng: np.random.Generator,
 ) -> Solution:
     """Solve data in blocks from their moments, in standard units."""
     d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
