@@ -42,10 +42,11 @@ from unshuffle import ShuffledLinearRegression
 from unshuffle.core.solution import Solution
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.products import multiply
+from unshuffle.inference.answer import mix_modes
 from unshuffle.inference.calibration import describe, full_power, load_calibration, prior_share
 from unshuffle.inference.diagnostics import diagnose, measure_difference
 from unshuffle.inference.importance import find_centre, reweigh, sample_posterior
-from unshuffle.inference.likelihood import Likelihood, mix_modes, search
+from unshuffle.inference.likelihood import Likelihood, search
 from unshuffle.inference.proposals import flatten
 from unshuffle.model.bag_means import CONTEXTS
 from unshuffle.model.special_cases import nothing_to_learn

@@ -93,16 +93,8 @@ class StandardBlocks(Standard):
         self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
     ) -> Task:
         first, scaling, strategy = self.first, self.scaling, self.strategy
-        if strategy.has_passes:
-            if noise is not None:
-                check_noise(noise, 2)
-            # Heavy, and no other method needs it.
-            from unshuffle.inference.blocks import pose_posterior
-            from unshuffle.inference.likelihood import Likelihood
-
-            assert isinstance(strategy, Likelihood)
-            task = pose_posterior(first, scaling, noise, offsets, strategy, effort)
-        else:
+        task = strategy.pose_passes(first, scaling, noise, offsets, effort)
+        if task is None:
             task = partial(_solve_moments, first, scaling, noise, strategy, effort, options)
 
         def solve(rng: np.random.Generator) -> Solution:

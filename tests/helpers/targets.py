@@ -11,7 +11,8 @@ from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks.first_pass import look_at
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
-from unshuffle.inference.likelihood import draw_sample, fit_least_squares
+from unshuffle.inference.answer import draw_sample
+from unshuffle.inference.likelihood import fit_least_squares
 from unshuffle.inference.modes import find_modes
 from unshuffle.inference.proposals import normalise
 from unshuffle.kernels.transport.coupling import PRECISE

@@ -12,6 +12,7 @@ from oracles import central_differences
 from tables import needs_files
 from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
+from unshuffle.inference.answer import choose_power
 from unshuffle.inference.block_modes import (
     ON_THE_WAY,
     FittedMode,
@@ -25,7 +26,6 @@ from unshuffle.inference.block_modes import (
 from unshuffle.inference.blocks import ascend_powers, exchange_weights, weaken
 from unshuffle.inference.diagnostics import Diagnostics
 from unshuffle.inference.importance import evaluate_some
-from unshuffle.inference.likelihood import choose_power
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
 from unshuffle.inference.surrogate import (

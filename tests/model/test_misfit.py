@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 
 from targets import build_from_data
 from unshuffle import Likelihood, ShuffledLinearRegression, Status, make_shuffled
+from unshuffle.inference.answer import choose_power
 from unshuffle.inference.calibration import calibrated_count, load_calibration
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.likelihood import choose_power
 from unshuffle.model import goodness_of_fit, kept_bags
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.nodes import share_nodes

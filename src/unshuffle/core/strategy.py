@@ -7,6 +7,7 @@ asks which method it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,10 +15,13 @@ import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.data.bags import Bags
+from unshuffle.data.blocks.first_pass import FirstPass
+from unshuffle.data.scaling import Scaling
 from unshuffle.errors import InputError
 from unshuffle.objectives.losses import Loss, Squared
+from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.problem import Problem
-from unshuffle.options import FitOptions, as_bag_offsets
+from unshuffle.options import BagOffsets, FitOptions, as_bag_offsets
 from unshuffle.progress import Report, say_nothing
 
 
@@ -76,6 +80,20 @@ class Strategy(ABC):
     @abstractmethod
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         """Solve a problem in standard units."""
+
+    def pose_passes(
+        self,
+        first: FirstPass,
+        scaling: Scaling,
+        noise: Noise | None,
+        offsets: BagOffsets,
+        effort: Effort,
+    ) -> Callable[[np.random.Generator], Solution] | None:
+        """Return how to solve data in blocks by passes of its own; None: their moments are enough.
+
+        `first` is what the first pass knows; noise and offsets are in standard units.
+        """
+        return None
 
     def declare(self, options: FitOptions) -> Strategy:
         """Return the method for a model that is declared to hold, where that changes anything."""

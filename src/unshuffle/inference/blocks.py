@@ -25,6 +25,7 @@ from unshuffle.data.labels import Labels
 from unshuffle.data.pairing import Draws
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
+from unshuffle.inference.answer import answer, declare_effects
 from unshuffle.inference.block_modes import (
     MAX_STEPS,
     FittedMode,
@@ -33,7 +34,6 @@ from unshuffle.inference.block_modes import (
     reorder,
     settle,
 )
-from unshuffle.inference.likelihood import answer, declare_effects
 from unshuffle.inference.modes import (
     ANNEALING,
     Mode,
