@@ -351,7 +351,7 @@ CODES: dict[str, tuple[str, ...]] = {
     "the place of an unknown label": ("data/anchors.py:NO_LABEL",),
     "a state of the kernel": ("solvers/descent.py:_OUT_OF_ITERATIONS",),
     "how the loss scales with the labels": ("objectives/losses.py:*.degree",),
-    "solved from the limits of the local correction": ("kernels/transport/correction.py:_C*",),
+    "solved from the limits of the local correction": ("kernels/transport/correction.py:C?",),
     "exit codes": ("cli/__init__.py:_INTERRUPTED", "cli/app.py:[A-Z]*"),
     "versions of formats": (
         "results/storage.py:FORMAT_VERSION",

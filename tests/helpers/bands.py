@@ -10,8 +10,8 @@ from unshuffle.kernels.transport import lanes, lattice
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.diagonals import LANES as BLOCK
-from unshuffle.kernels.transport.lanes import LANES
 from unshuffle.kernels.transport.splines import spread_rows
+from unshuffle.kernels.transport.vectors import LANES
 from unshuffle.model.kept_bags import match_group
 from unshuffle.model.nodes import NODES_PER_SIGMA
 
@@ -79,9 +79,10 @@ def scale_beside(problems, tolerance=PRECISE):
     """Return the same of each of some problems (z, mz, y, my) that stand side by side."""
     sides, ends = lay_lanes(problems)
     values = np.empty(LANES)
-    band, start, ptr = kernels.lay_band(sides, ends)
+    band, start, ptr = lanes.make_band(ends)
+    kernels.lay_band(sides, band, start, ptr)
     room = lanes.make_room(sides.shape[1])
-    u, v, _ = kernels.match_margins(band, start, ptr, sides, tolerance, *room)
+    u, v = kernels.match_margins(band, start, ptr, sides, tolerance, *room)
     kernels.take_coupling(band, start, ptr, u, v, sides, values)
     found = []
     for k, (z, _, y, _) in enumerate(problems):

@@ -13,8 +13,14 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.lanes import LANES, make_problems, make_room
+from unshuffle.kernels.transport.lanes import (
+    make_band,
+    make_problems,
+    make_room,
+    make_rows,
+)
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
+from unshuffle.kernels.transport.vectors import LANES
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
 from unshuffle.model.points import Evaluated, Parameters, predict
 from unshuffle.model.within_bag import WithinBag
@@ -172,18 +178,19 @@ def match_side_by_side(
     On grids, which add a variance `spread`, potentials become the slopes in the masses of nodes.
     Python calls the steps one by one: a kernel with all of them would compile each once more.
     """
-    m = sides.shape[1]
-    values, by_sigmas, slopes = np.empty(LANES), np.zeros(LANES), np.empty((m, LANES))
-    band, room = kernels.lay_band(sides, ends), make_room(m)
-    tolerance = PRECISE if wants_slopes else tolerance
-    u, v, _ = kernels.match_margins(*band, sides, tolerance, *room)
-    kernels.take_coupling(*band, u, v, sides, values)
-    found = np.empty((7, m, LANES))
+    m, band = sides.shape[1], make_band(ends)
+    (room, few), (values, by_sigmas) = make_room(m), make_rows(2, 1)
+    slopes, tolerance = make_rows(m), PRECISE if wants_slopes else tolerance
+    by_sigmas[:] = 0.0
+    kernels.lay_band(sides, *band)
+    u, v = kernels.match_margins(*band, sides, tolerance, room, few)
+    kernels.take_coupling(*band, u, v, sides, values[0])
+    found = make_rows(7, m)
     kernels.correct_group(sides, *band, spread, values, found)
     if wants_slopes:
-        out = np.empty((4, m, LANES))
+        out = make_rows(4, m)
         kernels.slope_group(sides, *band, found, spread, out)
-        kept_z, kept_y = kernels.solve_adjoint(*band, sides, found[0], out[0], out[1], *room)
+        kept_z, kept_y = kernels.solve_adjoint(*band, sides, found[0], *out[:2], room, few)
         if spread > 0.0:
             sides[4] += out[2] + kept_z
             sides[5] += out[3] + kept_y
@@ -191,7 +198,7 @@ def match_side_by_side(
             kernels.point_gradients(
                 *band, sides, found[2], found[3], kept_z, kept_y, slopes, by_sigmas
             )
-    return values, by_sigmas, slopes
+    return values[0], by_sigmas[0], slopes
 
 
 @dataclass(frozen=True, eq=False)

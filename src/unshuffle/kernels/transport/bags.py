@@ -16,16 +16,7 @@ from unshuffle.kernels.sorting import find_order
 from unshuffle.kernels.transport.correction import add_corrections as add_large_corrections
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.diagonals import point_gradients as large_point_gradients
-from unshuffle.kernels.transport.lane_slopes import (
-    add_corrections,
-    add_gradients,
-    centre,
-    collide,
-    correction_gradients,
-    invert,
-    unspread,
-)
-from unshuffle.kernels.transport.lanes import LANES, lay_problem
+from unshuffle.kernels.transport.lanes import lay_problem
 from unshuffle.kernels.transport.lattice import (
     add_gradients as add_large_gradients,
     collisions,
@@ -36,6 +27,7 @@ from unshuffle.kernels.transport.lattice import (
 )
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
 from unshuffle.kernels.transport.splines import gather, spread_rows
+from unshuffle.kernels.transport.vectors import LANES
 
 # A grid pays once its nodes are fewer than the rows. In between both values are mixed, since they
 # differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and a climb would stop at a
@@ -179,37 +171,6 @@ def lay_group(
                 places[0, lane, i] = order[i]
         sizes[0, lane], sizes[1, lane] = z.size, y.size
         lay_problem(sides, ends, lane, z, mz, y, my)
-
-
-@njit(**OPTIONS)
-def correct_group(sides, band, start, ptr, spread, values, found):
-    """Add to the values of couplings side by side what log perm has beyond them.
-
-    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Fills ``found``, which
-    `slope_group` needs: inverse masses, collision probabilities, centres, sums of columns.
-    """
-    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
-    invert(mz, per_mz)
-    invert(my, per_my)
-    collide(band, start, ptr, per_mz, per_my, qz, qy)
-    add_corrections(qz, qy, mz, my, values)
-    if spread > 0.0:
-        centre(band, start, ptr, sides, per_mz, found[4], found[5], found[6])
-        unspread(sides, found[4], found[5], found[6], spread, values)
-
-
-@njit(**OPTIONS)
-def slope_group(sides, band, start, ptr, found, spread, out):
-    """Fill slopes of what `correct_group` added in log u and log v, and in the masses.
-
-    ``found`` is what it filled.
-    """
-    correction_gradients(
-        band, start, ptr, found[2], found[3], sides, found[0], found[1],
-        out[0], out[1], out[2], out[3],
-    )  # fmt: skip
-    if spread > 0.0:
-        add_gradients(band, start, ptr, sides, found[4], found[5], spread, out[0], out[1])
 
 
 @njit(**OPTIONS)

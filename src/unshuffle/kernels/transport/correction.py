@@ -6,11 +6,11 @@ from unshuffle.kernels.compiling import INNER
 
 # Slope of the local correction at q = 0: zeta(3/2)/2 from the one-loop determinant of a Gaussian
 # band.
-_C1 = 1.306
+C1 = 1.306
 # Quadratic and cubic terms from g(1) = 0 (a permutation needs no correction) and g'(1) = 1/2 (rare
 # swaps).
-_C2 = -0.112
-_C3 = -0.194
+C2 = -0.112
+C3 = -0.194
 # The adjoint is solved to this share of its right-hand side: five to ten steps.
 ADJOINT_TOLERANCE = 1e-4
 ADJOINT_STEPS = 50
@@ -28,13 +28,13 @@ def correct(q):
     """
     if q > 1.0:
         return 0.5 * (q - 1.0)
-    return -1.0 + q * (_C1 + q * (_C2 + q * _C3))
+    return -1.0 + q * (C1 + q * (C2 + q * C3))
 
 
 @njit(**INNER)
 def correct_slope(q):
     """Return the derivative of the correction."""
-    return 0.5 if q > 1.0 else _C1 + q * (2.0 * _C2 + q * 3.0 * _C3)
+    return 0.5 if q > 1.0 else C1 + q * (2.0 * C2 + q * 3.0 * C3)
 
 
 @njit(**INNER)

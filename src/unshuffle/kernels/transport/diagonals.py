@@ -19,7 +19,7 @@ LANES = 64
 _TOGETHER = 4
 # exp(-18) = 1.5e-8: entries this far below the best path change log-likelihoods by less than 1e-6
 # per row. They are none.
-_CUT = 18.0
+CUT = 18.0
 # Links below this share of all mass may be rounding. Where more mass than the other share lies on
 # either side, that matters: there are two clusters.
 _HIDDEN, _CLUSTER = 1e-11, 1e-9
@@ -50,11 +50,11 @@ def find_ends(z, y, alpha, beta, first, last):
     starts, ends = np.empty(z.size, np.int64), np.empty(z.size, np.int64)
     low, high = 0, 0
     for i in range(z.size):
-        while low < first[i] and 0.5 * (z[i] - y[low]) ** 2 - alpha[i] - beta[low] >= _CUT:
+        while low < first[i] and 0.5 * (z[i] - y[low]) ** 2 - alpha[i] - beta[low] >= CUT:
             low += 1
         high = max(high, last[i])
         while high < y.size - 1:
-            if 0.5 * (z[i] - y[high + 1]) ** 2 - alpha[i] - beta[high + 1] >= _CUT:
+            if 0.5 * (z[i] - y[high + 1]) ** 2 - alpha[i] - beta[high + 1] >= CUT:
                 break
             high += 1
         starts[i], ends[i] = low, high
@@ -97,7 +97,7 @@ def exponentiate(values):
     """Replace values by their exponentials, those beyond the cut by zero."""
     for k in range(values.size):
         x = values[k]
-        part = _PART * (x if x > -_CUT else -_CUT)
+        part = _PART * (x if x > -CUT else -CUT)
         power = 1.0 + part * _NTHS[11]
         power = 1.0 + part * _NTHS[10] * power
         power = 1.0 + part * _NTHS[9] * power
@@ -115,7 +115,7 @@ def exponentiate(values):
         power *= power
         power *= power
         power *= power
-        values[k] = power if x > -_CUT else 0.0
+        values[k] = power if x > -CUT else 0.0
 
 
 @njit(**OPTIONS)

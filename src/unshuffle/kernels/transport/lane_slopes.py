@@ -9,173 +9,215 @@ from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.transport.correction import (
     ADJOINT_STEPS,
     ADJOINT_TOLERANCE,
+    C1,
+    C2,
+    C3,
     LEAST_CONDUCTANCE,
-    correct,
-    correct_slope,
 )
 from unshuffle.kernels.transport.coupling import LEAST
-from unshuffle.kernels.transport.lanes import LANES, find_links, row_sums
+from unshuffle.kernels.transport.lanes import (
+    ASKED,
+    EXPECTED,
+    SHARE,
+    add_row,
+    any_positive,
+    clear,
+    find_links,
+    row_sums,
+)
+from unshuffle.kernels.transport.vectors import choose, fill, read, write
+
+
+@njit(**INNER)
+def _correct(q):
+    """Return the corrections: see `correction.correct`."""
+    return choose(q, 1.0, 0.5 * (q - 1.0), -1.0 + q * (C1 + q * (C2 + q * C3)))
+
+
+@njit(**INNER)
+def _correct_slope(q):
+    """Return their slopes."""
+    return choose(q, 1.0, 0.5, C1 + q * (2.0 * C2 + q * (3.0 * C3)))
 
 
 @njit(**INNER)
 def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
     """Write the sums of B² over_y along rows and of B² over_z along columns."""
-    for j in range(cols.shape[0]):
-        for k in range(LANES):
-            rows[j, k], cols[j, k] = 0.0, 0.0
+    clear(cols)
     for i in range(rows.shape[0]):
-        here, total = over_z[i], rows[i]
+        here, total, shift = read(over_z, i), fill(0.0), start[i] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, out = band[t], over_y[j], cols[j]
-            for k in range(LANES):
-                square = line[k] * line[k]
-                total[k] += square * there[k]
-                out[k] += square * here[k]
+            entry = read(band, t)
+            square = entry * entry
+            total = total + square * read(over_y, t + shift)
+            write(cols, t + shift, read(cols, t + shift) + square * here)
+        write(rows, i, total)
 
 
 @njit(**INNER)
-def invert(masses, inverse):
+def _invert(masses, inverse):
     """Write one over the masses, zero where there is none."""
     for i in range(masses.shape[0]):
-        for k in range(LANES):
-            mass = masses[i, k]
-            inverse[i, k] = 1.0 / max(mass, LEAST) if mass > 0.0 else 0.0
+        mass = read(masses, i)
+        write(inverse, i, choose(mass, 0.0, 1.0 / choose(mass, LEAST, mass, LEAST), 0.0))
 
 
 @njit(**INNER)
-def collide(band, start, ptr, per_mz, per_my, qz, qy):
-    """Write the collision probabilities of rows and columns: see `lattice.collisions`."""
-    _square_sums(band, start, ptr, per_mz, per_my, qz, qy)
-    for i in range(qz.shape[0]):
-        for k in range(LANES):
-            qz[i, k] *= per_mz[i, k] * per_mz[i, k]
-            qy[i, k] *= per_my[i, k] * per_my[i, k]
+def _add_correction(q, masses, per, value):
+    """Turn sums of squares into collision probabilities; return a value with their corrections."""
+    for i in range(q.shape[0]):
+        own = read(per, i)
+        share = read(q, i) * (own * own)
+        write(q, i, share)
+        value = value + 0.5 * read(masses, i) * _correct(share)
+    return value
 
 
 @njit(**INNER)
-def add_corrections(qz, qy, mz, my, values):
-    """Add the corrections of all rows and columns, which see different densities: averaged."""
-    for i in range(mz.shape[0]):
-        for k in range(LANES):
-            values[k] += 0.5 * mz[i, k] * correct(qz[i, k])
-            values[k] += 0.5 * my[i, k] * correct(qy[i, k])
-
-
-@njit(**INNER)
-def centre(band, start, ptr, sides, per_mz, centre_z, centre_y, cols):
-    """Write the barycentres of rows and columns, and the columns' sums."""
-    z, y = sides[0], sides[2]
-    for i in range(z.shape[0]):
-        for k in range(LANES):
-            centre_z[i, k], centre_y[i, k], cols[i, k] = 0.0, 0.0, 0.0
-    for i in range(z.shape[0]):
-        here, total = z[i], centre_z[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, other, column = band[t], y[j], centre_y[j], cols[j]
-            for k in range(LANES):
-                total[k] += line[k] * there[k]
-            for k in range(LANES):
-                other[k] += line[k] * here[k]
-            for k in range(LANES):
-                column[k] += line[k]
-    for i in range(z.shape[0]):
-        for k in range(LANES):
-            centre_z[i, k] *= per_mz[i, k]
-            centre_y[i, k] /= max(cols[i, k], LEAST)
-
-
-@njit(**INNER)
-def unspread(sides, centre_z, centre_y, cols, spread, values):
-    """Add the first-order effect of spreading both sides, which is to be taken out."""
+def _add_spread(band, start, ptr, sides, per_mz, spread, value, centre_z, centre_y, cols):
+    """Return a value without the first-order effect of spreading both sides; write barycentres."""
     z, mz, y = sides[0], sides[1], sides[2]
+    clear(centre_y)
+    clear(cols)
     for i in range(z.shape[0]):
-        for k in range(LANES):
-            own = z[i, k] * z[i, k] - centre_z[i, k] * centre_z[i, k] - 1.0
-            other = y[i, k] * y[i, k] - centre_y[i, k] * centre_y[i, k]
-            values[k] -= 0.5 * spread * (mz[i, k] * own + cols[i, k] * other - mz[i, k])
+        here, total, shift = read(z, i), fill(0.0), start[i] - ptr[i]
+        for t in range(ptr[i], ptr[i + 1]):
+            entry, j = read(band, t), t + shift
+            total = total + entry * read(y, j)
+            write(centre_y, j, read(centre_y, j) + entry * here)
+            write(cols, j, read(cols, j) + entry)
+        write(centre_z, i, total * read(per_mz, i))
+    for i in range(z.shape[0]):
+        here, there, mass, column = read(z, i), read(y, i), read(mz, i), read(cols, i)
+        middle, other = read(centre_z, i), read(centre_y, i)
+        other = other / choose(LEAST, column, LEAST, column)
+        write(centre_y, i, other)
+        own = mass * (here * here - middle * middle - 1.0)
+        value = value - 0.5 * spread * (own + column * (there * there - other * other) - mass)
+    return value
+
+
+@njit(**OPTIONS)
+def correct_group(sides, band, start, ptr, spread, values, found):
+    """Add to the values of couplings side by side what log perm has beyond them.
+
+    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Fills ``found``, which
+    `slope_group` needs: inverse masses, collision probabilities, centres, sums of columns.
+    """
+    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
+    _invert(mz, per_mz)
+    _invert(my, per_my)
+    # Rows and columns see different densities: averaged.
+    _square_sums(band, start, ptr, per_mz, per_my, qz, qy)
+    value = _add_correction(qz, mz, per_mz, read(values, 0))
+    value = _add_correction(qy, my, per_my, value)
+    if spread > 0.0:
+        value = _add_spread(
+            band, start, ptr, sides, per_mz, spread, value, found[4], found[5], found[6]
+        )
+    write(values, 0, value)
 
 
 @njit(**INNER)
-def _finish(q, masses, per, gradients, slopes):
+def _weigh_slopes(q, per, slopes):
+    """Write the slopes of the corrections over the masses."""
+    for i in range(q.shape[0]):
+        write(slopes, i, _correct_slope(read(q, i)) * read(per, i))
+
+
+@njit(**INNER)
+def _finish_slopes(q, masses, per, gradients, slopes):
     """Turn sums along rows or columns into the slopes of the corrections in their logs."""
     for i in range(q.shape[0]):
-        for k in range(LANES):
-            own, other = correct_slope(q[i, k]) * q[i, k], gradients[i, k] * per[i, k]
-            gradients[i, k] = own * masses[i, k] + other
-            slopes[i, k] = 0.5 * correct(q[i, k]) - own - 0.5 * other * per[i, k]
+        share, over = read(q, i), read(per, i)
+        own, other = _correct_slope(share) * share, read(gradients, i) * over
+        write(gradients, i, own * read(masses, i) + other)
+        write(slopes, i, 0.5 * _correct(share) - own - 0.5 * other * over)
 
 
 @njit(**INNER)
-def correction_gradients(
-    band, start, ptr, qz, qy, sides, per_mz, per_my, gradient_z, gradient_y, slope_z, slope_y
-):
-    """Fill slopes of the corrections in log u and log v, then in the masses with B kept fixed.
-
-    See `lattice.correction_gradients`.
-    """
-    for i in range(qz.shape[0]):
-        for k in range(LANES):
-            slope_z[i, k] = correct_slope(qz[i, k]) * per_mz[i, k]
-            slope_y[i, k] = correct_slope(qy[i, k]) * per_my[i, k]
-    _square_sums(band, start, ptr, slope_z, slope_y, gradient_z, gradient_y)
-    _finish(qz, sides[1], per_mz, gradient_z, slope_z)
-    _finish(qy, sides[3], per_my, gradient_y, slope_y)
-
-
-@njit(**INNER)
-def add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y):
+def _add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y):
     """Add the slopes of the spreading's effect in log u and log v."""
     z, y = sides[0], sides[2]
     for i in range(z.shape[0]):
-        here, middle, total = z[i], centre_z[i], gradient_z[i]
+        here, middle, shift = read(z, i), read(centre_z, i), start[i] - ptr[i]
+        total = read(gradient_z, i)
         for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, other, out = band[t], y[j], centre_y[j], gradient_y[j]
-            for k in range(LANES):
-                left, right = there[k] - middle[k], here[k] - other[k]
-                entry = -0.5 * spread * line[k] * (left * left + right * right)
-                total[k] += entry
-                out[k] += entry
+            j = t + shift
+            left, right = read(y, j) - middle, here - read(centre_y, j)
+            entry = -0.5 * spread * read(band, t) * (left * left + right * right)
+            total = total + entry
+            write(gradient_y, j, read(gradient_y, j) + entry)
+        write(gradient_z, i, total)
+
+
+@njit(**OPTIONS)
+def slope_group(sides, band, start, ptr, found, spread, out):
+    """Fill slopes of what `correct_group` added in log u and log v, and in the masses.
+
+    ``found`` is what it filled. See `lattice.correction_gradients`.
+    """
+    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
+    _weigh_slopes(qz, per_mz, out[2])
+    _weigh_slopes(qy, per_my, out[3])
+    _square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
+    _finish_slopes(qz, mz, per_mz, out[0], out[2])
+    _finish_slopes(qy, my, per_my, out[1], out[3])
+    if spread > 0.0:
+        _add_gradients(band, start, ptr, sides, found[4], found[5], spread, out[0], out[1])
 
 
 @njit(**INNER)
 def _apply(band, start, ptr, vector, cols, per_mz, rows, image):
-    """Write B vector over the rows' masses into rows, (diag(cols) − B'(…)B) vector into image."""
+    """Write B vector over the rows' masses into rows, (diag(cols) − B'(…)B) vector into image.
+
+    Returns the inner product of the vector and its image.
+    """
     m = rows.shape[0]
     for j in range(m):
-        for k in range(LANES):
-            image[j, k] = cols[j, k] * vector[j, k]
+        write(image, j, read(cols, j) * read(vector, j))
     row_sums(band, start, ptr, vector, rows)
     for i in range(m):
-        total, per, shift = rows[i], per_mz[i], start[i] - ptr[i]
-        for k in range(LANES):
-            total[k] *= per[k]
-        for t in range(ptr[i], ptr[i + 1]):
-            line, out = band[t], image[t + shift]
-            for k in range(LANES):
-                out[k] -= line[k] * total[k]
+        total = read(rows, i) * read(per_mz, i)
+        add_row(band, ptr[i], ptr[i + 1], start[i] - ptr[i], 0.0 - total, image)
+    along = fill(0.0)
+    for j in range(m):
+        along = along + read(vector, j) * read(image, j)
+    return along
 
 
 @njit(**INNER)
-def _precondition(path, cols, residual, out, size, few):
-    """Write an approximate inverse times the residual, and the inner product of both.
+def _precondition(path, cols, residual, out):
+    """Write an approximate inverse times the residual; return the inner product of both.
 
     See `correction.precondition`.
     """
-    flow, height = few[0], few[1]
-    for k in range(LANES):
-        flow[k], height[k], size[k] = 0.0, 0.0, 0.0
+    flow, height, size = fill(0.0), fill(0.0), fill(0.0)
     for j in range(out.shape[0]):
-        found, mass, rest, link = out[j], cols[j], residual[j], path[j]
-        for k in range(LANES):
-            own = rest[k] / max(mass[k], 1e-200)
-            found[k] = height[k] + (own if mass[k] > 1e-200 else 0.0)
-            size[k] += rest[k] * found[k]
-            flow[k] += rest[k]
-            drop = flow[k] / max(link[k], LEAST_CONDUCTANCE)
-            height[k] -= drop if link[k] > LEAST_CONDUCTANCE else 0.0
+        mass, rest, link = read(cols, j), read(residual, j), read(path, j)
+        # A label that no prediction reaches has no mass left: it cannot be preconditioned.
+        move = height + choose(mass, 1e-200, rest / choose(mass, 1e-200, mass, 1e-200), 0.0)
+        write(out, j, move)
+        size = size + rest * move
+        flow = flow + rest
+        drop = flow / choose(link, LEAST_CONDUCTANCE, link, LEAST_CONDUCTANCE)
+        height = height - choose(link, LEAST_CONDUCTANCE, drop, 0.0)
+    return size
+
+
+@njit(**INNER)
+def _begin(band, start, ptr, my, per_mz, gradient_z, gradient_y, cols, residual, ones, found):
+    """Write the columns' sums and the right-hand side of their equations, and where they begin."""
+    clear(cols)
+    clear(found)
+    for j in range(my.shape[0]):
+        write(residual, j, read(gradient_y, j) - read(my, j))
+        write(ones, j, fill(1.0))
+    for i in range(my.shape[0]):
+        first, last, shift = ptr[i], ptr[i + 1], start[i] - ptr[i]
+        share = 1.0 - read(gradient_z, i) * read(per_mz, i)
+        add_row(band, first, last, shift, fill(1.0), cols)
+        add_row(band, first, last, shift, share, residual)
 
 
 @njit(**OPTIONS)
@@ -185,58 +227,38 @@ def solve_adjoint(band, start, ptr, sides, per_mz, gradient_z, gradient_y, room,
     ``room`` and ``few`` are those of `match_margins`.
     """
     mz, y, my = sides[1], sides[2], sides[3]
-    m = y.shape[0]
     rows, found, residual, path = room[0], room[1], room[2], room[3]
     cols, image, direction, better = room[4], room[5], room[6], room[7]
-    total, size, bend, before, goal = few[3], few[4], few[5], few[6], few[7]
-    for j in range(m):
-        for k in range(LANES):
-            residual[j, k], cols[j, k], better[j, k] = gradient_y[j, k], 0.0, 1.0
-            found[j, k], direction[j, k] = 0.0, 0.0
-    for i in range(m):
-        own, per, shift = gradient_z[i], per_mz[i], start[i] - ptr[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            line, column, rest = band[t], cols[t + shift], residual[t + shift]
-            for k in range(LANES):
-                column[k] += line[k]
-                rest[k] -= line[k] * (own[k] * per[k])
-    for j in range(m):
-        for k in range(LANES):
-            residual[j, k] += cols[j, k] - my[j, k]
-    find_links(band, start, ptr, better, better, mz, y, total, better[0], image, path, few)
+    _begin(band, start, ptr, my, per_mz, gradient_z, gradient_y, cols, residual, better, found)
+    write(few, ASKED, fill(1.0))
+    clear(direction)
+    find_links(band, start, ptr, better, better, mz, y, image, path, few)
+    write(few, SHARE, fill(0.0))
     for step in range(ADJOINT_STEPS):
-        _precondition(path, cols, residual, better, size, few)
-        n_open = 0
-        for k in range(LANES):
-            if step == 0:
-                goal[k] = ADJOINT_TOLERANCE * ADJOINT_TOLERANCE * size[k]
-                before[k] = 1.0
-            # Nothing is left to do once the size is zero.
-            size[k] = size[k] if size[k] > goal[k] and before[k] > 0.0 else 0.0
-            n_open += size[k] > 0.0
-        if n_open == 0:
+        size = _precondition(path, cols, residual, better)
+        if step == 0:
+            write(few, EXPECTED, ADJOINT_TOLERANCE * ADJOINT_TOLERANCE * size)
+        # One that is done, or whose direction led nowhere, has a size of zero from then on.
+        size = choose(size, read(few, EXPECTED), size, 0.0)
+        before = read(few, SHARE)
+        if step > 0:
+            size = choose(before, 0.0, size, 0.0)
+        write(few, ASKED, size)
+        if not any_positive(few, ASKED):
             break
-        for j in range(m):
-            for k in range(LANES):
-                share = size[k] / before[k] if size[k] > 0.0 and step > 0 else 0.0
-                direction[j, k] = better[j, k] + share * direction[j, k]
-        _apply(band, start, ptr, direction, cols, per_mz, rows, image)
-        for k in range(LANES):
-            bend[k] = 0.0
-        for j in range(m):
-            for k in range(LANES):
-                bend[k] += direction[j, k] * image[j, k]
-        for k in range(LANES):
-            before[k] = size[k] if bend[k] > 0.0 else 0.0
-        for j in range(m):
-            for k in range(LANES):
-                share = before[k] / bend[k] if before[k] > 0.0 else 0.0
-                found[j, k] += share * direction[j, k]
-                residual[j, k] -= share * image[j, k]
+        share = choose(before, 0.0, size / before, 0.0)
+        for j in range(y.shape[0]):
+            write(direction, j, read(better, j) + share * read(direction, j))
+        bend = _apply(band, start, ptr, direction, cols, per_mz, rows, image)
+        size = choose(bend, 0.0, size, 0.0)
+        write(few, SHARE, size)
+        share = choose(bend, 0.0, size / bend, 0.0)
+        for j in range(y.shape[0]):
+            write(found, j, read(found, j) + share * read(direction, j))
+            write(residual, j, read(residual, j) - share * read(image, j))
     row_sums(band, start, ptr, found, rows)
-    for i in range(m):
-        for k in range(LANES):
-            rows[i, k] = (gradient_z[i, k] - rows[i, k]) * per_mz[i, k]
+    for i in range(y.shape[0]):
+        write(rows, i, (read(gradient_z, i) - read(rows, i)) * read(per_mz, i))
     return rows, found
 
 
@@ -244,24 +266,26 @@ def solve_adjoint(band, start, ptr, sides, per_mz, gradient_z, gradient_y, room,
 def point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas):
     """Fill the slopes in the points z, and those in log sigma: all entries count.
 
-    For masses of one: see `diagonals.point_gradients`. The collision probabilities are written
-    over.
+    For masses of one: see `diagonals.point_gradients`.
     """
     z, y = sides[0], sides[2]
-    for k in range(LANES):
-        by_sigmas[k] = 0.0
+    by_sigma = fill(0.0)
+    for j in range(y.shape[0]):
+        write(qy, j, _correct_slope(read(qy, j)))
     for i in range(z.shape[0]):
-        for k in range(LANES):
-            qz[i, k], qy[i, k] = correct_slope(qz[i, k]), correct_slope(qy[i, k])
-    for i in range(z.shape[0]):
-        here, bend, kept, total = z[i], qz[i], kept_z[i], slopes[i]
-        for k in range(LANES):
-            total[k] = 0.0
+        here, bend, kept, total = (
+            read(z, i),
+            _correct_slope(read(qz, i)),
+            read(kept_z, i),
+            fill(0.0),
+        )
+        shift = start[i] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, other, beside = band[t], y[j], qy[j], kept_y[j]
-            for k in range(LANES):
-                gap, entry = there[k] - here[k], line[k]
-                gradient = entry * (1.0 + entry * (bend[k] + other[k]) - kept[k] - beside[k]) * gap
-                total[k] += gradient
-                by_sigmas[k] += gradient * gap
+            j, entry = t + shift, read(band, t)
+            gap = read(y, j) - here
+            share = 1.0 + entry * (bend + read(qy, j)) - kept - read(kept_y, j)
+            gradient = entry * share * gap
+            total = total + gradient
+            by_sigma = by_sigma + gradient * gap
+        write(slopes, i, total)
+    write(by_sigmas, 0, by_sigma)

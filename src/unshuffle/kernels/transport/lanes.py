@@ -1,9 +1,9 @@
 """Many small transport problems side by side: Sinkhorn's scaling with a problem in every lane.
 
 The loops of a small problem are too short to vectorise, and many problems take the same steps. So
-every array has a last axis of `LANES` problems, and every inner loop runs over it: nothing is added
-up inside it, so that the bits depend neither on how it is compiled nor on the problems beside one.
-A problem that has converged waits for the others: its values do not change.
+every array has a last axis of `LANES` problems, and a row of it is reckoned with as one value (see
+`vectors`): the bits depend neither on how it is compiled nor on the problems beside one. A problem
+that has converged waits for the others: its values do not change.
 
 Problems have up to m atoms a side, in ascending order and with masses; shorter ones are filled up
 with atoms of no mass. Gauge, steps and tolerance are those of `lattice`; collisions, corrections
@@ -24,16 +24,28 @@ from unshuffle.kernels.transport.coupling import (
     STEP_SHARE,
     monotone_potentials,
 )
-from unshuffle.kernels.transport.diagonals import exponentiate, find_ends
+from unshuffle.kernels.transport.diagonals import CUT, find_ends
+from unshuffle.kernels.transport.vectors import LANES, choose, fill, read, write
 
-# Problems side by side: more wait longer for the slowest of them, fewer leave vectors half empty.
-LANES = 32
 # Links below this share of all mass may be rounding: see `diagonals`.
 _HIDDEN = 1e-11
 # A flow changes the height over a link by no more than one over this, whatever the link.
 _BEND = 0.4
 # The potential of an atom that is none.
 _NOWHERE = -1e300
+# Rows of what problems have one number of each.
+TOTAL, EXPECTED, SHARE, IS_NEW, ASKED = 0, 1, 2, 3, 4
+N_FEW = 5
+# Rows begin at whole lines of the cache: half of a sweep's time otherwise.
+_LINE = 64
+
+
+def make_rows(*shape):
+    """Return an array of rows of `LANES` numbers."""
+    size = int(np.prod(shape)) * LANES
+    whole = np.empty(size + _LINE // 8)
+    first = -whole.__array_interface__["data"][0] % _LINE // 8
+    return whole[first : first + size].reshape(*shape, LANES)
 
 
 def make_problems(m):
@@ -41,14 +53,24 @@ def make_problems(m):
 
     No problem has an atom yet.
     """
-    sides, ends = np.zeros((6, m, LANES)), np.empty((2, m), np.int64)
-    sides[4:], ends[0], ends[1] = _NOWHERE, m, -1
+    sides, ends = make_rows(6, m), np.empty((2, m), np.int64)
+    sides[:4], sides[4:], ends[0], ends[1] = 0.0, _NOWHERE, m, -1
     return sides, ends
 
 
+def make_band(ends):
+    """Return room for the lines of a band, the first column of every row, and row pointers.
+
+    Rows hold what any of the problems needs.
+    """
+    ptr = np.zeros(ends.shape[1] + 1, np.int64)
+    np.cumsum(np.maximum(ends[1] - ends[0] + 1, 0), out=ptr[1:])
+    return make_rows(ptr[-1]), ends[0], ptr
+
+
 def make_room(m):
-    """Return what kernels write in between: arrays for atoms, and for problems."""
-    return np.empty((8, m, LANES)), np.empty((10, LANES))
+    """Return what kernels write in between: rows for atoms, and for problems."""
+    return make_rows(8, m), make_rows(N_FEW)
 
 
 @njit(**INNER)
@@ -66,84 +88,84 @@ def lay_problem(sides, ends, k, z, mz, y, my):
 
 
 @njit(**OPTIONS)
-def lay_band(sides, ends):
-    """Return the kernel as a band of lines, the first column of every row, and row pointers.
-
-    Rows hold what any of the problems needs; entries that a problem does not need are zero.
-    """
+def lay_band(sides, band, start, ptr):
+    """Fill the kernel exp(α + β − (z − y)²/2); entries that a problem does not need are zero."""
     z, y, alpha, beta = sides[0], sides[2], sides[4], sides[5]
-    m = z.shape[0]
-    ptr = np.zeros(m + 1, np.int64)
-    for i in range(m):
-        ptr[i + 1] = ptr[i] + max(ends[1, i] - ends[0, i] + 1, 0)
-    band, start = np.empty((ptr[m], LANES)), ends[0]
-    for i in range(m):
-        here, level = z[i], alpha[i]
+    for i in range(z.shape[0]):
+        here, level, shift = read(z, i), read(alpha, i), start[i] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
-            j = start[i] + t - ptr[i]
-            line, there, other = band[t], y[j], beta[j]
-            for k in range(LANES):
-                gap = here[k] - there[k]
-                # Potentials of predictions a billion sigmas off have no digit left.
-                line[k] = min(level[k] + other[k] - 0.5 * gap * gap, 0.0)
-        for t in range(ptr[i], ptr[i + 1]):
-            exponentiate(band[t])
-    return band, start, ptr
+            gap = here - read(y, t + shift)
+            x = level + read(beta, t + shift) - 0.5 * gap * gap
+            # Potentials of predictions a billion sigmas off have no digit left.
+            x = choose(x, 0.0, 0.0, x)
+            power = raise_64th(choose(x, -CUT, x, -CUT))
+            write(band, t, choose(x, -CUT, power, 0.0))
 
 
-@njit(**INNER, forceinline=True)
-def _add_lines(band, start, stop, shift, v, total):
-    """Add lines of the band times their columns, one after the other.
+@njit(**INNER)
+def raise_64th(x):
+    """Return exp(x), squared six times from that of its 64th part; |x| is at most 30."""
+    part = x * (1.0 / 64.0)
+    power = 1.0 + part * (1.0 / 11.0)
+    power = 1.0 + part * (1.0 / 10.0) * power
+    power = 1.0 + part * (1.0 / 9.0) * power
+    power = 1.0 + part * (1.0 / 8.0) * power
+    power = 1.0 + part * (1.0 / 7.0) * power
+    power = 1.0 + part * (1.0 / 6.0) * power
+    power = 1.0 + part * (1.0 / 5.0) * power
+    power = 1.0 + part * (1.0 / 4.0) * power
+    power = 1.0 + part * (1.0 / 3.0) * power
+    power = 1.0 + part * 0.5 * power
+    power = 1.0 + part * power
+    for _ in range(6):
+        power = power * power
+    return power
 
-    Four are read at a time, which saves writing the total. Added up in pairs they would depend on
-    the bands of other problems.
-    """
-    for t in range(start, stop - 3, 4):
-        one, two, three, four = band[t], band[t + 1], band[t + 2], band[t + 3]
-        j = t + shift
-        first, second, third, fourth = v[j], v[j + 1], v[j + 2], v[j + 3]
-        for k in range(LANES):
-            sums = total[k] + one[k] * first[k]
-            sums += two[k] * second[k]
-            sums += three[k] * third[k]
-            total[k] = sums + four[k] * fourth[k]
-    for t in range(stop - (stop - start) % 4, stop):
-        line, there = band[t], v[t + shift]
-        for k in range(LANES):
-            total[k] += line[k] * there[k]
+
+@njit(**INNER)
+def _sum_row(band, first, last, shift, v):
+    """Return the sum of lines times their columns, one after the other."""
+    total = fill(0.0)
+    for t in range(first, last):
+        total = total + read(band, t) * read(v, t + shift)
+    return total
 
 
 @njit(**INNER)
 def row_sums(band, start, ptr, v, out):
     """Write band @ v into out."""
     for i in range(out.shape[0]):
-        total, shift = out[i], start[i] - ptr[i]
-        for k in range(LANES):
-            total[k] = 0.0
-        _add_lines(band, ptr[i], ptr[i + 1], shift, v, total)
+        write(out, i, _sum_row(band, ptr[i], ptr[i + 1], start[i] - ptr[i], v))
+
+
+@njit(**INNER)
+def clear(rows):
+    """Write zeros."""
+    for i in range(rows.shape[0]):
+        write(rows, i, fill(0.0))
+
+
+@njit(**INNER)
+def add_row(band, first, last, shift, own, sums):
+    """Add lines times a number of their row to the sums of their columns."""
+    for t in range(first, last):
+        write(sums, t + shift, read(sums, t + shift) + read(band, t) * own)
 
 
 @njit(**INNER)
 def _sweep(band, start, ptr, mz, u, v, sums):
     """Make rows right: write u = mz/(K v), and into sums K'u."""
-    for j in range(v.shape[0]):
-        for k in range(LANES):
-            sums[j, k] = 0.0
+    clear(sums)
     for i in range(u.shape[0]):
-        own, mass, shift = u[i], mz[i], start[i] - ptr[i]
-        for k in range(LANES):
-            own[k] = 0.0
-        _add_lines(band, ptr[i], ptr[i + 1], shift, v, own)
-        for k in range(LANES):
-            own[k] = mass[k] / max(own[k], LEAST)
-        for t in range(ptr[i], ptr[i + 1]):
-            line, out = band[t], sums[t + shift]
-            for k in range(LANES):
-                out[k] += line[k] * own[k]
+        first, last, shift = ptr[i], ptr[i + 1], start[i] - ptr[i]
+        total = _sum_row(band, first, last, shift, v)
+        own = read(mz, i) / choose(LEAST, total, LEAST, total)
+        write(u, i, own)
+        add_row(band, first, last, shift, own, sums)
 
 
 @njit(**INNER)
-def find_links(band, start, ptr, u, v, mz, y, total, is_asked, gradient, path, few):
+def find_links(band, start, ptr, u, v, mz, y, gradient, path, few):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
     Over a gap it is what the columns beyond have in all, times their distances from the centres of
@@ -152,81 +174,56 @@ def find_links(band, start, ptr, u, v, mz, y, total, is_asked, gradient, path, f
     theirs.
     """
     m = y.shape[0]
-    centre, flow = few[0], few[1]
-    for j in range(m):
-        for k in range(LANES):
-            gradient[j, k] = 0.0
+    clear(gradient)
     for i in range(m):
-        here, mass, shift = u[i], mz[i], start[i] - ptr[i]
-        for k in range(LANES):
-            centre[k] = 0.0
+        here, mass, shift = read(u, i), read(mz, i), start[i] - ptr[i]
+        centre = fill(0.0)
         for t in range(ptr[i], ptr[i + 1]):
-            line, there, places = band[t], v[t + shift], y[t + shift]
-            for k in range(LANES):
-                centre[k] += line[k] * there[k] * places[k]
-        for k in range(LANES):
-            centre[k] *= here[k] / max(mass[k], LEAST)
+            centre = centre + read(band, t) * read(v, t + shift) * read(y, t + shift)
+        centre = centre * (here / choose(LEAST, mass, LEAST, mass))
         for t in range(ptr[i], ptr[i + 1]):
-            line, places, out = band[t], y[t + shift], gradient[t + shift]
-            for k in range(LANES):
-                out[k] += line[k] * here[k] * (places[k] - centre[k])
-    for k in range(LANES):
-        flow[k] = 0.0
+            entry = read(band, t) * here * (read(y, t + shift) - centre)
+            write(gradient, t + shift, read(gradient, t + shift) + entry)
+    flow, least, is_asked = fill(0.0), _HIDDEN * read(few, TOTAL), read(few, ASKED)
     for j in range(m - 1, 0, -1):
-        own, there, places, before, link = gradient[j], v[j], y[j], y[j - 1], path[j - 1]
-        for k in range(LANES):
-            flow[k] += own[k] * there[k]
-            gap = places[k] - before[k]
-            weight = flow[k] if flow[k] > _HIDDEN * total[k] else 0.0
-            weight = weight / gap if gap > 0.0 else np.inf
-            link[k] = weight if is_asked[k] > 0.0 else link[k]
+        flow = flow + read(gradient, j) * read(v, j)
+        gap = read(y, j) - read(y, j - 1)
+        link = choose(gap, 0.0, choose(flow, least, flow, 0.0) / gap, np.inf)
+        write(path, j - 1, choose(is_asked, 0.0, link, read(path, j - 1)))
 
 
 @njit(**INNER)
-def _aim(gaps, path, my, total, is_new, fresh, step, along, few):
-    """Fill the move of log v that takes most of the gaps away, and the slope along it.
+def _aim(gaps, path, my, fresh, step, few):
+    """Write the move of log v that takes most of the gaps away; return the slope along it.
 
     See `lattice._aim`. Problems whose last move was too long keep it.
     """
     m = gaps.shape[0]
-    flow, height, mean = few[0], few[1], few[2]
-    for k in range(LANES):
-        flow[k], height[k], mean[k], along[k] = 0.0, 0.0, 0.0, 0.0
+    flow, height, mean, along = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+    total, is_new = read(few, TOTAL), read(few, IS_NEW)
+    least = ROUNDING * total
     for j in range(m):
-        own, link, mass, out = gaps[j], path[j], my[j], fresh[j]
-        for k in range(LANES):
-            # Logarithm and asinh, bounded: what is further off moves again.
-            share = own[k] / (2.0 * max(mass[k], LEAST) + own[k])
-            square = share * share
-            near = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square / 7.0))
-            move = height[k] - 2.0 * share * near
-            out[k] = move
-            mean[k] += mass[k] * move
-            flow[k] += own[k]
-            size = abs(flow[k])
-            drop = flow[k] / max(link[k] + _BEND * size, LEAST)
-            height[k] += drop if link[k] > 0.0 and size > ROUNDING * total[k] else 0.0
-    for k in range(LANES):
-        mean[k] /= total[k]
+        own, link, mass = read(gaps, j), read(path, j), read(my, j)
+        # Logarithm and asinh, bounded: what is further off moves again.
+        share = own / (2.0 * choose(LEAST, mass, LEAST, mass) + own)
+        square = share * share
+        near = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0)))
+        move = height - 2.0 * share * near
+        write(fresh, j, move)
+        mean = mean + mass * move
+        flow = flow + own
+        size = choose(flow, 0.0, flow, 0.0 - flow)
+        all_of_it = link + _BEND * size
+        drop = flow / choose(LEAST, all_of_it, LEAST, all_of_it)
+        drop = choose(link, 0.0, drop, 0.0)
+        height = height + choose(size, least, drop, 0.0)
+    mean = mean / total
     for j in range(m):
-        own, found, out = gaps[j], fresh[j], step[j]
-        for k in range(LANES):
-            move = min(max(STEP_SHARE * (found[k] - mean[k]), -LONGEST), LONGEST)
-            out[k] = move if is_new[k] > 0.0 else out[k]
-            along[k] += own[k] * move
-
-
-@njit(**INNER, forceinline=True)
-def add_terms(x):
-    """Return the first nine terms of exp(x)."""
-    power = 1.0 + x / 8.0
-    power = 1.0 + x / 7.0 * power
-    power = 1.0 + x / 6.0 * power
-    power = 1.0 + x / 5.0 * power
-    power = 1.0 + x / 4.0 * power
-    power = 1.0 + x / 3.0 * power
-    power = 1.0 + x / 2.0 * power
-    return 1.0 + x * power
+        move = STEP_SHARE * (read(fresh, j) - mean)
+        move = choose(move, LONGEST, LONGEST, choose(-LONGEST, move, -LONGEST, move))
+        write(step, j, choose(is_new, 0.0, move, read(step, j)))
+        along = along + read(gaps, j) * move
+    return along
 
 
 @njit(**INNER)
@@ -236,78 +233,78 @@ def _move(before, step, share, v):
     A problem that is done has a share of zero, which changes no bit.
     """
     for j in range(v.shape[0]):
-        old, move, new = before[j], step[j], v[j]
-        for k in range(LANES):
-            # exp(x) is exp(x/64) squared six times; |x| is at most 30.
-            power = add_terms(share[k] * move[k] / 64.0)
-            power *= power
-            power *= power
-            power *= power
-            power *= power
-            power *= power
-            power *= power
-            old[k] = old[k] if 0.0 < share[k] < 1.0 else new[k]
-            new[k] = old[k] * power
+        old, new = read(before, j), read(v, j)
+        first = choose(share, 0.0, choose(1.0, share, old, new), new)
+        write(before, j, first)
+        write(v, j, first * raise_64th(share * read(step, j)))
+
+
+@njit(**INNER)
+def any_positive(rows, i):
+    """Whether any number of a row is positive."""
+    largest = 0.0
+    for k in range(LANES):
+        largest = max(largest, rows[i, k])
+    return largest > 0.0
+
+
+@njit(**INNER)
+def _begin(band, start, ptr, mz, my, v, step, path, before, few):
+    """Write v that makes the columns right where rows are as they come, and where steps begin."""
+    clear(v)
+    clear(step)
+    clear(path)
+    total = fill(0.0)
+    for i in range(mz.shape[0]):
+        add_row(band, ptr[i], ptr[i + 1], start[i] - ptr[i], read(mz, i), v)
+    for j in range(my.shape[0]):
+        mass, reached = read(my, j), read(v, j)
+        write(v, j, mass / choose(LEAST, reached, LEAST, reached))
+        write(before, j, mass)
+        total = total + mass
+    write(few, TOTAL, total)
+    write(few, EXPECTED, fill(0.0))
+    write(few, SHARE, fill(1.0))
 
 
 @njit(**OPTIONS)
 def match_margins(band, start, ptr, sides, tolerance, room, few):
-    """Return u and v for which the margins of u K v are the masses, and the sums of these.
+    """Return u and v for which the margins of u K v are the masses.
 
     Those of rows are exact, those of columns within the tolerance: see `lattice.scale`. ``room``
     and ``few`` come from `make_room`.
     """
     mz, y, my = sides[1], sides[2], sides[3]
-    m = y.shape[0]
     u, v, gaps, path = room[0], room[1], room[2], room[3]
     gradient, step, fresh, before = room[4], room[5], room[6], room[7]
-    total, along, expected, share = few[3], few[4], few[5], few[6]
-    is_new, is_asked = few[7], few[8]
-    for k in range(LANES):
-        total[k], expected[k], share[k] = 0.0, 0.0, 1.0
-    for j in range(m):
-        for k in range(LANES):
-            v[j, k], step[j, k], path[j, k] = 0.0, 0.0, 0.0
-    for i in range(m):
-        here, shift = mz[i], start[i] - ptr[i]
-        for t in range(ptr[i], ptr[i + 1]):
-            line, out = band[t], v[t + shift]
-            for k in range(LANES):
-                out[k] += line[k] * here[k]
-    for j in range(m):
-        for k in range(LANES):
-            v[j, k] = my[j, k] / max(v[j, k], LEAST)
-            total[k] += my[j, k]
+    _begin(band, start, ptr, mz, my, v, step, path, before, few)
     for passes in range(MAX_PASSES):
         _sweep(band, start, ptr, mz, u, v, gaps)
-        for k in range(LANES):
-            along[k] = 0.0
-        for j in range(m):
-            own, there, mass, move = gaps[j], v[j], my[j], step[j]
-            for k in range(LANES):
-                own[k] = own[k] * there[k] - mass[k]
-                along[k] += own[k] * move[k]
-        n_asked = 0.0
-        for k in range(LANES):
-            is_new[k] = 1.0 if share[k] > 0.0 and along[k] <= -0.5 * expected[k] else 0.0
-            is_asked[k] = is_new[k] if passes % 3 == 0 or share[k] < 1.0 else 0.0
-            n_asked += is_asked[k]
-        if n_asked > 0.0:  # conductances change slowly
-            find_links(band, start, ptr, u, v, mz, y, total, is_asked, gradient, path, few)
-        _aim(gaps, path, my, total, is_new, fresh, step, along, few)
-        for k in range(LANES):
-            expected[k] = along[k] if is_new[k] > 0.0 else expected[k]
-            # Otherwise the last step went far beyond the lowest point of the line.
-            share[k] = 1.0 if is_new[k] > 0.0 else 0.5 * share[k]
+        along = fill(0.0)
+        for j in range(y.shape[0]):
+            gap = read(gaps, j) * read(v, j) - read(my, j)
+            write(gaps, j, gap)
+            along = along + gap * read(step, j)
+        expected, share = read(few, EXPECTED), read(few, SHARE)
+        is_new = choose(along, -0.5 * expected, 0.0, choose(share, 0.0, 1.0, 0.0))
+        write(few, IS_NEW, is_new)
+        # Conductances change slowly.
+        write(few, ASKED, is_new if passes % 3 == 0 else choose(1.0, share, is_new, 0.0))
+        if any_positive(few, ASKED):
+            find_links(band, start, ptr, u, v, mz, y, gradient, path, few)
+        along = _aim(gaps, path, my, fresh, step, few)
+        expected = choose(is_new, 0.0, along, expected)
+        # Otherwise the last step went far beyond the lowest point of the line.
+        share = choose(is_new, 0.0, 1.0, 0.5 * share)
         _move(before, step, share, v)
-        n_open = 0
-        for k in range(LANES):
-            share[k] = 0.0 if share[k] == 1.0 and expected[k] > -tolerance else share[k]
-            n_open += share[k] > 0.0
-        if n_open == 0:
+        # A problem without a digit left is done, too.
+        share = choose(1.0, share, share, choose(-tolerance, expected, share, 0.0))
+        write(few, EXPECTED, expected)
+        write(few, SHARE, share)
+        if not any_positive(few, SHARE):
             break
     _sweep(band, start, ptr, mz, u, v, gaps)
-    return u, v, total
+    return u, v
 
 
 @njit(**OPTIONS)
@@ -329,8 +326,6 @@ def take_coupling(band, start, ptr, u, v, sides, values):
                 level[k] = -(level[k] + move) if is_atom else 0.0
                 values[k] += mass[k] * level[k]
     for i in range(u.shape[0]):
-        here = u[i]
+        own, shift = read(u, i), start[i] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
-            line, there = band[t], v[start[i] + t - ptr[i]]
-            for k in range(LANES):
-                line[k] *= here[k] * there[k]
+            write(band, t, read(band, t) * (own * read(v, t + shift)))
