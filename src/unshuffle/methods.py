@@ -11,12 +11,10 @@ import numpy as np
 from unshuffle.core.strategy import Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError, suggest
-from unshuffle.objectives.losses import Absolute, Loss, Moments, Squared
+from unshuffle.objectives.losses import Loss, Moments
 from unshuffle.options import ESTIMATE, LINK_METHODS, FitOptions
 from unshuffle.registry import METHODS
-from unshuffle.solvers.means import Means
 from unshuffle.solvers.multistart import Search
-from unshuffle.solvers.projection import Projection
 from unshuffle.solvers.self_moments import SelfMoments
 
 if TYPE_CHECKING:
@@ -270,15 +268,6 @@ def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
     if isinstance(method, str):
         method = METHODS[method].strategy if method in METHODS else None
     strategy = as_strategy(method)
-    if strategy is None:
+    if strategy is None or (strategy.asks_single_points and n <= KEPT_UP_TO):
         return None
-    if strategy.has_passes or isinstance(strategy, SelfMoments | Means):
-        return strategy
-    if options.noise is not None:  # it spreads every prediction
-        return None
-    if isinstance(strategy, Search):
-        return strategy if isinstance(strategy.criterion, Squared | Absolute) else None
-    if isinstance(strategy, Projection) and n > KEPT_UP_TO:
-        # Zeros of weights need the rows again.
-        return strategy if strategy.dp <= 2 and not options.l1 else None
-    return None
+    return strategy if strategy.reads_blocks(options) else None

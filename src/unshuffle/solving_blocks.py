@@ -15,14 +15,13 @@ from unshuffle.data.blocks.sources import Source
 from unshuffle.data.scaling import Scaling, standardise_pass
 from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
 from unshuffle.objectives.block_sorted import (
-    SortedProblem,
     draw_subsample,
     make_sample_problem,
     make_sorted_problem,
     make_standard,
 )
 from unshuffle.objectives.checks import check_noise, check_sizes, describe_data
-from unshuffle.objectives.losses import Moments, Squared
+from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise, as_noise
 from unshuffle.objectives.penalties import scale_penalty
 from unshuffle.objectives.problem import Problem
@@ -30,9 +29,7 @@ from unshuffle.options import BagOffsets, FitOptions, check_options
 from unshuffle.progress import IN_BLOCKS, Report, say_nothing
 from unshuffle.solvers.closed_form import find_roots
 from unshuffle.solvers.means import Means
-from unshuffle.solvers.multistart import Search
-from unshuffle.solvers.projection import Projection
-from unshuffle.solvers.successive_halving import choose_moments, solve_on_samples
+from unshuffle.solvers.successive_halving import choose_moments
 from unshuffle.solving import Data, Standard, Task, check_kernels
 
 
@@ -146,9 +143,9 @@ def _solve_moments(
 ) -> Solution:
     """Solve data in blocks from their moments, in standard units."""
     d, n_bags, loss = len(scaling.scale) + scaling.has_intercept, len(first.sizes), settings.loss
-    # Least squares begins where moments lead.
-    criterion = loss if isinstance(loss, Moments) else choose_moments(d, n_bags)
-    degree = criterion.n_moments(d, n_bags) if not isinstance(settings, Means) else 2
+    degree = settings.block_degree(d, n_bags)
+    if degree is None:  # least squares begins where moments lead
+        degree = choose_moments(d, n_bags).n_moments(d, n_bags)
     found = take_moments(first, scaling, degree, effort.report)
     bags = as_bags(found)
     settings.check(bags, options)
@@ -156,13 +153,19 @@ def _solve_moments(
     if noise is not None and n_moments:
         check_noise(noise, n_moments)
     penalty = scale_penalty(options, scaling, settings.degree)
-    if isinstance(settings, Search | Projection):
+    if settings.compares_ranks:
         standard = make_standard(first, scaling)
         problem = make_sorted_problem(found, standard, loss, penalty, options.fit_intercept)
-        return _solve_sorted(problem, first, scaling, settings, rng, effort)
+        # Points share a pass; its threads are those of the source.
+        alone = effort if problem.is_in_memory else replace(effort, n_jobs=None)
+
+        def subsample(n_rows: int) -> Problem:
+            return make_sample_problem(problem, draw_subsample(first, scaling, n_rows))
+
+        return settings.solve_ranks(problem, subsample, rng, effort, alone)
     sums = MomentProblem(bags, loss, noise, penalty, options.fit_intercept)
     solution = settings.solve(sums, rng, effort)
-    if isinstance(loss, Moments) and (d, n_bags, degree) == (2, 1, 2) and not penalty.is_active:
+    if settings.has_roots and (d, n_bags, degree) == (2, 1, 2) and not penalty.is_active:
         # Two roots meet both moments: least squares chooses, as where rows are kept in memory. All
         # rows count: only the labels' own rows tell roots of one distribution apart.
         standard = make_standard(first, scaling)
@@ -175,23 +178,3 @@ def _solve_moments(
         roots = tuple(Candidate(weights[k], float(values[k])) for k in order)
         solution = replace(solution, candidates=roots)
     return solution
-
-
-def _solve_sorted(
-    problem: SortedProblem,
-    first: FirstPass,
-    scaling: Scaling,
-    settings: Strategy,
-    rng: np.random.Generator,
-    effort: Effort,
-) -> Solution:
-    """Solve LS, EMD, P1 or P2 of data in blocks, in standard units."""
-    # Points share a pass; its threads are those of the source.
-    alone = effort if problem.is_in_memory else replace(effort, n_jobs=None)
-    if isinstance(settings, Projection):
-        return settings.solve(problem, rng, alone)
-
-    def subsample(n_rows: int) -> Problem:
-        return make_sample_problem(problem, draw_subsample(first, scaling, n_rows))
-
-    return solve_on_samples(problem, subsample, rng, effort, alone)

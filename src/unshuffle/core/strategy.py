@@ -55,6 +55,13 @@ class Strategy(ABC):
     takes_known_means: ClassVar[bool] = False
     # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
     has_passes: ClassVar[bool] = False
+    # Whether it compares ranks, which blocks count in cells.
+    compares_ranks: ClassVar[bool] = False
+    # Whether its search asks for single points, so that rows are kept where they have room: a pass
+    # pays for many points.
+    asks_single_points: ClassVar[bool] = False
+    # Whether two weights have two roots, between which least squares chooses.
+    has_roots: ClassVar[bool] = False
     # Beyond so many rows a comparison leaves it out unless it is named (None: never).
     compared_rows: ClassVar[int | None] = None
 
@@ -80,6 +87,28 @@ class Strategy(ABC):
     @abstractmethod
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         """Solve a problem in standard units."""
+
+    def reads_blocks(self, options: FitOptions) -> bool:
+        """Whether it can solve data in blocks with these options; others keep all rows."""
+        return self.has_passes
+
+    def block_degree(self, d: int, n_bags: int) -> int | None:
+        """Return the degree of the moments that it needs of blocks; None: those of its starts."""
+        return None
+
+    def solve_ranks(
+        self,
+        problem: Problem,
+        subsample: Callable[[int], Problem],
+        rng: np.random.Generator,
+        effort: Effort,
+        alone: Effort,
+    ) -> Solution:
+        """Solve ranks in blocks, in standard units; a subsample has about so many rows.
+
+        ``alone`` is the effort where points share a pass.
+        """
+        return self.solve(problem, rng, alone)
 
     def pose_passes(
         self,

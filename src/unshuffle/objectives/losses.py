@@ -44,6 +44,8 @@ class Loss(ABC):
     is_shift_invariant: ClassVar[bool] = True
     is_smooth: ClassVar[bool] = True
     is_flat: ClassVar[bool] = False
+    # Whether rows counted in cells of their predictions are enough.
+    is_counted: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -66,6 +68,7 @@ class Squared(Loss):
 
     name: ClassVar[str] = "ls"
     code: ClassVar[int | None] = kernels.SQUARED
+    is_counted: ClassVar[bool] = True
     degree: ClassVar[int | None] = 2
 
     def __call__(self, z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -85,6 +88,7 @@ class Absolute(Loss):
 
     name: ClassVar[str] = "emd"
     code: ClassVar[int | None] = kernels.ABSOLUTE
+    is_counted: ClassVar[bool] = True
     degree: ClassVar[int | None] = 1
 
     def __call__(self, z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

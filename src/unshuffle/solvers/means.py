@@ -18,6 +18,7 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import condense, dot, predict_rows, solve_rows
 from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Means(Strategy):
 
     def noise_moments(self, bags: Bags) -> int:
         return 0
+
+    def reads_blocks(self, options: FitOptions) -> bool:
+        return True
+
+    def block_degree(self, d: int, n_bags: int) -> int:
+        return 2
 
 
 def solve_means(bags: Bags) -> Solution:

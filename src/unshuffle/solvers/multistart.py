@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions
 from unshuffle.solvers.descent import search_by_compass
 from unshuffle.solvers.searching import (
     BRIEF,
@@ -35,10 +38,25 @@ class Search(Strategy):
     """Minimise a loss from many starting points."""
 
     criterion: Loss
+    compares_ranks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         return self.criterion.name
+
+    def reads_blocks(self, options: FitOptions) -> bool:
+        # Noise spreads every prediction.
+        return self.criterion.is_counted and options.noise is None
+
+    def solve_ranks(
+        self,
+        problem: Problem,
+        subsample: Callable[[int], Problem],
+        rng: np.random.Generator,
+        effort: Effort,
+        alone: Effort,
+    ) -> Solution:
+        return solve_on_samples(problem, subsample, rng, effort, alone)
 
     @property
     def loss(self) -> Loss:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
 from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions
 from unshuffle.solvers.multistart import SAME_ANSWER, Space, label_spread, search
 
 # Conditions are met at this relative error, which Newton steps reach in 3 to 5 steps.
@@ -56,6 +58,8 @@ class Projection(Strategy):
     """
 
     dp: int = 1
+    compares_ranks: ClassVar[bool] = True
+    asks_single_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (int(self.dp) == self.dp and self.dp >= 1):
@@ -67,6 +71,10 @@ class Projection(Strategy):
 
     def noise_moments(self, bags: Bags) -> int:
         return max(2, self.dp)
+
+    def reads_blocks(self, options: FitOptions) -> bool:
+        # Zeros of weights need the rows again.
+        return self.dp <= 2 and options.noise is None and not options.l1
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         return solve(problem, self.dp, rng, effort)

@@ -12,6 +12,7 @@ from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.objectives.losses import Loss, Moments
 from unshuffle.objectives.problem import Problem
+from unshuffle.options import FitOptions
 from unshuffle.solvers import closed_form, multistart
 
 
@@ -21,6 +22,7 @@ class SelfMoments(Strategy):
 
     criterion: Moments
     needs_rows: ClassVar[bool] = False
+    has_roots: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -32,6 +34,12 @@ class SelfMoments(Strategy):
 
     def noise_moments(self, bags: Bags) -> int:
         return max(2, self.criterion.n_moments(bags.d, bags.n_bags))
+
+    def reads_blocks(self, options: FitOptions) -> bool:
+        return True
+
+    def block_degree(self, d: int, n_bags: int) -> int:
+        return self.criterion.n_moments(d, n_bags)
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         bags, loss = problem.bags, self.criterion
