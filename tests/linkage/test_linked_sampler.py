@@ -64,7 +64,7 @@ def enumerate_case(case, seed):
     return data, y, bags, scaling, exact
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", TINY)
 def test_the_sampler_with_links_agrees_with_every_matching(case, seed):
     data, y, bags, scaling, (mean, sd, evidence, table) = enumerate_case(case, seed)
