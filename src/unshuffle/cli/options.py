@@ -184,7 +184,7 @@ def repeat_options(args: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def label_option(text: str, **how: Any) -> Callable[..., Any]:
     """Return ``--label`` with its help, which ends with expressions."""
-    more = " Also an expression, such as 'log10(FITC-A / PE-A)', with names as they stand or in ``."
+    more = " Also an expression, such as 'log10(FITC-A / PE-A)'. Names may stand in backquotes."
     return click.option("--label", metavar="COL", help=f"{text}{more}", **how)
 
 
