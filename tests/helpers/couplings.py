@@ -1,8 +1,16 @@
 """Kernels of log densities and bags for tests of couplings."""
 
+from math import lgamma
+
 import numpy as np
 
-from unshuffle.kernels.transport import pairings
+from unshuffle import kernels
+from unshuffle.data.labels import Labels
+from unshuffle.kernels.transport import densities, pairings
+from unshuffle.kernels.transport.joint_dual import LANES
+from unshuffle.model.paired_bags import PairedBags
+
+NO_TABLES = np.empty((3, 0))
 
 
 def draw_kernel(n_rows, n_labels, sigma, seed=0):
@@ -13,22 +21,42 @@ def draw_kernel(n_rows, n_labels, sigma, seed=0):
     return -0.5 * ((y - z[:, None]) / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi))
 
 
-def couple(log_kernel, row_masses=None, label_masses=None):
-    """Return value, slopes in the log kernel and slopes in the masses of the rows."""
-    slopes = np.full(log_kernel.shape, np.nan)
-    masses = [
-        np.ones(size) if given is None else given
-        for size, given in zip(log_kernel.shape, (row_masses, label_masses), strict=True)
+def couple_all(problems, tolerance=1e-12):
+    """Return values, slopes in log kernels and slopes in masses of problems side by side.
+
+    A problem is a log kernel and the masses of rows and labels; rows left over have jokers.
+    """
+    n_rows, n_labels = np.max([kernel.shape for kernel, _, _ in problems], axis=0)
+    n_rows = -(-n_rows // 4) * 4
+    logs = np.full((n_rows, n_labels, LANES), -1e300)
+    mz, my, jokers = np.zeros((n_rows, LANES)), np.zeros((n_labels, LANES)), np.zeros(LANES)
+    for k, (kernel, row_masses, label_masses) in enumerate(problems):
+        n, m = kernel.shape
+        logs[:n, :m, k], mz[:n, k], my[:m, k] = kernel, row_masses, label_masses
+        rest = row_masses.sum() - label_masses.sum()
+        jokers[k] = rest if rest > 0.5 else 0.0
+    y = np.repeat(np.arange(float(n_labels))[:, None], LANES, axis=1)
+    g, values = np.zeros(my.shape), np.empty(LANES)
+    by_row, by_column = np.zeros(mz.shape), np.zeros(my.shape)
+    kernels.begin_lanes(logs, mz, my, jokers, g)
+    found = kernels.couple_lanes(logs, mz, my, jokers, y, g, tolerance)
+    given = mz, my, jokers, g, np.zeros(mz.shape), y, 0.0
+    beside = kernels.value_lanes(logs, found, *given, values)
+    kernels.slope_lanes(found, beside, *given, by_row, by_column)
+    slopes = found[0]
+    return [
+        (values[k], slopes[:n, :m, k], by_row[:n, k], by_column[:m, k])
+        for k, (n, m) in enumerate(kernel.shape for kernel, _, _ in problems)
     ]
-    value, by_mass = pairings.coupling_terms(log_kernel, *masses, True, slopes)
-    return value, slopes, by_mass
 
 
-def add_joker(log_kernel):
-    """Return the kernel with a label that suits any row, and the labels' masses."""
-    n_rows, n_labels = log_kernel.shape
-    wider = np.concatenate([log_kernel, np.zeros((n_rows, 1))], axis=1)
-    return wider, np.append(np.ones(n_labels), float(n_rows - n_labels))
+def couple(log_kernel, row_masses=None, label_masses=None):
+    """Return log(permanent/n!), its slopes in the log kernel, and in the masses of the rows."""
+    n, m = log_kernel.shape
+    masses = np.ones(n) if row_masses is None else row_masses
+    label_masses = np.ones(m) if label_masses is None else label_masses
+    value, slopes, by_row, _ = couple_all([(log_kernel, masses, label_masses)])[0]
+    return value - lgamma(masses.sum() + 1.0), slopes, by_row
 
 
 def draw_bag(n, n_cells, sigma, seed=0, share=1.0):
@@ -40,3 +68,43 @@ def draw_bag(n, n_cells, sigma, seed=0, share=1.0):
     counts = np.histogram(y, edges)[0].astype(float)
     keep = counts > 0
     return z, np.ones(n), edges[:-1][keep], edges[1:][keep], counts[keep]
+
+
+def score_bags(
+    z, sizes, masses, labels, pairing, noise, tables=NO_TABLES, points=None, wants_slopes=True
+):
+    """Return values, slopes in log sigma and in predictions (m, n) of bags at points."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    bags = PairedBags(masses, offsets, labels, points, pairing, tables)
+    noises = np.repeat(np.array([noise], dtype=float), len(z), axis=0)
+    return bags.score(z, noises, 2.25, wants_slopes, 1e-6, None)
+
+
+def score_bag(
+    z, masses, low, high, label_masses, pairing, sigma, tables=NO_TABLES, place=(0.0, 1.0)
+):
+    """Return the log likelihood of one bag, and its slopes in log sigma and in predictions."""
+    m = len(low)
+    labels = Labels(low, high, label_masses, np.array([0, m]), np.arange(m))
+    given = [len(z)], masses, labels, pairing, (sigma, *place), tables
+    found = score_bags(z[None], *given)
+    plain = score_bags(z[None], *given, wants_slopes=False)
+    np.testing.assert_allclose(found.values, plain.values, atol=1e-5)
+    return found.values[0, 0], found.by_sigmas[0, 0], found.slopes[0]
+
+
+def score_without_grid(
+    z, masses, low, high, label_masses, pairing, sigma, tables=NO_TABLES, place=(0.0, 1.0)
+):
+    """Return the same from the whole matrix of log densities."""
+    order, shape = np.argsort(z), (len(z), len(low))
+    kernel, in_z, in_sigma, slopes = (np.zeros(shape) for _ in range(4))
+    at = z[order], low, high, sigma, *place, tables
+    densities.fill_log_kernel(*at, kernel, in_z, in_sigma)
+    if pairing == pairings.DRAWS:
+        value, _ = pairings.mixture_terms(kernel, masses, label_masses, True, slopes)
+    else:
+        value, slopes, _ = couple(kernel, masses, label_masses)
+    by_row = np.empty(len(z))
+    by_row[order] = (slopes * in_z).sum(axis=1)
+    return value, (slopes * in_sigma).sum(), by_row

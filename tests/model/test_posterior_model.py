@@ -113,7 +113,8 @@ def test_parts_add_up_to_the_value(kind):
     target = make_target_of_kind(kind)
     theta = place(target)
     within, means, prior = target.parts(theta[None])[0]
-    assert target.mix(within, means) + prior == pytest.approx(target(theta)[0], rel=1e-12)
+    # Without slopes a coupling ends a few thousandths of a nat earlier: see `WithinBag.tolerance`.
+    assert target.mix(within, means) + prior == pytest.approx(target(theta)[0], abs=5e-3)
     if target.log_sigma is None:
         theta[target.p] = 2.0  # outside the prior's support
         assert target.parts(theta[None])[0, 0] < -1e299

@@ -20,11 +20,11 @@ from unshuffle import kernels
 from unshuffle.data.bags import Bags
 from unshuffle.data.labels import Labels
 from unshuffle.kernels.transport.pairings import DRAWS, EXACT_LABELS, PERMUTATION, SUBSET
-from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, share_nodes
+from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
+from unshuffle.model.paired_bags import PairedBags
 from unshuffle.model.points import Evaluated, Parameters, predict
 from unshuffle.model.settings import LOG_SIGMA_MIN
 from unshuffle.objectives.noise import Noise
-from unshuffle.threads import map_all
 
 # Above so many rows of plain bags the shape of given noise would take minutes, and they tell more
 # than the shape: it counts as Gaussian of its sd, and the fit says so.
@@ -131,7 +131,16 @@ class PairedWithinBag(WithinBag):
     tables: np.ndarray
     table_start: float
     table_step: float
+    # Plain labels, every one of them; None where some are bins.
+    points: Labels | None = None
     is_centred = False
+
+    @cached_property
+    def bags(self) -> PairedBags:
+        """The bags without their columns."""
+        return PairedBags(
+            self.masses, self.offsets, self.labels, self.points, self.pairing, self.tables
+        )
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -169,26 +178,26 @@ class PairedWithinBag(WithinBag):
         wants_slopes: bool,
         n_jobs: int | None,
     ) -> Evaluated:
-        m, size = len(params), params.w.shape[1] + len(params.degrees)
-        found = Evaluated(np.empty(m), np.zeros((m, size + 1)), np.empty(m))
-
-        def work(k: int) -> None:
-            # The shape of known noise is in the tables; only their width matters then.
-            sigma = exp(params.log_sigmas[k])
-            if self.has_shaped_noise:
-                sigma = self.table_step * _PER_SD
-            noise = np.array([sigma, self.table_start, self.table_step])
-            slopes = np.empty(self.rows.shape[1] if wants_slopes else 0)
-            found.values[k], found.by_sigmas[k] = kernels.evaluate_pairings(
-                predict(self.rows, params, k), self.masses, self.offsets, self.labels.low,
-                self.labels.high, self.labels.masses, self.labels.offsets, self.shares,
-                self.pairing, noise, self.tables, wants_slopes, slopes,
-            )  # fmt: skip
-            if wants_slopes:
-                found.gradients[k] = self._chain(params.part(slice(k, k + 1)), slopes)
-
-        map_all(work, range(m), n_jobs)
-        return found
+        m = len(params)
+        # The shape of known noise is in the tables; only their width matters then.
+        sigmas = np.exp(params.log_sigmas)
+        if self.has_shaped_noise:
+            sigmas = np.full(m, self.table_step * _PER_SD)
+        noises = np.column_stack([sigmas, np.full((m, 2), [self.table_start, self.table_step])])
+        z = np.empty((m, self.rows.shape[1]))
+        for k in range(m):
+            z[k] = predict(self.rows, params, k)
+        per_sigma = nodes_per_sigma(power * self.label_totals.sum())
+        scores = self.bags.score(z, noises, per_sigma, wants_slopes, self.tolerance(power), n_jobs)
+        gradients = np.zeros((m, params.w.shape[1] + len(params.degrees) + 1))
+        for k in range(m * wants_slopes):
+            each = np.repeat(self.shares, np.diff(self.offsets)) * scores.slopes[k]
+            gradients[k] = self._chain(params.part(slice(k, k + 1)), each)
+        return Evaluated(
+            (scores.values * self.shares).sum(axis=1),
+            gradients,
+            (scores.by_sigmas * self.shares).sum(axis=1),
+        )
 
     def _chain(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
         """Return slopes in (w, terms, level) of one point from those in its predictions."""
@@ -249,6 +258,8 @@ def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> Paired
     widths = np.where(np.isfinite(labels.high - labels.low), labels.high - labels.low, 0.0)
     inside = labels.masses * widths**2 / 12.0
     n, m = np.asarray(stats.n, dtype=float), np.asarray(stats.m, dtype=float)
+    is_plain = bool((bags.labels.low == bags.labels.high).all()) and not has_shape
+    is_plain &= bool((bags.labels.masses == 1.0).all() and (bags.rows.masses == 1.0).all())
     return PairedWithinBag(
         rows=np.ascontiguousarray(bags.columns[kept]),
         masses=np.ascontiguousarray(bags.rows.masses),
@@ -262,6 +273,7 @@ def pair_within_bag(bags: Bags, noise: Noise | None, kept: np.ndarray) -> Paired
         tables=tables,
         table_start=start,
         table_step=step,
+        points=bags.labels if is_plain else None,
     )
 
 
