@@ -246,7 +246,7 @@ def test_files_go_to_the_card_with_the_bits_of_arrays(tmp_path):
 @pytest.mark.parametrize("free", [pytest.param(1 << 40, marks=pytest.mark.slow), NO_MEMORY])
 def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
     device = SimulatedDevice(free)
-    for place in ("methods", "gpu.source"):
+    for place in ("solving", "gpu.source"):
         monkeypatch.setattr(f"unshuffle.{place}.find_device", lambda name: name and device)
     data = make_shuffled(50_400, 2, bags=3, snr_db=15, rng=0)
     # Few starting points and draws: every kernel is used all the same.
@@ -271,7 +271,7 @@ def test_a_fit_on_a_card_has_the_digits_of_the_processor(monkeypatch, free):
     ],
 )
 def test_what_no_card_does_is_refused(monkeypatch, what, how, match):
-    monkeypatch.setattr("unshuffle.methods.find_device", lambda name: name and SimulatedDevice())
+    monkeypatch.setattr("unshuffle.solving.find_device", lambda name: name and SimulatedDevice())
     model = ShuffledLinearRegression(device="cuda", **what)
     with pytest.raises(InputError, match=match):
         model.fit(DATA.X, DATA.y, DATA.groups, **how)

@@ -14,7 +14,6 @@ from math import ceil, log2
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.blocks.histogram_source import ScanningSource
 from unshuffle.data.blocks.label_cells import LabelCells, find_cells, join_cells, locate_bags
 from unshuffle.data.blocks.row_sample import (
     RowSample,
@@ -209,10 +208,11 @@ class _Ends:
 
 def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
     wanted = count_sampled(source.n_bags)
-    if isinstance(source, ScanningSource):
-        sample = sample_at_once(source, seed, wanted)
+    scanner = source.scanner
+    if scanner is not None:
+        sample = sample_at_once(scanner, seed, wanted)
         if sample is not None:
-            return _Ends(*source.find_ends(), sample)
+            return _Ends(*scanner.find_ends(), sample)
     limit = guess_limit(source.n, wanted)
     ends = _take_ends(source, seed, wanted, limit, report)
     if is_whole(ends.sample, wanted, limit):
@@ -286,9 +286,10 @@ def _add_up(
     factor = _invert(reach)
     label_factor = float(_invert(np.abs(label_ends - label_base).max()))
     cubes = (d, d, d) if has_cubes else (0, 0, 0)
-    if isinstance(source, ScanningSource):
-        squares = source.add_label_squares(label_base, label_factor, unit)
-        moments = source.add_moments(base, factor, unit, has_cubes)
+    scanner = source.scanner
+    if scanner is not None:
+        squares = scanner.add_label_squares(label_base, label_factor, unit)
+        moments = scanner.add_moments(base, factor, unit, has_cubes)
         return _Sums(*moments, np.array([squares]))
 
     def start() -> _Sums:

@@ -36,6 +36,11 @@ class ScanningSource(Source):
     See `kernels.scanning` for what is added up.
     """
 
+    @property
+    def scanner(self) -> ScanningSource:
+        """Itself."""
+        return self
+
     @abstractmethod
     def find_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the sizes of bags (R), the extremes of columns (d, 2), and of labels (R, 2)."""

@@ -16,7 +16,6 @@ from math import ceil, log2
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.blocks.histogram_source import ScanningSource
 from unshuffle.data.blocks.sources import Block, Source
 from unshuffle.progress import Report, say_nothing
 
@@ -248,8 +247,8 @@ def _look(
     unit: float,
     report: Report,
 ) -> _Totals:
-    if isinstance(source, ScanningSource):
-        return _Totals(*source.add_to_cells(offsets, edges, widths, unit))
+    if source.scanner is not None:
+        return _Totals(*source.scanner.add_to_cells(offsets, edges, widths, unit))
 
     def start() -> _Totals:
         n = len(edges)

@@ -14,13 +14,16 @@ from functools import cached_property
 from itertools import count
 from math import ceil, sqrt
 from threading import Event
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from unshuffle.data.bag import choose_kind, number_tightly
 from unshuffle.progress import Report, say_nothing
 from unshuffle.threads import count_threads, map_all, run_all
+
+if TYPE_CHECKING:
+    from unshuffle.data.blocks.histogram_source import ScanningSource
 
 Total = TypeVar("Total")
 
@@ -102,6 +105,11 @@ class Source(ABC):
         self, grids: Iterable[Grid], centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
     ) -> Iterator[np.ndarray] | None:
         """Yield the cells of each of some grids; None where these are added up block by block."""
+        return None
+
+    @property
+    def scanner(self) -> ScanningSource | None:
+        """The source itself where it adds up passes by other means than a loop over blocks."""
         return None
 
     def map_reduce(
