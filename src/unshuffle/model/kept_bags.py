@@ -19,7 +19,7 @@ from unshuffle.kernels.transport.lanes import (
     make_room,
     make_rows,
 )
-from unshuffle.kernels.transport.permanent import EXACT_ROWS
+from unshuffle.kernels.transport.permanent import EXACT_ROWS, make_tables
 from unshuffle.kernels.transport.vectors import LANES
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
 from unshuffle.model.points import Evaluated, Parameters, predict
@@ -162,8 +162,8 @@ def match_group(
         group, problems, bent, labels, offsets, sigmas, per_sigma, sides, ends, places, lows, sizes
     )
     if key <= EXACT_ROWS:
-        found = np.empty(LANES), np.zeros(LANES), np.empty(sides.shape[1:])
-        kernels.match_exactly(sides, wants_slopes, *found)
+        found = np.empty(LANES), np.zeros(LANES), make_rows(m)
+        kernels.match_exactly(sides, wants_slopes, *found, *make_tables(m))
     else:
         spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
         found = match_side_by_side(sides, ends, spread, tolerance, bool(wants_slopes))

@@ -10,7 +10,7 @@ with atoms of no mass. Gauge, steps and tolerance are those of `lattice`; collis
 and slopes are in `lane_slopes`.
 """
 
-from math import log
+from math import log, prod
 
 import numpy as np
 from numba import njit
@@ -42,7 +42,7 @@ _LINE = 64
 
 def make_rows(*shape):
     """Return an array of rows of `LANES` numbers."""
-    size = int(np.prod(shape)) * LANES
+    size = prod(shape) * LANES
     whole = np.empty(size + _LINE // 8)
     first = -whole.__array_interface__["data"][0] % _LINE // 8
     return whole[first : first + size].reshape(*shape, LANES)
