@@ -51,7 +51,7 @@ class Standard(ABC):
     remarks: tuple[str, ...]
 
     @abstractmethod
-    def pose(
+    def build_task(
         self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
     ) -> Task:
         """Return the work that is left; noise and offsets are in standard units."""
@@ -83,7 +83,7 @@ def solve(
     if noise is not None:
         noise = scale_noise(noise, scaling.label_scale)
     offsets = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
-    task = standard.pose(noise, offsets, options, make_effort(options, report))
+    task = standard.build_task(noise, offsets, options, make_effort(options, report))
     # The solver sees standard units only; letting go of the rest saves a copy of the data.
     del data, standard
     solution = task(rng)
@@ -137,7 +137,7 @@ class StandardBags(Standard):
 
     bags: Bags
 
-    def pose(
+    def build_task(
         self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
     ) -> Task:
         strategy = self.strategy

@@ -86,11 +86,11 @@ class StandardBlocks(Standard):
 
     first: FirstPass
 
-    def pose(
+    def build_task(
         self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
     ) -> Task:
         first, scaling, strategy = self.first, self.scaling, self.strategy
-        task = strategy.pose_passes(first, scaling, noise, offsets, effort)
+        task = strategy.build_passes(first, scaling, noise, offsets, effort)
         if task is None:
             task = partial(_solve_moments, first, scaling, noise, strategy, effort, options)
 

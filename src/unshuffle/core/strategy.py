@@ -110,7 +110,7 @@ class Strategy(ABC):
         """
         return self.solve(problem, rng, alone)
 
-    def pose_passes(
+    def build_passes(
         self,
         first: FirstPass,
         scaling: Scaling,

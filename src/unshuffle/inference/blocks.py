@@ -93,7 +93,7 @@ _FALLEN_BEHIND = 50.0
 _LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
 
 
-def pose_posterior(
+def build_posterior(
     first: FirstPass,
     scaling: Scaling,
     noise: Noise | None,

@@ -113,7 +113,7 @@ class Likelihood(Settings, Strategy):
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         return solve(problem, self, rng, effort)
 
-    def pose_passes(
+    def build_passes(
         self,
         first: FirstPass,
         scaling: Scaling,
@@ -122,12 +122,12 @@ class Likelihood(Settings, Strategy):
         effort: Effort,
     ) -> Callable[[np.random.Generator], Solution] | None:
         from unshuffle.inference.blocks import (
-            pose_posterior,  # heavy, and small data do not need it
+            build_posterior,  # heavy, and small data do not need it
         )
 
         if noise is not None:
             check_noise(noise, 2)
-        return pose_posterior(first, scaling, noise, offsets, self, effort)
+        return build_posterior(first, scaling, noise, offsets, self, effort)
 
 
 def solve(
