@@ -25,6 +25,7 @@ def registers(tmp_path, monkeypatch):
     frame["sure"] = ((y == linked) & (np.arange(200) < 40)).astype(int)
     frame["distance"] = (y != linked) + np.random.default_rng(1).normal(size=200)
     frame["name"] = [f"p{i}" for i in range(200)]
+    frame["safe"], frame["never"] = 1, 0.0
     frame["certain"] = frame["sure"].astype(bool)
     frame.to_csv("d.csv", index=False)
     return frame
@@ -114,9 +115,67 @@ def test_compare_shows_regressions_that_know_of_links_beside_those_that_do_not(r
     assert rows["mixture"]["error"] < min(rows["ols"]["error"], rows["huber"]["error"])
 
 
+def test_a_file_gives_the_mismatch_rate_of_every_block(registers, capsys):
+    """In any order, and with names that are numbers in one file and text in the other."""
+    registers["village"] = np.array(["1", "2", "3", "x"])[registers["village"]]
+    registers.to_csv("d.csv", index=False)
+    rates = {"x": 0.2, "3": 0.5, "1": 0.1, "2": 0.4}
+    lines = [f"{name},{rate}" for name, rate in rates.items()]
+    for name, head, links in (
+        ("rates.csv", "block,rate", Links(rate=rates)),
+        ("more.csv", "block,rate", Links(rate=rates, probability=registers["match"])),
+    ):
+        with open(name, "w") as file:
+            file.write("\n".join([head, *lines]) + "\n")
+        more = [] if links.probability is None else ["--link-probability", "match"]
+        found = fit_json(capsys, "--mismatch-rate", name, *more)["coefficients"]
+        X, y = registers[["a", "b"]].to_numpy(), registers["y"].to_numpy()
+        expected = fit(X, y, registers["village"].to_numpy(), links).coef_
+        assert_allclose([found[each]["estimate"] for each in "ab"], expected, rtol=1e-9)
+    assert run(["compare", *DATA, "--mislinked", "rates.csv", "--methods", "auto,ll,ols"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("block,rate\n0,0.1\n1,0.2\n2,1.4\n3,0.1\n", ["rate=1.4", "block '2'", "0 to 1"]),
+        ("block,rate\n0,0.1\n1,0.2\n2,-0.4\n3,0.1\n", ["rate=-0.4", "block '2'"]),
+        ("block,rate\n0,0.1\n1,0.2\n2,0.4\n", ["nothing of block '3'"]),
+        ("block,rate\n0,0.1\n1,0.2\n2,0.4\n3,0\n7,0.1\n", ["block '7'", "do not have"]),
+        ("block,rate\n0,0.1\n1,0.2\n1,0.4\n3,0\n", ["row 3", "'1' has two rates"]),
+        ("block,rate\n0,few\n1,0.2\n2,0.4\n3,0\n", ["rates.csv", "'rate'", "text"]),
+        ("village,rate\n0,0.1\n", ["rates.csv", "'block'"]),
+    ],
+)
+def test_wrong_rates_by_block_are_one_line(registers, capsys, text, words):
+    with open("rates.csv", "w") as file:
+        file.write(text)
+    code = run(["fit", *DATA, "--mislinked", "rates.csv"])
+    assert_one_line(code, capsys.readouterr(), words)
+
+
+def test_rates_by_block_need_blocks_and_a_file_that_exists(registers, capsys):
+    with open("rates.csv", "w") as file:
+        file.write("block,rate\n0,0.1\n")
+    data = ["d.csv", "--label", "y", "--features", "a,b", "-q"]
+    for args, words in (
+        (["--mislinked", "rates.csv"], ["--block"]),
+        (["--mislinked", "none.csv"], ["no file 'none.csv'"]),
+        (["--mislinked", "rates.csv", "--audit", "20,3"], ["--mislinked or --audit"]),
+    ):
+        assert_one_line(run(["fit", *data, *args]), capsys.readouterr(), words)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
+        (["--mislinked", "1.2"], ["1.2", "from 0 to 1"]),
+        (["--mislinked", "nan"], ["nan", "from 0 to 1"]),
+        (["--safe", "safe", "--link-probability", "never"], ["safe", "match probability of 0"]),
+        (["--mislinked", "0.2", "--separate"], ["separate"]),
+        (["--link-probability", "match", "--separate"], ["--separate"]),
+        (["--audit", "0,0"], ["0 wrong of 0"]),
+        (["--audit", "20,-1"], ["-1 wrong of 20"]),
         (["--link-probability", "b"], ["'b'", "from 0 to 1", "row"]),
         (["--link-probability", "name"], ["'name'", "text"]),
         (["--safe", "match"], ["'match'", "row 1", "certainly right"]),

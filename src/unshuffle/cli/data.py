@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from unshuffle.cli.link_rates import read_rates
 from unshuffle.cli.options import choose_marks, choose_reading
 from unshuffle.cli.reading import (
     list_ids,
@@ -614,15 +616,18 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
     """Return what the options say of links; None where they say nothing but a share."""
     names = {"probability": options.get("link_probability"), "safe": options.get("safe")}
     audit, share = options.get("audit"), options.get("mislinked")
-    explaining = options.get("link_columns") or ()
-    if audit is None and not explaining and not any(names.values()):
+    explaining, is_by_block = options.get("link_columns") or (), isinstance(share, Path)
+    if audit is None and not explaining and not any(names.values()) and not is_by_block:
         return None
     if audit is not None and share is not None:
         raise click.UsageError("give --mislinked or --audit, not both")
     from unshuffle.data.links import Links
     from unshuffle.options import ESTIMATE, check_mislinked
 
-    check_mislinked(share)
+    if is_by_block:
+        share = read_rates(share, design, options)
+    else:
+        check_mislinked(share)
     columns = {
         role: _read_shares(table, design, name, role == "safe")
         for role, name in names.items()
@@ -631,7 +636,8 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
     if explaining:
         columns["columns"] = _read_numbers(table, design, explaining)
     # With match probabilities a share shifts them; without, it is an option of the fit.
-    rate = None if share == ESTIMATE or "probability" not in columns else share
+    is_option = share == ESTIMATE or not ("probability" in columns or is_by_block)
+    rate = None if is_option else share
     return Links(rate=rate, audit=audit, **columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,14 +52,15 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
 
 
 def choose_share(options: dict[str, Any]) -> Any:
-    """Return the share of wrong links, None where match probabilities or an audit give it.
+    """Return the share of wrong links, None where probabilities, an audit or a file give it.
 
     The share "estimate" stays: match probabilities are then calibrated by the fit.
     """
     from unshuffle.options import ESTIMATE
 
     share = options.get("mislinked")
-    is_told = options.get("link_probability") is not None or options.get("audit") is not None
+    told = (options.get("link_probability"), options.get("audit"))
+    is_told = isinstance(share, Path) or any(each is not None for each in told)
     return None if is_told and share != ESTIMATE else share
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,11 +29,16 @@ def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str
 
 
 def read_share(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    """Return a share of wrong links as a number, where it is one."""
+    """Return a share of wrong links as a number, or the file that has one for each block."""
     try:
         return None if value is None else float(value)
     except ValueError:
-        return value
+        pass
+    if Path(value).is_file():
+        return Path(value)
+    if Path(value).suffix:
+        raise click.BadParameter(f"there is no file {value!r} of mismatch rates by block")
+    return value
 
 
 def read_audit(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
@@ -363,10 +369,11 @@ _LINKS = (
     click.option(
         "--mislinked",
         "--mismatch-rate",
-        metavar="SHARE",
+        metavar="SHARE|FILE",
         callback=read_share,
         help="Labels stand beside their rows, but this share of the links inside blocks is wrong. "
-        "'estimate' estimates it.",
+        "'estimate' estimates it. A CSV file with the columns block and rate gives one for each "
+        "block.",
     ),
     click.option(
         "--link-probability",
