@@ -2,6 +2,7 @@
 
     python benchmarks/calibrate_links.py record [--seeds 1] [--rows 420] [--jobs 2]
     python benchmarks/calibrate_links.py fit [--keep-known] [--write]
+    python benchmarks/calibrate_links.py probabilities [--rows 1000] [--write]
     python benchmarks/calibrate_links.py check [--seeds 1] [--rows 420]
 
 Both corpora (see `real_tables.py`): 0, 10, 30 and 50 % of the labels permuted among each other, in
@@ -14,6 +15,8 @@ covariances, and the likelihood of the rate. `fit` chooses the numbers of
 95 %. Folds are whole R packages: the numbers of a fold are fitted without its tables, and the
 figures printed are out of fold. `--keep-known` leaves the numbers for a known rate as they are,
 `--write` writes src/unshuffle/linkage/calibration.json.
+`probabilities` fits the recalibration of the probabilities of links to be right, by logistic
+regression on their logits (Platt 2000), with the other numbers as they are; all tables count alike.
 `check` fits every table through the public interface, as other tables would be: error, coverage and
 score, and the calibration of the probabilities of links.
 """
@@ -30,21 +33,23 @@ import pickle
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from real_tables import CORPORA, N_FOLDS, judge, load_tables, package_fold, relative_error
-from scipy.special import expit, gammaincc, stdtr, stdtrit
+from scipy.special import expit, gammaincc, logit, stdtr, stdtrit
 from sklearn.linear_model import HuberRegressor
 
 from unshuffle import ShuffledLinearRegression
 from unshuffle.data.bags import make_bags
 from unshuffle.linkage import regression
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_lahiri_larsen
-from unshuffle.linkage.calibration import LinkCalibration
+from unshuffle.linkage.calibration import LinkCalibration, load_link_calibration
 from unshuffle.linkage.given_pairs import read_pairs
 from unshuffle.linkage.mismatch_rate import RATES, RateLikelihood, measure_rates
 from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
+from unshuffle.linkage.within_blocks import split_blocks
 
 TARGET = Path(__file__).parents[1] / "src" / "unshuffle" / "linkage" / "calibration.json"
 RECORD = Path("/tmp/unshuffle-links.pkl")  # noqa: S108
@@ -142,22 +147,29 @@ def huber(X, y):
 def measure(X, y, groups, truth) -> dict:
     """Return everything that the numbers under calibration act on."""
     bags = make_bags(np.column_stack([X, np.ones(len(y))]), y, groups)
-    pairs, d, parts = read_pairs(bags, True), X.shape[1], []
+    pairs, d = read_pairs(bags, True), X.shape[1]
+    parts, kept = split_blocks(pairs), []
     for rate in RATES:
         wrong = np.where(pairs.is_known, 0.0, rate)
-        adjusted = solve_lahiri_larsen(pairs, wrong)
-        model = fit_mixture(pairs, wrong, adjusted.w)
-        other = add_clusters(pairs, measure_influence(pairs, model))
-        parts.append(
-            (adjusted.w[:d], model.w[:d], adjusted.influence[:, :d].T @ adjusted.influence[:, :d],
-             other[:, :d].T @ other[:, :d], adjusted.influence[:, :d].T @ other[:, :d])
-        )  # fmt: skip
-    names = ("ll", "mixture", "ll_cov", "mixture_cov", "cross")
-    found = dict(zip(names, (np.array(part) for part in zip(*parts, strict=True)), strict=True))
+        inner = wrong[parts.places]
+        adjusted = solve_lahiri_larsen(parts.inner, inner)
+        model = fit_mixture(parts.inner, inner, adjusted.w)
+        own = adjusted.by_pair * parts.lost
+        apart = measure_influence(parts.inner, model) * parts.lost - own
+        stack = np.zeros((len(y), 3 * d))
+        stack[:, :d] = parts.lift_influence(0.0 * own, parts.complete(adjusted.w))[:, :d]
+        stack[parts.places, d:] = np.column_stack([own, apart])
+        sums = [add_clusters(pairs, stack[:, k : k + d], parts.is_clustered)
+                for k in (0, d, 2 * d)]  # fmt: skip
+        gram = np.column_stack(sums).T @ np.column_stack(sums)
+        kept.append((solve_lahiri_larsen(pairs, wrong).w[:d], adjusted.w, model.w, gram))
+    names = ("ll", "within", "mixture", "gram")
+    found = dict(zip(names, (np.array(part) for part in zip(*kept, strict=True)), strict=True))
     others = {"ols": slopes(X, y), "huber": huber(X, y)}
     errors = {name: relative_error(w, truth) for name, w in others.items()}
     rates = {ratio: measure_rates(pairs, ratio) for ratio in RATE_GRID["ratio"]}
-    return dict(found, rates=rates, n=len(y), truth=truth, **errors)
+    way = dict(lift=parts.lift[:d], base=parts.base[:d])
+    return dict(found, rates=rates, n=len(y), truth=truth, **way, **errors)
 
 
 def measure_case(case: tuple) -> dict:
@@ -196,19 +208,20 @@ def restate(
     record: dict, agreement: float, bias: float, places, *, by_direction: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the combined estimates and their variances at some rates, as `regression.combine`."""
-    centres, variances = [], []
+    centres, variances, lift = [], [], record["lift"]
+    d = len(lift)
     for k in places:
-        w, gap = record["mixture"][k], record["mixture"][k] - record["ll"][k]
-        a, b, c = record["ll_cov"][k], record["mixture_cov"][k], record["cross"][k]
-        spread, share = a + b - c - c.T, np.zeros((len(w), len(w)))
-        along = np.outer(w, w) / max(float(w @ w), 1e-300) if by_direction else np.eye(len(w))
-        for part in (along, np.eye(len(w)) - along) if RATES[k] > 0.0 else ():
-            gain = float(np.trace(part @ (a - c) @ part))
+        w, gram = record["mixture"][k], record["gram"][k]
+        gap, share = w - record["within"][k], np.zeros((d, d))
+        spread, cross = gram[2 * d :, 2 * d :], gram[d : 2 * d, 2 * d :]
+        along = np.outer(w, w) / max(float(w @ w), 1e-300) if by_direction else np.eye(d)
+        for part in (along, np.eye(d) - along) if RATES[k] > 0.0 else ():
+            gain = -float(np.trace(part @ cross @ part))
             share += weigh(part @ gap, part @ spread @ part, gain, agreement) * part
         step = share @ gap
-        centres.append(record["ll"][k] + step)
-        total = a + share @ (c.T - a) + (c - a) @ share + share @ spread @ share
-        variances.append(np.diagonal(total) + bias * step * step)
+        centres.append(record["base"] + lift @ (record["within"][k] + step))
+        way = np.vstack([np.eye(d), lift.T, share @ lift.T])
+        variances.append(np.diagonal(way.T @ gram @ way) + bias * (lift @ step) ** 2)
     return np.array(centres), np.array(variances)
 
 
@@ -280,8 +293,10 @@ def mean_error(records, places: list[int], name: str) -> float:
     """Return the mean error of "ll" or "mixture" at the rate that is true."""
     errors = []
     for k in places:
-        at = int(np.argmin(np.abs(RATES - records[k]["share"])))
-        errors.append(relative_error(records[k][name][at], records[k]["truth"]))
+        one = records[k]
+        at = int(np.argmin(np.abs(RATES - one["share"])))
+        w = one[name][at] if name == "ll" else one["base"] + one["lift"] @ one[name][at]
+        errors.append(relative_error(w, one["truth"]))
     return float(np.mean(errors))
 
 
@@ -329,7 +344,10 @@ def fit(keep_known: bool, write: bool) -> None:
     report(known, out)
     rate_choices = combinations(RATE_GRID)
     table = np.array(
-        [[judge_estimated(r, LinkCalibration(**c, **best)) for r in records] for c in rate_choices]
+        [
+            [judge_estimated(r, replace(load_link_calibration(), **c, **best)) for r in records]
+            for c in rate_choices
+        ]
     )
     rates, estimated, by_fold = choose(records, folds, rate_choices, table, False)
     print("rate estimated, out of fold")
@@ -340,8 +358,11 @@ def fit(keep_known: bool, write: bool) -> None:
         figures = {"known": summarise(known, out), "estimated": summarise(records, estimated)}
         if keep_known:
             figures["known"] = before["out_of_fold"]["known"]
-        kept = [{**a, **b} for a, b in zip(by_fold, known_by_fold, strict=True)]
-        text = json.dumps({**numbers, "folds": kept, "out_of_fold": figures}, indent=1)
+        kept = [
+            {**old, **a, **b}
+            for old, a, b in zip(before["folds"], by_fold, known_by_fold, strict=True)
+        ]
+        text = json.dumps({**before, **numbers, "folds": kept, "out_of_fold": figures}, indent=1)
         TARGET.write_text(text + "\n")
 
 
@@ -383,6 +404,72 @@ def report(records, found) -> None:
         print("  ".join(f"{key} {value}" for key, value in line.items()), flush=True)
 
 
+def list_links(seeds: int, most_rows: int) -> list[tuple]:
+    """Return (is_known, fold, share, probabilities, which are right) of every fit.
+
+    Fits have the numbers of their fold, and probabilities are not recalibrated.
+    """
+    folds, found = json.loads(TARGET.read_text())["folds"], []
+    for _, name, share, has_blocks, X, y, groups, _, linked in list_cases(seeds):
+        fold = package_fold(name)
+        plain = dict(shift_known=0.0, slope_known=1.0, shift_estimated=0.0, slope_estimated=1.0)
+        numbers = LinkCalibration(**{**folds[fold], **plain})
+        regression.load_link_calibration = lambda numbers=numbers: numbers
+        for is_known in (True, False) if len(y) <= most_rows else ():
+            if is_known and share == 0.0:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = ShuffledLinearRegression(
+                    mislinked=share if is_known else "estimate", random_state=0
+                ).fit(X, y, groups if has_blocks else None)
+            found.append((is_known, fold, share, model.link_probability_, y == linked))
+    return found
+
+
+def fit_platt(links: list[tuple]) -> np.ndarray:
+    """Return shift and slope of the logits of least log loss."""
+    x = np.concatenate([logit(np.clip(p, 1e-6, 1.0 - 1e-6)) for *_, p, _ in links])
+    z = np.concatenate([is_right for *_, is_right in links])
+    mass = np.concatenate([np.full(len(p), 1.0 / len(p)) for *_, p, _ in links]) / len(links)
+    rows, w = np.column_stack([np.ones(len(x)), x]), np.array([0.0, 1.0])
+    for _ in range(20):
+        p = expit(rows @ w)
+        curvature = (rows * (mass * p * (1.0 - p))[:, None]).T @ rows
+        w = w + np.linalg.solve(curvature, rows.T @ (mass * (z - p)))
+    return w
+
+
+def judge_links(links: list[tuple]) -> float:
+    """Return the calibration error over deciles; all tables count alike."""
+    p, z = (np.concatenate([each[k] for each in links]) for k in (3, 4))
+    mass = np.concatenate([np.full(len(each[3]), 1.0 / len(each[3])) for each in links])
+    gap, decile = mass * (p - z) / len(links), np.minimum((10 * p).astype(int), 9)
+    return float(sum(abs(gap[decile == k].sum()) for k in range(10)))
+
+
+def fit_probabilities(seeds: int, most_rows: int, write: bool) -> None:
+    """Fit the recalibration out of fold and for good, and print the errors of both."""
+    links, text = list_links(seeds, most_rows), json.loads(TARGET.read_text())
+    for is_known, name in ((True, "known"), (False, "estimated")):
+        own = [each for each in links if each[0] == is_known]
+        numbers = [fit_platt([each for each in own if each[1] != k]) for k in range(N_FOLDS)]
+        new = []
+        for known, fold, share, p, is_right in own:
+            shift, slope = numbers[fold]
+            new.append((known, fold, share, expit(shift + slope * logit(p)), is_right))
+        for share in SHARES[is_known:]:
+            errors = [judge_links([e for e in some if e[2] == share]) for some in (own, new)]
+            print(f"{name} {share:.0%}: error {errors[0]:.3f}, recalibrated {errors[1]:.3f}")
+        for kept, (shift, slope) in zip(
+            (text, *text["folds"]), (fit_platt(own), *numbers), strict=True
+        ):
+            kept[f"shift_{name}"], kept[f"slope_{name}"] = round(shift, 3), round(slope, 3)
+        print(name, {key: value for key, value in text.items() if key.endswith(name)})
+    if write:
+        TARGET.write_text(json.dumps(text, indent=1) + "\n")
+
+
 def check(seeds: int, most_rows: int) -> None:
     """Fit every table through the public interface."""
     start, rows, links = time.perf_counter(), [], []
@@ -421,7 +508,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("task", choices=("record", "fit", "check"))
+    parser.add_argument("task", choices=("record", "fit", "probabilities", "check"))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=10_000, help="tables of more are left out")
     parser.add_argument("--jobs", type=int, default=1)
@@ -432,6 +519,8 @@ def main() -> None:
         record(asked.seeds, asked.rows, asked.jobs)
     elif asked.task == "fit":
         fit(asked.keep_known, asked.write)
+    elif asked.task == "probabilities":
+        fit_probabilities(asked.seeds, asked.rows, asked.write)
     else:
         check(asked.seeds, asked.rows)
 

@@ -20,6 +20,7 @@ from unshuffle.linkage.link_quality import fit_logistic
 from unshuffle.linkage.mismatch_rate import RATES, measure_loose, measure_rates
 from unshuffle.linkage.regression import combine, find_centre, sharpen
 from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
+from unshuffle.linkage.within_blocks import split_blocks
 
 
 def heavy(rng, n):
@@ -560,7 +561,10 @@ def test_agreement_by_direction_keeps_the_size_of_one_and_the_direction_of_the_o
     X, y, _, _ = make_links(1000, share=0.4)
     pairs = as_pairs(X, y)
     wrong = np.full(1000, 0.1)
-    one, other = (combine(pairs, wrong, 0.05, 1.0, None, by_direction=how) for how in (True, False))
+    one, other = (
+        combine(split_blocks(pairs), wrong, 0.05, 1.0, None, by_direction=how)
+        for how in (True, False)
+    )
     adjusted = solve_lahiri_larsen(pairs, wrong).w[:2]
     mixture = fit_mixture(pairs, wrong, solve_lahiri_larsen(pairs, wrong).w).w[:2]
     unit = mixture / np.linalg.norm(mixture)
@@ -569,5 +573,8 @@ def test_agreement_by_direction_keeps_the_size_of_one_and_the_direction_of_the_o
     across = np.linalg.norm(one.w[:2] - (one.w[:2] @ unit) * unit)
     assert across <= np.linalg.norm(other.w[:2] - (other.w[:2] @ unit) * unit) + 1e-9
     line = as_pairs(X[:, :1], y)
-    same = [combine(line, wrong, 0.05, 1.0, None, by_direction=how).w for how in (True, False)]
+    same = [
+        combine(split_blocks(line), wrong, 0.05, 1.0, None, by_direction=how).w
+        for how in (True, False)
+    ]
     assert_allclose(same[0][0], same[1][0], rtol=1e-9)

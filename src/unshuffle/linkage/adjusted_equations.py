@@ -30,10 +30,14 @@ _N_REWEIGHTED = 10
 
 @dataclass(frozen=True, eq=False)
 class Adjusted:
-    """An estimate, and the influence of each cluster on it: their products add to its variance."""
+    """An estimate, and the influence of each cluster on it: their products add to its variance.
+
+    `by_pair` is the influence of each pair, before it is added up by cluster.
+    """
 
     w: np.ndarray
     influence: np.ndarray
+    by_pair: np.ndarray
 
     @property
     def covariance(self) -> np.ndarray:
@@ -105,16 +109,23 @@ def _solve(pairs: GivenPairs, wrong: np.ndarray, rows: np.ndarray, weights: np.n
     bread = np.linalg.pinv(weighted_gram(rows, weights, rows), rcond=1e-8, hermitian=True)
     w = multiply(bread, weighted_sum(rows, weights * pairs.y))
     gaps = weights * (pairs.y - predict_rows(rows, w))
-    influence = add_clusters(pairs, multiply(rows * gaps[:, None], bread))
+    by_pair = multiply(rows * gaps[:, None], bread)
+    influence = add_clusters(pairs, by_pair, has_clusters(pairs, rows.shape[1]))
     variances = label_variances(pairs, wrong, rows, w)
     expected = bread @ weighted_gram(rows, weights * weights * variances, rows) @ bread
     found = float((influence * influence).sum())
-    scale = max(float(np.trace(expected)) / found, 1.0) if found > 0.0 else 1.0
-    return Adjusted(w, influence * np.sqrt(scale))
+    scale = np.sqrt(max(float(np.trace(expected)) / found, 1.0)) if found > 0.0 else 1.0
+    return Adjusted(w, influence * scale, by_pair * scale)
 
 
-def add_clusters(pairs: GivenPairs, influence: np.ndarray) -> np.ndarray:
-    """Return influences added up by block where there are enough blocks, in small-sample scale.
+def has_clusters(pairs: GivenPairs, d: int) -> bool:
+    """Return whether there are enough blocks for a variance between them."""
+    n_blocks = int(pairs.codes.max()) + 1
+    return max(_FEW_CLUSTERS, _CLUSTERS_PER_COLUMN * d) <= n_blocks < len(pairs.y)
+
+
+def add_clusters(pairs: GivenPairs, influence: np.ndarray, is_clustered: bool) -> np.ndarray:
+    """Return influences, added up by block where `is_clustered`, in small-sample scale.
 
     Labels of a block exchange, so that their errors are correlated. Without enough blocks the
     influences stay those of single pairs, which is conservative for sums over blocks: exchanging
@@ -122,8 +133,8 @@ def add_clusters(pairs: GivenPairs, influence: np.ndarray) -> np.ndarray:
     """
     n, d = influence.shape
     scale = n / max(n - d, 1)
-    n_blocks = int(pairs.codes.max()) + 1
-    if n_blocks == n or n_blocks < max(_FEW_CLUSTERS, _CLUSTERS_PER_COLUMN * d):
+    if not is_clustered:
         return np.asarray(influence * np.sqrt(scale))
+    n_blocks = int(pairs.codes.max()) + 1
     sums = np.column_stack([np.bincount(pairs.codes, column) for column in influence.T])
     return np.asarray(sums * np.sqrt(scale * n_blocks / (n_blocks - 1)))

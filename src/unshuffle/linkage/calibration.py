@@ -12,6 +12,9 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
+import numpy as np
+from scipy.special import expit, logit
+
 
 @dataclass(frozen=True)
 class LinkCalibration:
@@ -30,6 +33,9 @@ class LinkCalibration:
     bias : share of the squared gap between the two estimates that is added to the variance of the
         mixture.
     ratio : ρ, the least slope of labels that depend less on their row, as a share of the others'.
+    shift_known, slope_known : a and b of the recalibrated probability of a link to be right,
+        expit(a + b logit p) (Platt 2000), where the rate is known.
+    shift_estimated, slope_estimated : the same where the rate is estimated.
     """
 
     pairs: float
@@ -41,11 +47,22 @@ class LinkCalibration:
     agreement_loose: float
     bias: float
     ratio: float
+    shift_known: float
+    slope_known: float
+    shift_estimated: float
+    slope_estimated: float
 
     def agree(self, loose: float, *, is_known: bool) -> float:
         """Return the p-value of agreement where labels are uneven with this probability."""
         alike = self.agreement if is_known else self.agreement_estimated
         return alike + loose * (self.agreement_loose - alike)
+
+    def recalibrate(self, right: np.ndarray, *, is_known: bool) -> np.ndarray:
+        """Return probabilities of links to be right that are so often right; 0 and 1 stay."""
+        shift, slope = self.shift_estimated, self.slope_estimated
+        if is_known:
+            shift, slope = self.shift_known, self.slope_known
+        return np.asarray(expit(shift + slope * logit(right)))
 
 
 @cache

@@ -44,7 +44,7 @@ class GivenPairs:
         """Number of coefficients but for the intercept."""
         return self.X.shape[1] - self.has_intercept
 
-    def take(self, some: slice) -> GivenPairs:
+    def take(self, some: slice | np.ndarray) -> GivenPairs:
         """Return some of the pairs; labels keep their density among all."""
         cut = {name: getattr(self, name)[some] for name in ("y", "codes", "is_known", "place")}
         quality = None if self.quality is None else self.quality[some]

@@ -37,18 +37,23 @@ class LinkedComponent:
 
 @dataclass(frozen=True, eq=False)
 class LinkedPairings:
-    """Pairings of linked records, given a mixture of fits at several mismatch rates."""
+    """Pairings of linked records, given a mixture of fits at several mismatch rates.
+
+    `pairs` are those of blocks of more than one, `n` is the number of all.
+    """
 
     pairs: GivenPairs
+    n: int
     components: tuple[LinkedComponent, ...]
     mass: np.ndarray
     dof: int
 
     def draw(self, m: int, rng: np.random.Generator) -> np.ndarray:
         """Return (m, n) places in y, in the order of the data as given."""
-        pairs, n = self.pairs, len(self.pairs.y)
+        pairs = self.pairs
         chosen = choose_evenly(self.mass, m, rng)
-        found = np.empty((m, n), dtype=np.int64)
+        # A pair that is alone in its block keeps its label.
+        found = np.tile(np.arange(self.n), (m, 1))
         for k, one in enumerate(chosen.tolist()):
             label = self._draw_one(self.components[one], rng)
             found[k, pairs.place] = pairs.place[label]

@@ -332,7 +332,10 @@ def _score_pairs(pairs: GivenPairs) -> tuple[Scores, int]:
     Fitted values leave their own pair out (Allen 1974), so that many columns do not look like
     dependence. Pairs that are alone in their block say nothing. Of many pairs some serve.
     """
-    X, y = pairs.X, pairs.y
+    y = pairs.y - block_means(pairs.y, pairs.codes)
+    X = pairs.X.copy()
+    for j in range(pairs.n_slopes):
+        X[:, j] -= block_means(X[:, j], pairs.codes)
     inverse = np.linalg.pinv(weighted_gram(X, np.ones(len(y)), X), rcond=1e-10, hermitian=True)
     leverage = np.minimum((multiply(X, inverse) * X).sum(axis=1), _MOST_LEVERAGE)
     fitted = predict_rows(X, multiply(inverse, weighted_sum(X, y)))

@@ -46,6 +46,7 @@ from unshuffle.linkage.mismatch_rate import (
     measure_rates,
 )
 from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
+from unshuffle.linkage.within_blocks import WithinBlocks, as_one, split_blocks
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
 from unshuffle.solvers.means import solve_means
@@ -126,9 +127,9 @@ class Linkage(Strategy):
                 return _solve_linked(pairs)
             if self.equations is not None:
                 return _solve_equations(pairs, wrong, self.equations, sigma)
-            return _solve_known(problem, pairs, wrong, sigma, rng, effort)
+            return _solve_known(problem, split_blocks(pairs), wrong, sigma, rng, effort)
         rates = measure_rates(pairs, load_link_calibration().ratio)
-        return _solve_estimated(problem, pairs, rates, sigma, rng, effort)
+        return _solve_estimated(problem, split_blocks(pairs), rates, sigma, rng, effort)
 
     def _draw_wrong(self, pairs: GivenPairs) -> np.ndarray:
         """Return (draws, n) probabilities of pairs to be wrong."""
@@ -161,8 +162,9 @@ def _explain_quality(prior: MismatchPrior, pairs: GivenPairs, is_free: np.ndarra
 class Combined:
     """An estimate at known rates: coefficients, covariance, and the mixture at them.
 
-    `weight` is the least weight of the mixture, `right` the probability of each link to be right,
-    `wrong` its prior probability to be wrong, `value` the log-likelihood.
+    `weight` is the least weight of the mixture, `value` its log-likelihood. All else is of the
+    pairs of blocks of more than one: `right` the probability of each link to be right, `wrong` its
+    prior probability to be wrong, `slopes` the coefficients within blocks.
     """
 
     w: np.ndarray
@@ -172,6 +174,8 @@ class Combined:
     noise: Noise
     value: float
     wrong: np.ndarray
+    slopes: np.ndarray
+    slope_covariance: np.ndarray
 
     @property
     def sigma(self) -> float:
@@ -180,7 +184,7 @@ class Combined:
 
 
 def combine(
-    pairs: GivenPairs,
+    parts: WithinBlocks,
     wrong: np.ndarray,
     agreement: float,
     bias: float,
@@ -188,44 +192,62 @@ def combine(
     *,
     by_direction: bool,
 ) -> Combined:
-    """Combine the Lahiri-Larsen equations with the mixture as far as the two agree.
+    """Combine the Lahiri-Larsen equations with the mixture within blocks, as far as they agree.
 
     `by_direction` tests agreement along the coefficients and across them.
     """
+    pairs, d = parts.inner, parts.inner.X.shape[1]
     adjusted = solve_lahiri_larsen(pairs, wrong)
     model = fit_mixture(pairs, wrong, adjusted.w, sigma)
-    influence = add_clusters(pairs, measure_influence(pairs, model))
-    d, gap = pairs.n_slopes, model.w - adjusted.w
-    difference = influence - adjusted.influence
-    weights, share = [0.0, 0.0], np.zeros((len(gap), len(gap)))
+    own, gap = adjusted.by_pair * parts.lost, model.w - adjusted.w
+    difference = measure_influence(pairs, model) * parts.lost - own
+    share, weight = np.zeros((d, d)), 0.0
     if wrong.any():
-        along = _project_on(model.w[:d]) if by_direction else np.eye(d)
-        parts = (along, np.eye(d) - along)
-        weights = [
-            _weigh_mixture(
-                agreement,
-                multiply(part, gap[:d]),
-                multiply(adjusted.influence[:, :d], part),
-                multiply(difference[:, :d], part),
+        along = _project_on(model.w) if by_direction else np.eye(d)
+        weights = []
+        for part in (along, np.eye(d) - along):
+            some, apart = (
+                add_clusters(pairs, multiply(each, part), parts.is_clustered)
+                for each in (own, difference)
             )
-            for part in parts
-        ]
-        share[:d, :d] = weights[0] * parts[0] + weights[1] * parts[1]
-        share[d:, d:] = weights[0] * np.eye(len(gap) - d)
-    weight, step = min(weights), multiply(share, gap)
-    w = adjusted.w + step
-    both = adjusted.influence + multiply(difference, share)
-    covariance = np.einsum("ni,nj->ij", both, both) + bias * np.outer(step, step)
+            weights.append(_weigh_mixture(agreement, multiply(part, gap), some, apart))
+            share += weights[-1] * part
+        weight = min(weights)
+    step = multiply(share, gap)
+    slopes, both = adjusted.w + step, own + multiply(difference, share)
     if weight < 1.0:
-        model = fit_mixture(pairs, wrong, w, sigma, moves=False)
-    return _join(w, covariance, weight, model, wrong)
+        model = fit_mixture(pairs, wrong, slopes, sigma, moves=False)
+    return _complete(parts, slopes, both, bias * np.outer(step, step), weight, model, wrong)
+
+
+def _complete(
+    parts: WithinBlocks,
+    slopes: np.ndarray,
+    influence: np.ndarray,
+    more: np.ndarray,
+    weight: float,
+    model: Mixture,
+    wrong: np.ndarray,
+) -> Combined:
+    """Return what slopes, their influences and `more` variance say of all coefficients."""
+    w = parts.complete(slopes)
+    lifted = parts.lift_influence(influence, w)
+    found = [
+        add_clusters(pairs, each, parts.is_clustered)
+        for pairs, each in ((parts.inner, influence), (parts.pairs, lifted))
+    ]
+    own, whole = (np.einsum("ni,nj->ij", each, each) for each in found)
+    covariance = whole + parts.lift @ more @ parts.lift.T
+    noise, value = Noise(model.scales, model.shares), model.log_likelihood
+    return Combined(w, covariance, weight, model.right, noise, value, wrong, slopes, own + more)
 
 
 def _join(
     w: np.ndarray, covariance: np.ndarray, weight: float, model: Mixture, wrong: np.ndarray
 ) -> Combined:
     noise = Noise(model.scales, model.shares)
-    return Combined(w, covariance, weight, model.right, noise, model.log_likelihood, wrong)
+    value = model.log_likelihood
+    return Combined(w, covariance, weight, model.right, noise, value, wrong, w, covariance)
 
 
 def _project_on(w: np.ndarray) -> np.ndarray:
@@ -281,7 +303,7 @@ def _solve_equations(
         for each, one in zip(wrong, found, strict=True)
     ]
     return _average(
-        pairs, wrong,
+        as_one(pairs), wrong,
         [_join(one.w, one.covariance, 0.0, model, each)
          for one, model, each in zip(found, models, wrong, strict=True)],
     )  # fmt: skip
@@ -289,68 +311,73 @@ def _solve_equations(
 
 def _solve_known(
     problem: Problem,
-    pairs: GivenPairs,
+    parts: WithinBlocks,
     wrong: np.ndarray,
     sigma: float | None,
     rng: np.random.Generator,
     effort: Effort,
 ) -> Solution:
     """Fit at known rates, averaged over what an audit leaves open."""
-    known = load_link_calibration()
+    known, pairs = load_link_calibration(), parts.pairs
     agreement = known.agree(measure_loose(pairs, wrong.mean(axis=0), known.ratio), is_known=True)
     found = [
-        combine(pairs, each, agreement, known.bias, sigma, by_direction=False) for each in wrong
+        combine(parts, each[parts.places], agreement, known.bias, sigma, by_direction=False)
+        for each in wrong
     ]
-    answer = _average(pairs, wrong, found)
+    answer = _average(parts, wrong, found)
     middle, n_right = found[len(found) // 2], float((1.0 - wrong.mean(axis=0)).sum())
-    return _match_wrong(problem, pairs, middle, n_right, answer, rng, effort) or answer
+    return _match_wrong(problem, parts, middle, n_right, answer, rng, effort) or answer
 
 
-def _average(pairs: GivenPairs, wrong: np.ndarray, found: list[Combined]) -> Solution:
+def _average(parts: WithinBlocks, wrong: np.ndarray, found: list[Combined]) -> Solution:
     """Average fits at several rates: variances inside and between add up (total variance)."""
+    pairs = parts.pairs
     centres = np.array([each.w for each in found])
     w = centres.mean(axis=0)
     spread = sum(each.covariance for each in found) / len(found)
     between = np.einsum("ki,kj->ij", centres - w, centres - w) / max(len(found) - 1, 1)
-    right = np.mean([each.right for each in found], axis=0)
+    # Averages miss 1 by rounding.
+    right = np.minimum(parts.restore(np.mean([each.right for each in found], axis=0), 1.0), 1.0)
     is_free = ~pairs.is_known
     rate = float(wrong[:, is_free].mean())
     mass = np.full(len(found), 1.0 / len(found))
-    stats = replace(_say(pairs, rate, right), mixture_weight=float(found[0].weight))
+    told = load_link_calibration().recalibrate(right, is_known=True)
+    stats = replace(_say(pairs, rate, told), mixture_weight=float(found[0].weight))
     sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
         (Candidate(w, -float(np.mean([each.value for each in found]))),),
         Status.CONVERGED,
         stats,
         uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
-        pairings=_make_pairings(pairs, found, mass),
+        pairings=_make_pairings(parts, found, mass),
     )
 
 
 def _solve_estimated(
     problem: Problem,
-    pairs: GivenPairs,
+    parts: WithinBlocks,
     rates: RateLikelihood,
     sigma: float | None,
     rng: np.random.Generator,
     effort: Effort,
 ) -> Solution:
     """Mix the fits at all rates that the data leave open."""
-    calibrated = load_link_calibration()
+    calibrated, pairs = load_link_calibration(), parts.pairs
     mass, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
     kept = np.flatnonzero(np.maximum(mass, sharp) > _LEAST_MASS)
     mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
     agreement = calibrated.agree(rates.loose_weight, is_known=False)
     found = [
-        combine(pairs, wrong, agreement, calibrated.bias, sigma, by_direction=True)
-        for wrong in (rates.spread(pairs, place) for place in kept.tolist())
+        combine(parts, wrong, agreement, calibrated.bias, sigma, by_direction=True)
+        for wrong in (rates.spread(parts.inner, place) for place in kept.tolist())
     ]
     right = np.einsum("k,kn->n", mass, np.array([each.right for each in found]))
+    right = np.minimum(parts.restore(right, 1.0), 1.0)
     rate = float((mass * RATES[kept]).sum())
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
-        _say(pairs, rate, right),
+        _say(pairs, rate, calibrated.recalibrate(right, is_known=False)),
         mislinked_interval=(float(ends[0]), float(ends[1])),
         links_say_nothing=rates.says_nothing,
     )
@@ -361,7 +388,7 @@ def _solve_estimated(
         Status.POSTERIOR,
         stats,
         uncertainty=_draw(found, mass, _degrees(pairs)),
-        pairings=_make_pairings(pairs, found, mass),
+        pairings=_make_pairings(parts, found, mass),
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
@@ -369,7 +396,7 @@ def _solve_estimated(
     if rates.says_nothing:
         return answer
     n_right = float(right.sum())
-    return _match_wrong(problem, pairs, likeliest, n_right, answer, rng, effort) or answer
+    return _match_wrong(problem, parts, likeliest, n_right, answer, rng, effort) or answer
 
 
 def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
@@ -383,12 +410,13 @@ def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
     return rates.posterior(calibrated, alike + loose * (calibrated.pairs - alike))
 
 
-def _make_pairings(pairs: GivenPairs, found: list[Combined], mass: np.ndarray) -> LinkedPairings:
+def _make_pairings(parts: WithinBlocks, found: list[Combined], mass: np.ndarray) -> LinkedPairings:
     """Return what draws whole pairings."""
     fits = tuple(
-        LinkedComponent(one.w, _root(one.covariance), one.wrong, one.noise) for one in found
+        LinkedComponent(one.slopes, _root(one.slope_covariance), one.wrong, one.noise)
+        for one in found
     )
-    return LinkedPairings(pairs, fits, mass, _degrees(pairs))
+    return LinkedPairings(parts.inner, len(parts.pairs.y), fits, mass, _degrees(parts.pairs))
 
 
 def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
@@ -426,7 +454,7 @@ def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
 
 def _match_wrong(
     problem: Problem,
-    pairs: GivenPairs,
+    parts: WithinBlocks,
     best: Combined,
     n_right: float,
     answer: Solution,
@@ -439,13 +467,15 @@ def _match_wrong(
     """
     # Low noise that explains few of them is an overfit. Where those are the links of labels that
     # hardly vary, it tells nothing.
-    if float(best.right.sum()) < 0.5 * n_right:
+    right = parts.restore(best.right, 1.0)
+    if float(right.sum()) < 0.5 * n_right:
         return None
-    spread = float(np.cov(pairs.y, aweights=best.right + 1e-12))
+    pairs = parts.pairs
+    spread = float(np.cov(parts.inner.y, aweights=best.right + 1e-12))
     is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE * min(spread, 1.0)
-    if not is_sharp or 1.0 - float(best.right.mean()) < _FEW_WRONG:
+    if not is_sharp or 1.0 - float(right.mean()) < _FEW_WRONG:
         return None
-    known = pairs.is_known | (best.right > 0.5)
+    known = pairs.is_known | (right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
     found = Likelihood().solve(problem.with_bags(bags), rng, effort)
     pairings = answer.pairings
@@ -471,8 +501,7 @@ def estimate_share(problem: Problem) -> float:
 
 
 def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
-    # Averages over rates miss 1 by rounding.
-    probability = np.where(pairs.is_known, 1.0, np.minimum(right, 1.0))
+    probability = np.where(pairs.is_known, 1.0, right)
     return Stats(n_starts=1, mislinked=wrong, link_probability=pairs.restore(probability))
 
 
