@@ -624,7 +624,7 @@ def _find_links(table: Table, design: Design, options: dict[str, Any]) -> Links 
     from unshuffle.data.links import Links
     from unshuffle.options import ESTIMATE, check_mislinked
 
-    if is_by_block:
+    if isinstance(share, Path):
         share = read_rates(share, design, options)
     else:
         check_mislinked(share)

@@ -30,8 +30,10 @@ def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str
 
 def read_share(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
     """Return a share of wrong links as a number, or the file that has one for each block."""
+    if value is None:
+        return None
     try:
-        return None if value is None else float(value)
+        return float(value)
     except ValueError:
         pass
     if Path(value).is_file():
