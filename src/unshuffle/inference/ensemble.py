@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 
 from unshuffle.inference.importance import Sample
-from unshuffle.inference.moves import JITTER, STEP, WHOLE
+from unshuffle.inference.moves import JITTER, STEP, WHOLE, sweep
 from unshuffle.inference.proposals import flatten
 from unshuffle.model.posterior import Target
 
@@ -47,31 +47,27 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     chances = flatten(sample.log_weights, 0.5 * s.n_members)
     chosen = rng.choice(len(sample.x), s.n_members, p=chances)
     x, parts = sample.x[chosen].copy(), sample.parts[chosen].copy()
-    value = _log_posterior(target, parts)
     jitter = JITTER * x.std(axis=0) + 1e-12
     seen_x, seen_parts = [], []
     halves = np.arange(s.n_members).reshape(2, -1)
+
+    def propose(mine: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, bool]:
+        pairs = np.array([rng.choice(len(others), 2, replace=False) for _ in mine])
+        length = np.where(rng.random(len(mine)) < WHOLE, 1.0, STEP / sqrt(2.0 * d))
+        trial = mine + length[:, None] * (others[pairs[:, 0]] - others[pairs[:, 1]])
+        return trial + jitter * rng.standard_normal(trial.shape), True
+
     # An ensemble needs the more moves the more coordinates there are.
     most_sweeps = max(s.most_sweeps // 2, min(s.most_sweeps, 4 * d))
-    for sweep in range(1, most_sweeps + 1):
-        for mine, others in (halves, halves[::-1]):
-            pairs = np.array([rng.choice(others, 2, replace=False) for _ in mine])
-            length = np.where(rng.random(len(mine)) < WHOLE, 1.0, STEP / sqrt(2.0 * d))
-            trial = x[mine] + length[:, None] * (x[pairs[:, 0]] - x[pairs[:, 1]])
-            trial += jitter * rng.standard_normal(trial.shape)
-            trial_parts = target.parts(trial)
-            trial_value = _log_posterior(target, trial_parts)
-            is_taken = np.log(rng.random(len(mine))) < trial_value - value[mine]
-            moved = mine[is_taken]
-            x[moved], parts[moved] = trial[is_taken], trial_parts[is_taken]
-            value[moved] = trial_value[is_taken]
+    for n in range(1, most_sweeps + 1):
+        sweep(x, parts, (halves[0], halves[1]), propose, target.parts, target.log_density, rng)
         seen_x.append(x.copy())
         seen_parts.append(parts.copy())
-        if sweep >= s.least_sweeps and sweep % (s.least_sweeps // 2) == 0:
-            n_effective = count_effective(np.array(seen_x[sweep // 3 :]))
+        if n >= s.least_sweeps and n % (s.least_sweeps // 2) == 0:
+            n_effective = count_effective(np.array(seen_x[n // 3 :]))
             if n_effective >= s.enough:
                 break
-    kept, their = np.array(seen_x[sweep // 3 :]), np.vstack(seen_parts[sweep // 3 :])
+    kept, their = np.array(seen_x[n // 3 :]), np.vstack(seen_parts[n // 3 :])
     flat = kept.reshape(-1, d)
     # Equal weights that keep the evidence of the sample: an ensemble has none.
     plain = np.full(len(flat), sample.log_evidence)
@@ -84,11 +80,6 @@ def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
         parts=their,
         is_exact=np.ones(len(flat), bool),
     )
-
-
-def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
-    """Return the log posterior of draws from the parts of their density."""
-    return target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]
 
 
 def count_effective(kept: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import TrainingPoints, gather_training_points
-from unshuffle.inference.moves import JITTER, STEP
+from unshuffle.inference.moves import JITTER, STEP, halve, sweep
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
 from unshuffle.model.points import Parameters
 from unshuffle.model.posterior import Target
@@ -138,20 +138,19 @@ class Followed:
 
 
 def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Move points of the surrogate's posterior about in it, each half along the other's gaps."""
+    """Move points of the surrogate's posterior about in it."""
     x, d = starts.copy(), starts.shape[1]
     values = surrogate.log_posterior(x)
     jitter = JITTER * x.std(axis=0) + 1e-12
-    order = rng.permutation(len(x))
-    halves = (order[: len(x) // 2], order[len(x) // 2 :])
+    halves = halve(len(x), rng)
+
+    def propose(mine: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, bool]:
+        first, second = (others[rng.integers(len(others), size=len(mine))] for _ in range(2))
+        trial = mine + STEP / sqrt(2.0 * d) * (first - second)
+        return trial + jitter * rng.standard_normal(trial.shape), True
+
     for _ in range(_N_SWEEPS):
-        for mine, others in (halves, halves[::-1]):
-            first, second = (others[rng.integers(len(others), size=len(mine))] for _ in range(2))
-            trial = x[mine] + STEP / sqrt(2.0 * d) * (x[first] - x[second])
-            trial += jitter * rng.standard_normal(trial.shape)
-            found = surrogate.log_posterior(trial)
-            is_taken = np.log(rng.random(len(mine))) < found - values[mine]
-            x[mine[is_taken]], values[mine[is_taken]] = trial[is_taken], found[is_taken]
+        sweep(x, values, halves, propose, surrogate.log_posterior, np.asarray, rng)
     return x
 
 

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from unshuffle.inference.ensemble import count_effective
 from unshuffle.inference.modes import exchange
-from unshuffle.inference.moves import JITTER, STEP, WHOLE
+from unshuffle.inference.moves import JITTER, STEP, WHOLE, halve, sweep
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
@@ -101,21 +101,15 @@ def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _move(
     target: Target, x: np.ndarray, parts: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws after a sweep: each half moves along differences of the other."""
+    """Return draws after a sweep."""
     x, parts = x.copy(), parts.copy()
-    order = rng.permutation(len(x))
-    halves = (order[: len(x) // 2], order[len(x) // 2 :])
-    for mine, others in (halves, halves[::-1]):
-        trial, is_allowed = propose_steps(x[mine], x[others], target.p, rng)
-        found = target.parts(trial)
-        gain = _log_posterior(target, found) - _log_posterior(target, parts[mine])
-        is_taken = is_allowed & (np.log(rng.random(len(mine))) < gain)
-        x[mine[is_taken]], parts[mine[is_taken]] = trial[is_taken], found[is_taken]
+
+    def propose(mine: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return propose_steps(mine, others, target.p, rng)
+
+    halves = halve(len(x), rng)
+    sweep(x, parts, halves, propose, target.parts, target.log_density, rng)
     return x, parts
-
-
-def _log_posterior(target: Target, parts: np.ndarray) -> np.ndarray:
-    return np.asarray(target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2])
 
 
 def propose_steps(

@@ -245,6 +245,10 @@ class Target(Coordinates):
         """Return the log likelihood at its power from its two parts, numbers or arrays."""
         return self.power * within_bag + self._means_power * means
 
+    def log_density(self, parts: np.ndarray) -> np.ndarray:
+        """Return the log posterior of points from the parts of their density."""
+        return np.asarray(self.mix(parts[:, 0], parts[:, 1]) + parts[:, 2])
+
     def gaps(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the residuals of the bag means at a point, and variances of predictions."""
         params = self.read_points(theta[None])
