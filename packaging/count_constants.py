@@ -280,6 +280,10 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "tests/inference/test_pairing_draws.py::test_gibbs_sampling_forgets_its_start_in_a_large_bag": (
         "inference/pairing_draws.py:_N_SWEEPS",
     ),
+    "tests/model/test_misfit.py::test_what_is_too_far_from_a_label_to_matter_is_left_out": (
+        "model/goodness_of_fit.py:_FAR",
+        "model/goodness_of_fit.py:_LEAST",
+    ),
     "tests/inference/test_noiseless.py::test_noiseless_data_are_recognised": (
         "inference/noiseless.py:ROUNDING",
         "inference/noiseless.py:_NEAR",

@@ -217,6 +217,15 @@ def test_labels_of_large_bags_are_compared_as_if_every_row_were_read(bags, monke
     assert_allclose(found, rows, atol=0.03, rtol=0.02)
 
 
+def test_what_is_too_far_from_a_label_to_matter_is_left_out(monkeypatch):
+    target, theta = build_at_truth(2500, 1, 3)
+    found = measure_uneven(target, theta), measure_misfit(target, theta)
+    for name in ("_FAR", "_LEAST"):
+        monkeypatch.setattr(goodness_of_fit, name, 1e6)
+    # What is left out has e^-40 of the nearest.
+    assert_allclose(found, (measure_uneven(target, theta), measure_misfit(target, theta)), 1e-9)
+
+
 def test_noise_of_data_that_obey_is_even():
     """The squares of 20 normal scores add up to 45.3 in one of a thousand such tests.
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from unshuffle.results.summary import Summary
 
 ENDINGS = (".svg", ".png", ".pdf")
-# Draws of equal weight in a file: enough for the ends of an interval, and some 100 kB a column.
-N_DRAWS = 4000
 _COLUMNS = ("estimate", "sd", "low", "high", "determined")
 
 
@@ -43,6 +41,7 @@ def check_figure(path: str) -> None:
 def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, Any]) -> None:
     """Write the files that the options name, each whole or not at all."""
     from unshuffle.io.writing import write_whole
+    from unshuffle.model.special_cases import N_DRAWS
 
     # All are made before the first is written: what cannot be made leaves no part of them.
     made: list[tuple[str, str, str | bytes]] = []
@@ -62,6 +61,8 @@ def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, 
 
 def _list_draws(found: Fit, seed: int) -> str:
     """Return draws of equal weight from the posterior as CSV, one column for each parameter."""
+    from unshuffle.model.special_cases import N_DRAWS
+
     if found.posterior is None:
         raise InputError(
             f"method '{found.method}' has no posterior to draw from; use method 'likelihood', or "

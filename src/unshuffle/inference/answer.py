@@ -27,9 +27,9 @@ from unshuffle.inference.calibration import (
 from unshuffle.inference.diagnostics import Diagnostics, diagnose, measure_difference
 from unshuffle.inference.ensemble import walk
 from unshuffle.inference.importance import Sample, find_centre, sample_posterior
-from unshuffle.inference.many_modes import MANY_MODES, sample_many
+from unshuffle.inference.many_modes import sample_many
 from unshuffle.inference.modes import Mode, climb_all, count_starts, keep_distinct
-from unshuffle.inference.proposals import Mixture, flatten, make_mixture
+from unshuffle.inference.proposals import MANY_MODES, Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import CALIBRATED, FULL, MOST_LABELS

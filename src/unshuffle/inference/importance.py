@@ -15,9 +15,9 @@ from unshuffle.model.posterior import Target
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# Draws of the first round and of others in blocks, as parts of those of rows in memory: most
-# often the first, with an effective sample size of .6 to .9 of its number, is enough.
-_FIRST_SHARE, _NEXT_SHARE = 1.0, 0.6
+# Draws of rounds after the first in blocks, as a part of those of rows in memory: most often the
+# first, with an effective sample size of .6 to .9 of its number, is enough.
+_NEXT_SHARE = 0.6
 # One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
 # the surrogate errs by less than so many nats on average there, its values are taken for the
 # others.
@@ -130,7 +130,7 @@ def _aim(
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
-    n_draws = round((_FIRST_SHARE if sample is None else _NEXT_SHARE) * n_draws)
+    n_draws = round(n_draws if sample is None else _NEXT_SHARE * n_draws)
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 

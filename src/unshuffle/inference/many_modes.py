@@ -16,8 +16,6 @@ from unshuffle.inference.proposals import Mixture, make_mixture, normalise
 from unshuffle.inference.tempered_smc import rise
 from unshuffle.model.posterior import Target
 
-# More modes than these are not sampled around one by one in intervals.
-MANY_MODES = 6
 # Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
 # so many draws of that.
 _WEAKER, _N_WEIGHED = 0.6, 600

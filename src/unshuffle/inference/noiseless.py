@@ -30,6 +30,7 @@ from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
 from unshuffle.solvers import exact, multistart
 from unshuffle.solvers.descent import descend
+from unshuffle.solvers.searching import BRIEF
 
 # Root mean square gap, in label spreads, that is nothing but rounding: labels of 1e6 with spread 1
 # have 1e-10, and noise that is smaller than this nobody sees.
@@ -52,7 +53,7 @@ _ASIDE = (8.0, 8.0, 4.0)
 # known: so many rows are sorted, between these bounds. The first is what every fit pays, a few
 # per cent of its time.
 _WORK_ASIDE, _BOUNDS_ASIDE = 8_000, (12, 64)
-_WORK_STARTS, _BOUNDS_STARTS, _PER_START = 100_000, (256, 2048), 8
+_WORK_STARTS, _BOUNDS_STARTS = 100_000, (256, 2048)
 # Answers whose predictions differ by less than this (root mean square, in label spreads) are one.
 _SAME = 1e-6
 # Where columns are symmetric and alike there are thousands of answers; so many are listed.
@@ -218,7 +219,7 @@ class _Search:
             return list(np.unique(weights[values < ROUNDING**2].round(9), axis=0))
         space = self._space
         n_starts = int(np.clip(_WORK_STARTS // bags.n, *_BOUNDS_STARTS))
-        points = space.draw(_PER_START * n_starts, False)
+        points = space.draw(BRIEF.n_screened * n_starts, False)
         order = np.argsort(space.evaluate(points)[0], kind="stable")
         ends = descend(
             space.evaluate,

@@ -21,8 +21,9 @@ from unshuffle.model.posterior import Target
 
 # Laplace evidence is crude: no component starts below its part of this share.
 _FLAT_SHARE = 0.3
-# Steps towards more modes than these: near is enough where none has the mass.
-_MANY_MODES, _STEPS_OF_MANY = 6, 5
+# More modes than these are not sampled around one by one in intervals, and fewer steps towards
+# each are enough, since none has the mass.
+MANY_MODES, _STEPS_OF_MANY = 6, 5
 # Share of the first draws that go to a component as wide as the prior.
 _WIDE_SHARE = 0.1
 # In adapting, the old component counts for 5 d draws; 10 % wider guards the tails.
@@ -32,11 +33,11 @@ _N_LOCAL = 30
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
-# Degrees of freedom of the shell's total variance, and the least sd of its logarithm.
-_SHELL_DOF, _LEAST_SHELL = 5.0, 0.15
-# Where the noise is known: the least signal that is looked for, and the spread of its logarithm,
-# which is that of log sigma around the prior of the weights too.
-_LEAST_SIGNAL, _SIGNAL_SPREAD = 0.05, 0.7
+# The least sd of the logarithm of the shell's total variance.
+_LEAST_SHELL = 0.15
+# Where the noise is known: the spread of the signal's logarithm, which is that of log sigma around
+# the prior of the weights too.
+_SIGNAL_SPREAD = 0.7
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -75,7 +76,9 @@ class Shell:
         """
         t = self.target
         if t.log_sigma is not None:
-            return log(max(1.0 - exp(2.0 * t.log_sigma), _LEAST_SIGNAL)), _SIGNAL_SPREAD
+            # What the noise leaves of the labels' variance, which is known no better than so.
+            left = max(1.0 - exp(2.0 * t.log_sigma), sqrt(2.0 / t.n))
+            return log(left), _SIGNAL_SPREAD
         return 0.0, sqrt(_LEAST_SHELL**2 + 2.0 / (t.power * t.n))
 
     @cached_property
@@ -95,10 +98,11 @@ class Shell:
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
         t, o = self.target, self.target.options
+        dof = o.proposal_dof
         directions = rng.standard_normal((n, t.p))
         directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
         centre, spread = self._size
-        signal = np.exp(centre + spread * rng.standard_t(_SHELL_DOF, n))
+        signal = np.exp(centre + spread * rng.standard_t(dof, n))
         parts = []
         if t.log_sigma is None:
             share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
@@ -111,6 +115,7 @@ class Shell:
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Return the log density at every point."""
         t, o = self.target, self.target.options
+        dof = o.proposal_dof
         w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
         signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
         total, logs = np.log(signal), np.zeros(len(x))
@@ -124,9 +129,9 @@ class Shell:
             logs += lgamma(a + b) - lgamma(a) - lgamma(b)
         centre, spread = self._size
         place = (total - centre) / spread
-        logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF) + total
-        logs += lgamma(0.5 * (_SHELL_DOF + 1.0)) - lgamma(0.5 * _SHELL_DOF)
-        logs -= 0.5 * log(_SHELL_DOF * pi) + log(spread)
+        logs -= 0.5 * (dof + 1.0) * np.log1p(place**2 / dof) + total
+        logs += lgamma(0.5 * (dof + 1.0)) - lgamma(0.5 * dof)
+        logs -= 0.5 * log(dof * pi) + log(spread)
         # From the signal to weights: the sphere of that radius, and the columns' volume.
         logs += lgamma(0.5 * t.p) - 0.5 * t.p * log(pi) + (1.0 - 0.5 * t.p) * np.log(signal)
         logs += self._roots[1]
@@ -147,11 +152,12 @@ class PriorShell(Shell):
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         t, o = self.target, self.target.options
+        dof = o.proposal_dof
         directions = rng.standard_normal((n, t.p))
         directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
         log_sigma, parts = np.full(n, self.log_sigma), []
         if t.log_sigma is None:
-            log_sigma += _SIGNAL_SPREAD * rng.standard_t(_SHELL_DOF, n)
+            log_sigma += _SIGNAL_SPREAD * rng.standard_t(dof, n)
             parts = [log_sigma[:, None]]
         share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
         signal = np.exp(2.0 * log_sigma) * (1.0 - share) / share
@@ -161,15 +167,16 @@ class PriorShell(Shell):
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         t, o = self.target, self.target.options
+        dof = o.proposal_dof
         w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
         signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
         noise, logs = np.full(len(x), 2.0 * self.log_sigma), np.zeros(len(x))
         if t.log_sigma is None:
             noise = 2.0 * x[:, t.p]
             place = (x[:, t.p] - self.log_sigma) / _SIGNAL_SPREAD
-            logs -= 0.5 * (_SHELL_DOF + 1.0) * np.log1p(place**2 / _SHELL_DOF)
-            logs += lgamma(0.5 * (_SHELL_DOF + 1.0)) - lgamma(0.5 * _SHELL_DOF)
-            logs -= 0.5 * log(_SHELL_DOF * pi) + log(_SIGNAL_SPREAD)
+            logs -= 0.5 * (dof + 1.0) * np.log1p(place**2 / dof)
+            logs += lgamma(0.5 * (dof + 1.0)) - lgamma(0.5 * dof)
+            logs -= 0.5 * log(dof * pi) + log(_SIGNAL_SPREAD)
         total = np.logaddexp(np.log(signal), noise)
         # Beta of the noise's share; from the share to the signal: the share over the total.
         a, b = o.share_low, o.share_high
@@ -227,7 +234,7 @@ class Mixture:
 def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
     if target.within_bag.has_passes:
-        n_steps = MAX_STEPS if len(modes) <= _MANY_MODES else _STEPS_OF_MANY
+        n_steps = MAX_STEPS if len(modes) <= MANY_MODES else _STEPS_OF_MANY
         return _mix_fitted_modes(target, *settle(target, modes, n_steps))
     spreads = _find_spreads(target, [theta for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])

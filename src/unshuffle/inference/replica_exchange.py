@@ -148,11 +148,11 @@ class Beside:
     prior of a matching loses for every label that another row holds."""
 
     rows: np.ndarray
-    cost: float
+    cost: float = 0.0
 
 
 # Nothing stands beside anything: every matching is as likely.
-_NOTHING = Beside(np.empty(0, dtype=np.int64), 0.0)
+_NOTHING = Beside(np.empty(0, dtype=np.int64))
 
 
 def make_model(target: Target, beside: Beside = _NOTHING) -> tuple[kernels.Model, np.ndarray]:

@@ -28,7 +28,7 @@ from unshuffle.inference.replica_exchange import Beside, Run, run_levels
 from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import Settings
-from unshuffle.model.special_cases import Columns, nothing_to_learn
+from unshuffle.model.special_cases import N_DRAWS, Columns, nothing_to_learn
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
 from unshuffle.threads import run_all
@@ -45,15 +45,11 @@ _LEVELS, _LEVELS_PER_ROOT = 8.0, 3.5
 # 38 such fits (one or two bags, 60 and 100 rows, 10 and 15 dB) had 95 % intervals that covered 90 %
 # at full power, 92 % at 0.3, 94 % at 0.1 and 93 % at 0.03, with widths from 0.99 to 1.12.
 _UNMIXED_POWER = 0.1
-# Draws in the answer: more than the effective ones of any run, few enough to map and plot.
-_N_DRAWS = 4000
 # A share of the posterior beyond the coldest level that shows that the levels ended too soon.
 _CUT_SHARE = 0.01
 # Draws that are grouped into competing answers, and the least gap between two answers' predictions
 # (in label spreads): where draws lie apart by less, they are one answer.
 _N_GROUPED, _GAP = 400, 0.3
-# One in a hundred is the least that so many draws can tell.
-_LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -205,7 +201,7 @@ def measure_mixing(runs: list[Run]) -> Mixing:
         split_rhat=max(*rhats, split_rhat(np.repeat(level[:, None], 2, axis=1), spread)),
         # A mean over many levels can be surer than the draws that are handed on.
         effective_draws=min(
-            _N_DRAWS, *(effective_draws(series[:, :, j], v) for j, v in enumerate(variances))
+            N_DRAWS, *(effective_draws(series[:, :, j], v) for j, v in enumerate(variances))
         ),
         least_exchange=min(float(run.exchange_rates.min()) for run in runs),
         cut_share=max(run.cut_share for run in runs),
@@ -281,7 +277,7 @@ def _make_posterior(
     err on the side of doubt.
     """
     weights, log_sigma = [], []
-    n_each = ceil(_N_DRAWS / len(runs))
+    n_each = ceil(N_DRAWS / len(runs))
     for run in runs:
         level, noise = run.pick(n_each, _UNMIXED_POWER if is_thin else 1.0, rng.random())
         # Evenly through the sweeps too.
@@ -315,7 +311,8 @@ def _competing_answers(
     shares = np.bincount(group)[1:] / len(kept)
     candidates = []
     for k, share in enumerate(shares.tolist(), start=1):
-        if share < min(_LEAST_SHARE, shares.max()):
+        # Fewer than four draws tell no answer.
+        if share < min(4.0 / _N_GROUPED, shares.max()):
             continue
         weights = columns.widen(kept[group == k].mean(axis=0)[None])[0]
         sd = float(posterior.sigma[some][group == k].mean())

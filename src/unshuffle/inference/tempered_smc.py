@@ -20,9 +20,8 @@ from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
 # The population, and how many times as many are drawn at first. Labels are added while its
-# effective sample size is this share of its number, sweeps of moves follow, and more once all
-# labels count, which are kept.
-_N_DRAWN, _AT_FIRST, _ENOUGH_EFFECTIVE, _N_SWEEPS, _N_KEPT = 256, 8, 0.5, 4, 12
+# effective sample size is this share of its number, and sweeps of moves follow.
+_N_DRAWN, _AT_FIRST, _ENOUGH_EFFECTIVE, _N_SWEEPS = 256, 8, 0.5, 4
 # Shares of the labels that are left which may be added at a time.
 _SHARES = 2.0 ** (-0.5 * np.arange(24))
 # Shares of moves that put all weights in another order, exchange two and turn one round. Of the
@@ -58,7 +57,8 @@ def rise(target: Target, rng: np.random.Generator) -> Risen:
         chosen = _choose(normalise(logs)[0], rng)
         x, parts, logs = x[chosen], parts[chosen], np.full(_N_DRAWN, -log(_N_DRAWN))
         reached, is_there = replace(target, power=power), power == target.power
-        for _ in range(_N_KEPT if is_there else _N_SWEEPS):
+        # Three times as many once all labels count, and these are the draws.
+        for _ in range(3 * _N_SWEEPS if is_there else _N_SWEEPS):
             x, parts = _move(reached, x, parts, rng)
             if is_there:
                 seen_x.append(x)

@@ -15,8 +15,9 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import dot
 from unshuffle.objectives.noise import Noise
 
-# So many draws in even steps give a 95 % interval within 2 %, also with one degree of freedom.
-_N_DRAWS = 4000
+# Draws in an answer: in even steps so many give a 95 % interval within 2 %, also with one degree of
+# freedom. They are more than the effective ones of any run of a sampler.
+N_DRAWS = 4000
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
 
@@ -87,21 +88,21 @@ def answer_nothing(plain: Plain, has_intercept: bool, noise: Noise | None) -> So
     if has_intercept:
         weights[-1] = plain.mean - shift
     sigma = _draw_noise(plain, has_intercept, noise)
-    draws = np.repeat(weights[None], _N_DRAWS, axis=0)
+    draws = np.repeat(weights[None], N_DRAWS, axis=0)
     unknown, sentence = list(range(p)), "No prior was used."
     if has_intercept and (sigma is None or plain.has_columns):
         unknown.append(p)
     elif has_intercept and sigma is not None:
         # Steps of the golden ratio are even through every range of the noise's quantiles.
-        steps = (np.arange(_N_DRAWS) * _GOLDEN + 0.5) % 1.0
+        steps = (np.arange(N_DRAWS) * _GOLDEN + 0.5) % 1.0
         draws[:, -1] += sigma / sqrt(plain.n) * ndtri(steps)
         reference = "normal" if noise is not None else "t"
         sentence = (
             f"The intercept is the mean of the labels, with its textbook {reference} interval."
         )
-    known = np.zeros(_N_DRAWS) if sigma is None else sigma
+    known = np.zeros(N_DRAWS) if sigma is None else sigma
     posterior = Posterior(
-        draws, np.ones(_N_DRAWS), known, unknown=tuple(unknown), has_noise=sigma is not None
+        draws, np.ones(N_DRAWS), known, unknown=tuple(unknown), has_noise=sigma is not None
     )
     candidate = Candidate(weights, value=0.0, evidence=0.0, share=1.0, noise=posterior.noise)
     stats = Stats(n_starts=0, n_evaluations=0, priors=(sentence,))
@@ -117,12 +118,12 @@ def _draw_noise(plain: Plain, has_intercept: bool, noise: Noise | None) -> np.nd
     any number of labels; σ fixed at its estimate would cover 70 % instead of 95 % with two.
     """
     if noise is not None:
-        return np.full(_N_DRAWS, noise.sd)
+        return np.full(N_DRAWS, noise.sd)
     dof = plain.n - has_intercept
     # Labels that are all the same show no noise at all, which no sample of a noise would.
     if dof < 1 or not plain.varies:
         return None
     # Even steps through the quantiles: with one degree of freedom the mean of random draws would
     # follow the largest of them.
-    chi_squares = 2.0 * gammaincinv(0.5 * dof, (np.arange(_N_DRAWS) + 0.5) / _N_DRAWS)
+    chi_squares = 2.0 * gammaincinv(0.5 * dof, (np.arange(N_DRAWS) + 0.5) / N_DRAWS)
     return np.asarray(np.sqrt(plain.square / chi_squares))
