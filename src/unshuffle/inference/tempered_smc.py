@@ -19,16 +19,45 @@ from unshuffle.inference.moves import JITTER, STEP, WHOLE, halve, sweep
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
-# The population, and how many times as many are drawn at first. Labels are added while its
-# effective sample size is this share of its number, and sweeps of moves follow.
-_N_DRAWN, _AT_FIRST, _ENOUGH_EFFECTIVE, _N_SWEEPS = 256, 8, 0.5, 4
+
+@dataclass(frozen=True)
+class TemperedSettings:
+    """Size of the population, and its moves.
+
+    Attributes
+    ----------
+    n_drawn : int
+        The population.
+    at_first : int
+        How many times as many are drawn from the shell that it begins with.
+    enough_effective : float
+        Labels are added while the effective sample size is this share of the population.
+    n_sweeps : int
+        Moves of every draw after labels were added. Three times as many follow once all labels
+        count, and these are the draws.
+    reordered, exchanged, turned : float
+        Shares of moves that put all weights in another order, exchange two and turn one round.
+    aligned : float
+        Share of the other moves that go along differences of draws whose weights were put in the
+        mover's order.
+    step_spread : float
+        Sd of the logarithm of the length of a move.
+    """
+
+    n_drawn: int = 256
+    at_first: int = 8
+    enough_effective: float = 0.5
+    n_sweeps: int = 4
+    reordered: float = 0.1
+    exchanged: float = 0.2
+    turned: float = 0.05
+    aligned: float = 0.7
+    step_spread: float = 0.7
+
+
+TEMPERED = TemperedSettings()
 # Shares of the labels that are left which may be added at a time.
 _SHARES = 2.0 ** (-0.5 * np.arange(24))
-# Shares of moves that put all weights in another order, exchange two and turn one round. Of the
-# others this share is along differences of draws whose weights were put in the mover's order.
-_REORDERED, _EXCHANGED, _TURNED, _ALIGNED = 0.1, 0.2, 0.05, 0.7
-# How much the logarithm of the length of a move varies.
-_STEP_SPREAD = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +73,7 @@ class Risen:
 def rise(target: Target, rng: np.random.Generator) -> Risen:
     """Return draws of the posterior at the target's power."""
     shell = Shell(target)
-    x = shell.draw(_AT_FIRST * _N_DRAWN, rng)
+    x = shell.draw(TEMPERED.at_first * TEMPERED.n_drawn, rng)
     log_evidence, power = -log(len(x)), 0.0
     parts = target.parts(x)
     is_inside = np.isfinite(parts[:, 0])
@@ -55,10 +84,9 @@ def rise(target: Target, rng: np.random.Generator) -> Risen:
         power, logs = add_labels(target, power, parts, logs)
         log_evidence += float(logsumexp(logs))
         chosen = _choose(normalise(logs)[0], rng)
-        x, parts, logs = x[chosen], parts[chosen], np.full(_N_DRAWN, -log(_N_DRAWN))
+        x, parts, logs = x[chosen], parts[chosen], np.full(TEMPERED.n_drawn, -log(TEMPERED.n_drawn))
         reached, is_there = replace(target, power=power), power == target.power
-        # Three times as many once all labels count, and these are the draws.
-        for _ in range(3 * _N_SWEEPS if is_there else _N_SWEEPS):
+        for _ in range(3 * TEMPERED.n_sweeps if is_there else TEMPERED.n_sweeps):
             x, parts = _move(reached, x, parts, rng)
             if is_there:
                 seen_x.append(x)
@@ -79,7 +107,7 @@ def add_labels(
 
     Where none does, the one that leaves most: at no power at all the prior's far ends weigh in.
     """
-    least, before = _ENOUGH_EFFECTIVE * _N_DRAWN, _weigh(target, power, parts)
+    least, before = TEMPERED.enough_effective * TEMPERED.n_drawn, _weigh(target, power, parts)
     best, best_n_effective = (power, logs), 0.0
     for share in _SHARES:
         reached = target.power if share == 1.0 else power + share * (target.power - power)
@@ -94,7 +122,7 @@ def add_labels(
 
 def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return places in proportion to shares, each as often as it deserves but for less than one."""
-    steps = (np.arange(_N_DRAWN) + rng.random()) / _N_DRAWN
+    steps = (np.arange(TEMPERED.n_drawn) + rng.random()) / TEMPERED.n_drawn
     return np.minimum(np.searchsorted(np.cumsum(shares), steps), len(shares) - 1)
 
 
@@ -122,22 +150,22 @@ def propose_steps(
     n, d = x.shape
     first, second = (others[rng.integers(len(others), size=n)] for _ in range(2))
     ranks = _rank_weights(x, p)
-    is_aligned = rng.random(n) < _ALIGNED
+    is_aligned = rng.random(n) < TEMPERED.aligned
     for each in (first, second):
         ordered = np.take_along_axis(np.sort(each[:, :p], axis=1), ranks, axis=1)
         each[is_aligned, :p] = ordered[is_aligned]
-    length = STEP / sqrt(2.0 * d) * np.exp(_STEP_SPREAD * rng.standard_normal(n))
+    length = STEP / sqrt(2.0 * d) * np.exp(TEMPERED.step_spread * rng.standard_normal(n))
     length = np.where(rng.random(n) < WHOLE, 1.0, length)
     jitter = (JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
     trial = x + length[:, None] * (first - second) + jitter
     is_allowed = ~is_aligned | (_rank_weights(trial, p) == ranks).all(axis=1)
     kinds = np.asarray(rng.random(n))
-    for k in np.flatnonzero(kinds < _REORDERED + _EXCHANGED + _TURNED):
+    for k in np.flatnonzero(kinds < TEMPERED.reordered + TEMPERED.exchanged + TEMPERED.turned):
         trial[k], is_allowed[k] = x[k], True
         i, j = (int(k) for k in rng.integers(p, size=2))
-        if kinds[k] < _REORDERED:
+        if kinds[k] < TEMPERED.reordered:
             trial[k, :p] = x[k, rng.permutation(p)]
-        elif kinds[k] < _REORDERED + _EXCHANGED:
+        elif kinds[k] < TEMPERED.reordered + TEMPERED.exchanged:
             trial[k, [i, j]] = x[k, [j, i]]
         else:
             trial[k] = exchange(x[k], i, i)
