@@ -10,9 +10,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 # Private names of the library by test file. A new line needs a reason; an unused one is an error.
 ALLOWED = {
-    "kernels/test_kernel_limits.py": {"_node_terms"},
     "kernels/test_lattice.py": {"_weigh_links"},
-    "kernels/test_pairing_kernels.py": {"_node_terms"},
     "objectives/test_gradients.py": {"_plain_evaluator"},
 }  # fmt: skip
 
