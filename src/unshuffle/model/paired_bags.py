@@ -14,11 +14,12 @@ from unshuffle import kernels
 from unshuffle.data.labels import Labels
 from unshuffle.kernels.transport.coupling import PRECISE
 from unshuffle.kernels.transport.joint_dual import LANES
+from unshuffle.kernels.transport.pairings import CELLS_PER_SIGMA, LEAST_GRIDDED
 from unshuffle.threads import map_all
 
 # Labels known to their last digit go on a grid of their own once its nodes are fewer than they, or
 # than so many. In between, both values are mixed: see `kernels.transport.bags`.
-_MOST_NODES = 200
+_MOST_NODES = 400
 _ALL_ITEMS, _ALL_GRID = 1.0, 0.8
 # Bags of few labels, where a grid saves little, and predictions so far out that their nodes would
 # fill the memory, have none.
@@ -174,7 +175,13 @@ class PairedBags:
         low, high = (each.reduceat(z, starts, axis=1) for each in (np.minimum, np.maximum))
         n_rows = np.diff(self.offsets)
         sizes = np.empty((*low.shape, 2), dtype=np.int64)
-        sizes[..., 0], sizes[..., 1] = n_rows, np.diff(self.labels.offsets)
+        per_cell = CELLS_PER_SIGMA if self.tables.shape[1] == 0 else 4.0 * CELLS_PER_SIGMA
+        width = 2.0 ** np.floor(np.log2(sigma / per_cell))
+        cells = np.floor(high / width) - np.floor(low / width) + 2.0
+        # As many as `kernels.lay_items` fills, or more: every row where a grid pays not.
+        is_gridded = (cells <= 0.7 * n_rows) & (n_rows > LEAST_GRIDDED)
+        sizes[..., 0] = np.where(is_gridded, cells, n_rows)
+        sizes[..., 1] = np.diff(self.labels.offsets)
         shares, node_sizes = np.zeros((*low.shape, 2)), np.ones_like(sizes)
         if self.points is None:
             return shares, sizes, node_sizes

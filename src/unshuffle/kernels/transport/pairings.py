@@ -25,7 +25,7 @@ PERMUTATION, SUBSET, DRAWS = 0, 1, 2
 EXACT_LABELS, EXACT_ROWS = 8, 40
 # Rows are laid on a grid from so many on, with at least so many cells per sigma: what is left of
 # the error of binning is of fourth order in the width.
-_LEAST_GRIDDED, _CELLS_PER_SIGMA = 64, 4.0
+LEAST_GRIDDED, CELLS_PER_SIGMA = 64, 4.0
 
 
 @njit(**OPTIONS)
@@ -110,7 +110,7 @@ def _grid(z, sigma, n_cells_per_sigma):
     width = 2.0 ** np.floor(np.log2(sigma / n_cells_per_sigma))
     lowest = np.floor(z.min() / width)
     n_cells = int(np.floor(z.max() / width) - lowest) + 2
-    if z.size <= _LEAST_GRIDDED or n_cells > 0.8 * z.size:
+    if z.size <= LEAST_GRIDDED or n_cells > 0.8 * z.size:
         return lowest, width, 0
     return lowest, width, n_cells
 
@@ -159,7 +159,7 @@ def _narrow(sigma, width, n_cells, is_gaussian):
 def _grid_of(z, sigma, is_gaussian):
     """Return first node, width and cells of the grid of a bag, and the noise that is left to it."""
     # A shape cannot be narrowed by what the grid adds, so that its grid is finer.
-    per_sigma = _CELLS_PER_SIGMA if is_gaussian else 4.0 * _CELLS_PER_SIGMA
+    per_sigma = CELLS_PER_SIGMA if is_gaussian else 4.0 * CELLS_PER_SIGMA
     lowest, width, n_cells = _grid(z, sigma, per_sigma)
     return lowest, width, n_cells, _narrow(sigma, width, n_cells, is_gaussian)
 
