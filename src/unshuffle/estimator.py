@@ -63,8 +63,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         Whether to fit an intercept.
     n_starts : int or None, default=None
         Number of starts of the search; None: until the best value was reached three times.
-        For "likelihood" None means 80 starts of the search for modes. "sampler" makes independent
-        runs instead, whose number is ``Sampler(n_runs=…)``.
+        For "likelihood" None means up to 240 starts of the search for modes. "sampler" makes
+        independent runs instead, whose number is ``Sampler(n_runs=…)``.
     tol : float, default=1e-6
         A start stops when an iteration gains less than this (in units of the labels' variance).
     bag_offsets : "auto", "none", "estimate", bool or float, default="auto"

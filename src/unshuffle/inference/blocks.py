@@ -63,6 +63,8 @@ _N_CANDIDATES, _N_CANDIDATES_OF_MANY, _N_FITTED = 12, 6, 4
 # Nats below the best of the sample beyond which none of its answers is climbed from, and those by
 # which a valley is one.
 _SAMPLE_REACH, _VALLEY = 25.0, 0.5
+# Starts that are annealed at once.
+_MOST_STARTS = 80
 # Ten bags for each column tell every weight within a fraction of itself; what starts are left only
 # confirm it.
 _VERY_MANY_BAGS, _FEW_STARTS = 10, 10
@@ -172,7 +174,7 @@ def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solu
 
 def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
     """Return the ends of annealed starts, fewer where bags are many."""
-    n_starts = count_starts(target)
+    n_starts = min(count_starts(target), _MOST_STARTS)
     if target.n_bags >= FEW_BAGS:
         # On three data sets of 20 bags the best of all starts were in one basin.
         n_starts = (n_starts + 1) // 2

@@ -79,8 +79,8 @@ class Likelihood(Settings, Strategy):
         Prior sd of the curvature c of the mean function z + c (z² − mean z²) with many bags, closed
         with one; 0 makes the mean linear.
 
-    n_starts, n_refined, n_components : int, default=80, 16, 16
-        Starts of the search for modes, starts refined, and modes kept.
+    n_starts, n_refined, n_components : int, default=240, 60, 16
+        Most starts of the search for modes, most that are refined, and modes kept.
     n_draws : int, default=400
         Draws of each round of importance sampling.
     min_rounds, max_rounds : int, default=1, 3

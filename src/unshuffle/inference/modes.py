@@ -175,7 +175,8 @@ def find_modes(
 
     `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
     modes that annealing misses. Rounds end when one brings no new mode within reach of the best. A
-    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16).
+    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16). One bag
+    leaves everything to the within-bag likelihood, whose modes are many: two such rounds end it.
     """
     o = target.options
     drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
@@ -183,6 +184,7 @@ def find_modes(
         target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
     )
     climbed: list[np.ndarray] = []
+    n_barren, n_last = 0, 2 if target.n_bags == 1 else 1
     for k in range(0, len(drawn), _ROUND):
         batch = drawn[k : k + _ROUND]
         ends = rank_ends(target, anneal(target, np.array(batch)))
@@ -198,10 +200,12 @@ def find_modes(
         known = keep_distinct(target, found, o.n_components)
         found = [*found, *modes]
         best = max(value for value, _ in found)
-        if not any(
+        is_barren = not any(
             value > best - _WITHIN_REACH
             and all(target.distance(theta, other) > SAME_MODE for _, other in known)
             for value, theta in modes
-        ):
+        )
+        n_barren = n_barren + 1 if is_barren else 0
+        if n_barren == n_last:
             break
     return keep_distinct(target, found, o.n_components)

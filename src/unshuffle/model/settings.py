@@ -64,10 +64,10 @@ class Settings:
     approximate_power: float = 0.8
     # Sd of the curve c of the mean function z + c (z² − mean z²) with many bags.
     curve_scale: float = 0.3
-    # Starts screened, refined and kept: more than 60 modes never mattered with several bags; with
-    # one bag they average out.
-    n_starts: int = 80
-    n_refined: int = 16
+    # Most starts screened, refined and kept. The search ends when new ones bring no new mode
+    # (docs/decisions/006-search-from-many-starts.md).
+    n_starts: int = 240
+    n_refined: int = 60
     n_components: int = 16
     # Importance sampling: draws per round, least and most rounds, and the effective sample size
     # at which it may stop.
