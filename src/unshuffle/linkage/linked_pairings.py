@@ -1,8 +1,9 @@
 """Draws of whole pairings where labels stand beside their rows and some links are wrong.
 
 Given a mismatch rate and a draw of the coefficients, each link is right or wrong with the
-probability of the mixture (see `scale_mixture`). The labels of wrong links are then exchanged among
-their rows inside the block, by Gibbs sampling (Wu 1998; see `pairing_draws`).
+probability of the mixture (see `scale_mixture`), recalibrated on real tables like the one that a
+fit reports. The labels of wrong links are then exchanged among their rows inside the block, by
+Gibbs sampling (Wu 1998; see `pairing_draws`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from scipy.special import expit
 
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.inference.pairing_draws import Noise, choose_evenly, exchange_labels
+from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import GivenPairs
 from unshuffle.linkage.scale_mixture import log_noise_density
 
@@ -47,6 +49,7 @@ class LinkedPairings:
     components: tuple[LinkedComponent, ...]
     mass: np.ndarray
     dof: int
+    is_rate_known: bool
 
     def draw(self, m: int, rng: np.random.Generator) -> np.ndarray:
         """Return (m, n) places in y, in the order of the data as given."""
@@ -65,7 +68,9 @@ class LinkedPairings:
         step = rng.standard_normal((1, len(fit.root))) * factor
         w = fit.w + multiply(step, fit.root)[0]
         z = predict_rows(pairs.X, w)
-        is_right = rng.random(n) < link_probabilities(pairs, fit.wrong, pairs.y - z, fit.noise)
+        right = link_probabilities(pairs, fit.wrong, pairs.y - z, fit.noise)
+        told = load_link_calibration().recalibrate(right, is_known=self.is_rate_known)
+        is_right = rng.random(n) < told
         codes = np.where(is_right, -1, pairs.codes)
         label = np.arange(n)
         wrong = np.flatnonzero(~is_right)

@@ -349,7 +349,7 @@ def _average(parts: WithinBlocks, wrong: np.ndarray, found: list[Combined]) -> S
         Status.CONVERGED,
         stats,
         uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
-        pairings=_make_pairings(parts, found, mass),
+        pairings=_make_pairings(parts, found, mass, is_known=True),
     )
 
 
@@ -388,7 +388,7 @@ def _solve_estimated(
         Status.POSTERIOR,
         stats,
         uncertainty=_draw(found, mass, _degrees(pairs)),
-        pairings=_make_pairings(parts, found, mass),
+        pairings=_make_pairings(parts, found, mass, is_known=False),
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
     likeliest = max(found, key=lambda each: each.value)
@@ -410,13 +410,16 @@ def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
     return rates.posterior(calibrated, alike + loose * (calibrated.pairs - alike))
 
 
-def _make_pairings(parts: WithinBlocks, found: list[Combined], mass: np.ndarray) -> LinkedPairings:
+def _make_pairings(
+    parts: WithinBlocks, found: list[Combined], mass: np.ndarray, *, is_known: bool
+) -> LinkedPairings:
     """Return what draws whole pairings."""
     fits = tuple(
         LinkedComponent(one.slopes, _root(one.slope_covariance), one.wrong, one.noise)
         for one in found
     )
-    return LinkedPairings(parts.inner, len(parts.pairs.y), fits, mass, _degrees(parts.pairs))
+    n = len(parts.pairs.y)
+    return LinkedPairings(parts.inner, n, fits, mass, _degrees(parts.pairs), is_known)
 
 
 def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
