@@ -74,7 +74,7 @@ def solve(
 ) -> tuple[Solution, str]:
     """Solve data in standard units; return the solution in the user's, and the method used.
 
-    Remarks call the columns by their `names`, or by number; `report` is told how far the work is.
+    Remarks call the columns by their `names`, or by number; `report` receives the progress.
     """
     noise = as_noise(options.noise)
     standard = data.standardise(options, names)

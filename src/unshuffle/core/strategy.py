@@ -104,7 +104,7 @@ class Strategy(ABC):
         effort: Effort,
         alone: Effort,
     ) -> Solution:
-        """Solve ranks in blocks, in standard units; a subsample has about so many rows.
+        """Solve ranks in blocks, in standard units; ``subsample(n)`` has about n rows.
 
         ``alone`` is the effort where points share a pass.
         """

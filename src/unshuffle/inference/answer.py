@@ -44,10 +44,10 @@ _N_CLIMBED = 12
 # where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
 # 40; 84 to 107 with 5 and 10.
 _LOW_SAMPLE_SIZE = 80.0
-# Few bags of more rows count as so many would: more labels set dozens of modes tens of nats apart,
-# of which a search finds some.
+# Few bags of more rows count as this number would: more labels set dozens of modes tens of nats
+# apart, of which a search finds some.
 _MOST_OF_FEW = 100_000.0
-# Answers whose predictions differ by less than 10 % of sd(y) are told as one.
+# Answers whose predictions differ by less than 10 % of sd(y) are reported as one.
 _SAME_RIVAL = 0.1
 # One in a thousand is not a competitor.
 _LEAST_SHARE = 1e-3

@@ -12,7 +12,7 @@ from numba import njit
 from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.transport.joint_dual import LANES
 
-# Sides of more items are told by so many of them at even steps of their mass.
+# Larger sides are represented by this many of their items, at even steps of the mass.
 _MOST_ITEMS = 128
 # Masses end together if they differ by no more than sums of masses round.
 _TIE = 1e-12
