@@ -18,7 +18,7 @@ from unshuffle.kernels.transport.pairings import CELLS_PER_SIGMA, LEAST_GRIDDED
 from unshuffle.threads import map_all
 
 # Labels known to their last digit go on a grid of their own once its nodes are fewer than they, or
-# than so many. In between, both values are mixed: see `kernels.transport.bags`.
+# than this number. In between, both values are mixed: see `kernels.transport.bags`.
 _MOST_NODES = 400
 _ALL_ITEMS, _ALL_GRID = 1.0, 0.8
 # Bags of few labels, where a grid saves little, and predictions so far out that their nodes would

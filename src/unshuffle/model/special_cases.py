@@ -15,8 +15,8 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import dot
 from unshuffle.objectives.noise import Noise
 
-# Draws in an answer: in even steps so many give a 95 % interval within 2 %, also with one degree of
-# freedom. They are more than the effective ones of any run of a sampler.
+# Draws in an answer. At even steps they give a 95 % interval within 2 %, also with one degree of
+# freedom, and they are more than the effective ones of any run of a sampler.
 N_DRAWS = 4000
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
