@@ -8,16 +8,16 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
+from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise
 from unshuffle.inference.surrogate import Followed, fit_surrogate, learn
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# Draws of rounds after the first in blocks, as a part of those of rows in memory: most often the
-# first, with an effective sample size of .6 to .9 of its number, is enough.
-_NEXT_SHARE = 0.6
+# A round in blocks begins with a new surrogate. So rounds are few, and the first has twice as many
+# draws: with an effective sample size of .6 to .9 of their number it is most often enough.
+_ROUNDS_IN_BLOCKS, _FIRST_IN_BLOCKS = 3, 2
 # One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
 # the surrogate errs by less than so many nats on average there, its values are taken for the
 # others.
@@ -101,10 +101,12 @@ def sample_posterior(
     weight. The mixture adapts between rounds.
     """
     o = target.options
-    sample = earlier
-    if target.within_bag.has_passes and earlier is None:
-        mixture = fit_surrogate(target, mixture, rng)
-    for n_rounds in range(1, o.max_rounds + 1):
+    sample, max_rounds = earlier, o.max_rounds
+    if target.within_bag.has_passes:
+        max_rounds = min(max_rounds, _ROUNDS_IN_BLOCKS)
+        if earlier is None:
+            mixture = fit_surrogate(target, mixture, rng)
+    for n_rounds in range(1, max_rounds + 1):
         proposal, n_draws = _aim(target, mixture, sample, rng)
         new = _draw(target, proposal, n_draws, rng)
         sample = reweigh(target, _add_round(target, new, proposal, mixture, sample))
@@ -112,7 +114,7 @@ def sample_posterior(
             break
         if proposal is mixture:
             shares = flatten(sample.log_weights, 5.0 * target.dim)
-            mixture = follow(mixture, sample.x, shares, rng)
+            mixture = adapt(mixture, sample.x, shares)
     assert sample is not None
     return sample
 
@@ -130,7 +132,7 @@ def _aim(
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
-    n_draws = round(n_draws if sample is None else _NEXT_SHARE * n_draws)
+    n_draws *= _FIRST_IN_BLOCKS if sample is None else 1
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 

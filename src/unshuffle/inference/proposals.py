@@ -1,4 +1,4 @@
-"""Proposals of importance sampling: Student t's around the modes, a shell, local components.
+"""Proposals of importance sampling: Student t's around the modes, one for all draws, and a shell.
 
 Components start as Laplace approximations (Tierney and Kadane 1986). The effective sample size of
 weights is that of Kong, Liu and Wong (1994).
@@ -28,8 +28,6 @@ MANY_MODES, _STEPS_OF_MANY = 6, 5
 _WIDE_SHARE = 0.1
 # In adapting, the old component counts for 5 d draws; 10 % wider guards the tails.
 _OLD_DRAWS, _WIDER = 5.0, 1.1
-# Local components of a round; no other number was tried.
-_N_LOCAL = 30
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
@@ -190,11 +188,66 @@ class PriorShell(Shell):
 
 
 @dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The parameters themselves, which are the coordinates of proposals in blocks."""
+
+    target: Target
+
+    def transform(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coordinates of points (m, d), and the log determinants of the Jacobian."""
+        return x, np.zeros(len(x))
+
+    def restore(self, u: np.ndarray) -> np.ndarray:
+        """Return the points that have some coordinates."""
+        return u
+
+    def jacobian(self, theta: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the coordinates at a point."""
+        return np.eye(len(theta))
+
+
+@dataclass(frozen=True, eq=False)
+class StandardisedCoordinates(Coordinates):
+    """w/σ in place of the weights, and log(wᵀSw + σ²) in place of log σ.
+
+    Labels determine their total variance wᵀSw + σ² much better than noise or weights alone. In
+    (w, log σ) the posterior is then a thin curved shell. Here the total is a coordinate of its own,
+    and a Gaussian comes close.
+    """
+
+    def transform(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p, covariance = self.target.p, self.target.covariance
+        u, log_sigmas = x.copy(), x[:, p]
+        u[:, :p] *= np.exp(-log_sigmas)[:, None]
+        ratios = (multiply(u[:, :p], covariance) * u[:, :p]).sum(axis=1)
+        u[:, p] = 2.0 * log_sigmas + np.log1p(ratios)
+        return u, log(2.0) - p * log_sigmas
+
+    def restore(self, u: np.ndarray) -> np.ndarray:
+        p, covariance = self.target.p, self.target.covariance
+        ratios = (multiply(u[:, :p], covariance) * u[:, :p]).sum(axis=1)
+        x = u.copy()
+        x[:, p] = 0.5 * (u[:, p] - np.log1p(ratios))
+        x[:, :p] *= np.exp(x[:, p])[:, None]
+        return x
+
+    def jacobian(self, theta: np.ndarray) -> np.ndarray:
+        p, w, sigma = self.target.p, theta[: self.target.p], exp(theta[self.target.p])
+        found, along = np.eye(len(theta)), self.target.covariance @ w
+        total = float(w @ along) + sigma**2
+        found[:p, :p] /= sigma
+        found[:p, p] = -w / sigma
+        found[p, :p] = 2.0 * along / total
+        found[p, p] = 2.0 * sigma**2 / total
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
-    Shares (k + 1,) end with the shell's; the first `n_modes` components lie at modes. What
-    was evaluated on the way there are training points.
+    Means and factors are in `coordinates`. Shares (k + 1,) end with the shell's; the first
+    `n_modes` components lie at modes. What was evaluated on the way there are training points.
     """
 
     shares: np.ndarray
@@ -203,6 +256,7 @@ class Mixture:
     dof: float
     shell: Shell
     n_modes: int
+    coordinates: Coordinates
     training_points: TrainingPoints | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -213,16 +267,18 @@ class Mixture:
         is_local = which < len(self.means)
         points = np.empty(steps.shape)
         mine = which[is_local]
-        points[is_local] = self.means[mine]
-        points[is_local] += np.einsum("kij,kj->ki", self.factors[mine], steps[is_local])
+        moves = np.einsum("kij,kj->ki", self.factors[mine], steps[is_local])
+        points[is_local] = self.coordinates.restore(self.means[mine] + moves)
         points[~is_local] = self.shell.draw(int((~is_local).sum()), rng)
         return points
 
     def log_parts(self, x: np.ndarray) -> np.ndarray:
         """Return log(share × density) of every component (rows) at every point (columns)."""
         parts = np.empty((len(self.shares), len(x)))
-        points = np.ascontiguousarray(x)
-        kernels.student_logs(points, self.means, self.factors, self.dof, parts[:-1])
+        u, log_volumes = self.coordinates.transform(x)
+        u = np.ascontiguousarray(u)
+        kernels.student_logs(u, self.means, self.factors, self.dof, parts[:-1])
+        parts[:-1] += log_volumes
         parts[-1] = self.shell.log_density(x)
         return parts + np.log(np.maximum(self.shares, 1e-300))[:, None]
 
@@ -236,14 +292,25 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     if target.within_bag.has_passes:
         n_steps = MAX_STEPS if len(modes) <= MANY_MODES else _STEPS_OF_MANY
         return _mix_fitted_modes(target, *settle(target, modes, n_steps))
-    spreads = _find_spreads(target, [theta for _, theta in modes])
-    factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
+    thetas = np.array([theta for _, theta in modes])
+    factors = np.linalg.cholesky(_find_spreads(target, list(thetas)))
     shell, wide = Shell(target), _WIDE_SHARE
     if target.has_means_alone:
         shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
-    means = np.array([theta for _, theta in modes])
-    return Mixture(shares, means, factors, target.options.proposal_dof, shell, len(modes))
+    is_noise_free = target.log_sigma is None
+    coordinates = (StandardisedCoordinates if is_noise_free else Coordinates)(target)
+    moved = np.array([coordinates.jacobian(theta) for theta in thetas]) @ factors
+    return Mixture(
+        shares=shares,
+        means=coordinates.transform(thetas)[0],
+        # The triangular root of J S Jᵀ, from the orthogonal decomposition of (J L)ᵀ.
+        factors=np.array([np.linalg.qr(root.T)[1].T for root in moved]),
+        dof=target.options.proposal_dof,
+        shell=shell,
+        n_modes=len(modes),
+        coordinates=coordinates,
+    )
 
 
 def _mix_fitted_modes(
@@ -256,8 +323,9 @@ def _mix_fitted_modes(
     )
     shares = np.append((1.0 - _WIDE_SHARE) * shares, _WIDE_SHARE)
     means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
-    dof = target.options.proposal_dof
-    return Mixture(shares, means, factors, dof, Shell(target), len(fitted_modes), training_points)
+    dof, shell, n_modes = target.options.proposal_dof, Shell(target), len(fitted_modes)
+    place = Coordinates(target)
+    return Mixture(shares, means, factors, dof, shell, n_modes, place, training_points)
 
 
 def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
@@ -290,58 +358,43 @@ def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:
     return (1.0 - _FLAT_SHARE) * shares + _FLAT_SHARE / len(shares)
 
 
-def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
-    """Move shares, means and covariances towards the weighted draws, component by component."""
-    d = x.shape[1]
-    parts = mixture.log_parts(x)
+def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
+    """Move shares, means and covariances of modes towards weighted draws, and add one for all.
+
+    The component of all draws has their mean and covariance, and half of the next draws.
+    """
+    d, n_modes = x.shape[1], mixture.n_modes
+    parts, u = mixture.log_parts(x), mixture.coordinates.transform(x)[0]
     owned = np.exp(parts - logsumexp(parts, axis=0)) * shares
     mass = owned.sum(axis=1)
-    means, factors = mixture.means.copy(), mixture.factors.copy()
-    for k in range(len(means)):
+    means, factors = mixture.means[:n_modes].copy(), mixture.factors[:n_modes].copy()
+    for k in range(n_modes):
         n_draws = mass[k] ** 2 / max((owned[k] ** 2).sum(), 1e-300)
         if n_draws < 2.5 * d:  # fewer make a covariance that is singular or nearly so
             continue
         part = owned[k] / mass[k]
-        mean = part @ x
-        covariance = (x - mean).T * part @ (x - mean)
+        mean, covariance = _describe_draws(u, part)
         credibility = n_draws / (n_draws + _OLD_DRAWS * d)
         old = mixture.factors[k] @ mixture.factors[k].T
         means[k] = credibility * mean + (1.0 - credibility) * mixture.means[k]
         mixed = _WIDER * credibility * covariance + (1.0 - credibility) * old
         factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
+    mean, covariance = _describe_draws(u, shares)
     # A tenth stays spread over all: a component that found nothing yet may still be needed.
-    flat = 0.9 * mass / max(mass.sum(), 1e-300) + 0.1 / len(mass)
-    return replace(mixture, shares=flat / flat.sum(), means=means, factors=factors)
-
-
-def follow(
-    mixture: Mixture, x: np.ndarray, shares: np.ndarray, rng: np.random.Generator
-) -> Mixture:
-    """Adapt the modes' components, and put half of the draws on local ones around weighted draws.
-
-    A weak likelihood leaves ridges and shells, which are no few ellipses: local components with the
-    covariance of their neighbourhood follow them (effective sample sizes with five columns and one
-    or four bags rose from about 10 to 20-460 of 3200).
-    """
-    d = x.shape[1]
-    adapted = _adapt(mixture, x, shares)
-    centres = x[rng.choice(len(x), _N_LOCAL, p=shares)]
-    mean = shares @ x
-    spread = (x - mean).T * shares @ (x - mean) + 1e-12 * np.eye(d)
-    metric = np.linalg.inv(spread)
-    factors = np.empty((_N_LOCAL, d, d))
-    for k, centre in enumerate(centres):
-        gap = x - centre
-        far = np.einsum("ij,jk,ik->i", gap, metric, gap)
-        near = shares * np.exp(-far / d)
-        local = gap.T * (near / near.sum()) @ gap
-        factors[k] = np.linalg.cholesky(0.5 * local + 0.05 * spread + 1e-13 * np.eye(d))
-    n_modes = mixture.n_modes
-    old = np.append(adapted.shares[:n_modes], adapted.shares[-1])
-    old *= 0.5 / old.sum()
+    flat = np.append(mass[:n_modes], mass[-1])
+    flat = 0.9 * flat / max(flat.sum(), 1e-300) + 0.1 / len(flat)
+    flat *= 0.5 / flat.sum()
     return replace(
         mixture,
-        shares=np.concatenate([old[:n_modes], np.full(_N_LOCAL, 0.5 / _N_LOCAL), old[n_modes:]]),
-        means=np.vstack([adapted.means[:n_modes], centres]),
-        factors=np.concatenate([adapted.factors[:n_modes], factors]),
+        shares=np.concatenate([flat[:-1], [0.5], flat[-1:]]),
+        means=np.vstack([means, mean]),
+        factors=np.concatenate(
+            [factors, np.linalg.cholesky(_WIDER * covariance + 1e-12 * np.eye(d))[None]]
+        ),
     )
+
+
+def _describe_draws(u: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and covariance of weighted draws."""
+    mean = shares @ u
+    return mean, (u - mean).T * shares @ (u - mean)

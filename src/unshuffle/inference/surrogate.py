@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import TrainingPoints, gather_training_points
 from unshuffle.inference.moves import JITTER, STEP, halve, sweep
-from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
+from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise
 from unshuffle.model.points import Parameters
 from unshuffle.model.posterior import Target
 
@@ -227,7 +227,7 @@ def learn(
     for _ in range(_N_ROUNDS):
         tried = cover.draw(_N_TRIED, rng)
         logs = surrogate.log_posterior(tried) - cover.log_density(tried)
-        cover = follow(cover, tried, flatten(logs, 10.0 * target.dim), rng)
+        cover = adapt(cover, tried, flatten(logs, 10.0 * target.dim))
     pool = cover.draw(_N_TRIED, rng)
     logs = surrogate.log_posterior(pool) - cover.log_density(pool)
     shares, n_effective = normalise(logs)

@@ -71,9 +71,9 @@ class Settings:
     n_components: int = 16
     # Importance sampling: draws per round, least and most rounds, and the effective sample size
     # at which it may stop.
-    n_draws: int = 400
+    n_draws: int = 200
     min_rounds: int = 1
-    max_rounds: int = 3
+    max_rounds: int = 20
     target_draws: float = 250.0
     # Below this effective sample size the modes were not explored: weights are then flattened until
     # there are so many, the intervals come from a weaker likelihood, and nothing is called
