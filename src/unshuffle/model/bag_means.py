@@ -203,20 +203,27 @@ class BagMeans:
         return self.rows * self._has_effect[:, None]
 
     def evaluate(
-        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
-    ) -> tuple[float, np.ndarray, np.ndarray, float]:
-        """Return the log density and its derivatives in the gaps, in var(z) and in log σ."""
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
+        """Return the log density and its derivatives in the gaps, in var(z) and in log σ.
+
+        Of one set of gaps (R,) or of many (m, R).
+        """
         sums, s2 = self._sum(gaps, variances, log_sigma)
-        found, weights = self._integrate(sums), self._precisions(variances, log_sigma)[1]
-        projections, inner = self._residuals(gaps, weights, found)
-        shares = found.shares[:, :, None]
-        by_gap = -(shares * projections).sum(axis=(0, 1))
-        by_variance = 0.5 * (shares * (projections * projections - inner)).sum(axis=1)
+        found = self._integrate(sums)
+        if self._unit is not None:
+            weights = self._unit.weights / np.asarray(s2)[..., None, None]
+            by_gap = self._residuals(gaps, weights, sums, found)
+            slope = self._scale_slope(sums, found)
+            return found.value, by_gap, np.zeros(gaps.shape), slope
+        weights = self._precisions(variances, log_sigma)[1]
+        by_gap = self._residuals(gaps, weights, sums, found)
+        by_variance = self._variance_slopes(gaps, weights, found)
         per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
         if self.offset_sd is None:
             per_s2 = per_s2 + self._sizes[:, None] ** 2 * self._has_effect
-        slope = float((by_variance * per_s2).sum()) * 2.0 * s2
-        return float(found.value), by_gap, by_variance.sum(axis=0) * self.factors, slope
+        slope = (by_variance * per_s2).sum(axis=(-1, -2)) * 2.0 * s2
+        return found.value, by_gap, by_variance.sum(axis=-2) * self.factors, slope
 
     def evaluate_many(
         self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray
@@ -417,27 +424,59 @@ class BagMeans:
         return logs, axes, values, projections
 
     def _residuals(
-        self, gaps: np.ndarray, w: np.ndarray, found: _Sizes
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return C⁻¹gap and the diagonal of C⁻¹ for every pair of sizes at one point, (T, C, R)."""
-        total, rest = w.sum(axis=1)[:, None, None], gaps[None, None]
-        inner = w - w * w / total[:, 0] if self.has_intercept else w
-        inner = inner[:, None]
+        self, gaps: np.ndarray, w: np.ndarray, sums: _Sums, found: _Sizes
+    ) -> np.ndarray:
+        """Return the slopes in the gaps, −C⁻¹gap averaged over sizes, (…, R)."""
+        shares = found.shares.sum(axis=-1)
+        rest, levels = shares[..., None] * gaps[..., None, :], shares * sums.gaps
         if found.axes is not None and found.values is not None and found.projections is not None:
-            rows = self._effect_rows
-            taus = self._contexts
-            inverse = np.where(taus > 0.0, taus, 1.0) ** -2
-            parts = (taus > 0.0)[:, None] / (found.values[:, None] + inverse[:, None])  # (T, C, p)
-            deltas = ((parts * found.projections[:, None])[:, :, None] * found.axes[:, None]).sum(
-                axis=-1
-            )
-            rest = gaps - multiply(deltas, rows.T)
-            middle = self._add_rows(w) / total[:, 0] if self.has_intercept else np.zeros((1, 1))
-            turned = np.einsum("trj,tjk->tkr", rows - middle[:, None], found.axes)
-            inner = inner - w[:, None] ** 2 * np.einsum("tck,tkr->tcr", parts, turned**2)
+            parts = (found.shares[..., None] * self._shrink(found.values)).sum(axis=-2)
+            deltas = ((parts * found.projections)[..., None, :] * found.axes).sum(axis=-1)
+            rest = rest - multiply(deltas, self._effect_rows.T)
+            assert sums.rows is not None
+            levels = levels - (sums.rows * deltas).sum(axis=-1)
         if self.has_intercept:
-            rest = rest - (w[:, None] * rest).sum(axis=-1, keepdims=True) / total
-        return w[:, None] * rest, inner
+            rest = rest - (levels / sums.ones)[..., None]
+        return np.asarray(-(w * rest).sum(axis=-2))
+
+    def _shrink(self, values: np.ndarray) -> np.ndarray:
+        """Return the posterior variances of δ along the axes for every sd τ, (…, T, C, p)."""
+        taus = self._contexts
+        inverse = np.where(taus > 0.0, taus, 1.0) ** -2
+        return (taus > 0.0)[:, None] / (values[..., None, :] + inverse[:, None])
+
+    def _scale_slope(self, sums: _Sums, found: _Sizes) -> Any:
+        """Return the slope in log σ where all variances grow with σ²."""
+        squares = sums.squares
+        if self.has_intercept:
+            squares = squares - sums.gaps**2 / sums.ones
+        by_s2 = (0.5 * (squares - len(self.m) + self.has_intercept))[..., None]
+        if found.values is not None and found.projections is not None:
+            values, parts = found.values[..., None, :], self._shrink(found.values)
+            along = parts * found.projections[..., None, :]
+            # The part of δ: (v + 2/τ²) (v + 1/τ²)⁻² = 2 (v + 1/τ²)⁻¹ − v (v + 1/τ²)⁻².
+            fits = 2.0 * along * found.projections[..., None, :] - values * along**2
+            by_s2 = by_s2 + 0.5 * (values * parts - fits).sum(axis=-1)
+        return 2.0 * (found.shares * by_s2).sum(axis=(-1, -2))
+
+    def _variance_slopes(self, gaps: np.ndarray, w: np.ndarray, found: _Sizes) -> np.ndarray:
+        """Return the slopes in the variances of gaps for every size t, (…, T, R)."""
+        total, rest = w.sum(axis=-1)[..., None, None], gaps[..., None, None, :]
+        inner = w - w * w / total[..., 0] if self.has_intercept else w
+        inner = inner[..., None, :]
+        if found.axes is not None and found.values is not None and found.projections is not None:
+            rows, parts = self._effect_rows, self._shrink(found.values)
+            along = (parts * found.projections[..., None, :])[..., None, :]
+            deltas = (along * found.axes[..., None, :, :]).sum(axis=-1)
+            rest = rest - multiply(deltas, rows.T)
+            middle = self._add_rows(w) / total[..., 0] if self.has_intercept else np.zeros((1, 1))
+            centred = rows - middle[..., None, :]
+            turned = np.einsum("...rj,...jk->...kr", centred, found.axes) ** 2
+            inner = inner - w[..., None, :] ** 2 * np.einsum("...ck,...kr->...cr", parts, turned)
+        if self.has_intercept:
+            rest = rest - (w[..., None, :] * rest).sum(axis=-1, keepdims=True) / total
+        squares = (w[..., None, :] * rest) ** 2 - inner
+        return np.asarray(0.5 * (found.shares[..., None] * squares).sum(axis=-2))
 
     def _draw(self, sums: _Sums, s2: Any, rng: np.random.Generator) -> Effects:
         """Draw sizes, contextual effects and intercepts, one for each point."""
@@ -506,15 +545,16 @@ class AnchoredMeans(BagMeans):
         return -0.5 * squares * np.exp(-2.0 * log_sigma) - n_free * log_sigma
 
     def evaluate(
-        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: float
-    ) -> tuple[float, np.ndarray, np.ndarray, float]:
+        self, gaps: np.ndarray, variances: np.ndarray, log_sigma: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, Any]:
         means, rest = self._split(gaps)
-        value, by_gap, _, slope = self._given.evaluate(means, np.zeros(len(means)), log_sigma)
-        precision = float(np.exp(-2.0 * log_sigma))
-        by_gap = (by_gap / self._totals)[self.original_bags] * self.m - self.m * rest * precision
+        value, by_gap, _, slope = self._given.evaluate(means, np.zeros(means.shape), log_sigma)
+        precision = np.exp(-2.0 * np.asarray(log_sigma))
+        by_gap = (by_gap / self._totals)[..., self.original_bags] * self.m
+        by_gap = by_gap - self.m * rest * precision[..., None]
         n_free = len(self.m) - len(self._totals)
-        slope += float((self.m * rest * rest).sum()) * precision - n_free
-        return value + float(self._inside(rest, log_sigma)), by_gap, np.zeros(len(gaps)), slope
+        slope = slope + (self.m * rest * rest).sum(axis=-1) * precision - n_free
+        return value + self._inside(rest, log_sigma), by_gap, np.zeros(gaps.shape), slope
 
     def evaluate_many(
         self, gaps: np.ndarray, variances: np.ndarray, log_sigmas: np.ndarray

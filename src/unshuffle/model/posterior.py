@@ -73,7 +73,8 @@ class Target(Coordinates):
         """
         every = np.zeros((1, len(self.terms))) + coefs
         params = self._lay_out(w[None], log_sigma, every, np.array([level]))
-        return self._combine(params, self._shape(params, True), 0)
+        found = self._combine(params, self._shape(params, True))
+        return float(found.values[0]), found.gradients[0], float(found.by_sigmas[0])
 
     def likelihoods(
         self, weights: np.ndarray, log_sigma: float, wants_slopes: bool
@@ -88,11 +89,8 @@ class Target(Coordinates):
         found = self._shape(params, wants_slopes)
         if not wants_slopes:
             return self.mix(found.values, self._weigh_many_means(params)), np.zeros(weights.shape)
-        parts = [self._combine(params.part(slice(k, k + 1)), found, k) for k in range(len(params))]
-        return (
-            np.array([value for value, _, _ in parts]),
-            np.array([gradient[: self.p] for _, gradient, _ in parts]),
-        )
+        found = self._combine(params, found)
+        return found.values, found.gradients[:, : self.p]
 
     def parts(self, x: np.ndarray) -> np.ndarray:
         """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
@@ -159,45 +157,42 @@ class Target(Coordinates):
         self, thetas: np.ndarray, params: Parameters, within_bag: Evaluated
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the log posterior of points and its gradients, given the likelihood in bags."""
-        values, gradients, by_sigmas = (np.array(each) for each in within_bag)
-        for k in range(len(params)):
-            own = params.part(slice(k, k + 1))
-            value, gradient, by_sigma = self._combine(own, within_bag, k)
-            prior, prior_gradient, prior_by_sigma = self.prior(
-                params.w[k], float(params.log_sigmas[k])
-            )
-            values[k], gradients[k], by_sigmas[k] = (
-                value + prior,
-                gradient,
-                by_sigma + prior_by_sigma,
-            )
-            gradients[k, : self.p] += prior_gradient
-        sds = self.prior_sds
-        values -= 0.5 * ((params.coefs / sds) ** 2).sum(axis=1)
+        found = self._combine(params, within_bag)
+        prior, prior_gradients, prior_by_sigmas = self.prior(params.w, params.log_sigmas)
+        gradients, sds = found.gradients, self.prior_sds
+        gradients[:, : self.p] += prior_gradients
         gradients[:, self.p : -1] -= params.coefs / sds**2
-        return values, self._order(gradients, by_sigmas)
+        values = found.values + prior - 0.5 * ((params.coefs / sds) ** 2).sum(axis=1)
+        return values, self._order(gradients, found.by_sigmas + prior_by_sigmas)
 
-    def _combine(
-        self, params: Parameters, within_bag: Evaluated, k: int
-    ) -> tuple[float, np.ndarray, float]:
-        """Return the log likelihood of one point, and its slopes: see `Evaluated`.
+    def _combine(self, params: Parameters, within_bag: Evaluated) -> Evaluated:
+        """Return the log likelihoods of points and their slopes, given those inside bags in full."""
+        size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
+        values, by_sigmas = np.empty(len(params)), np.empty(len(params))
+        gradients = np.empty(within_bag.gradients.shape)
+        for start in range(0, len(params), size):
+            part = slice(start, start + size)
+            own = self._weigh_means(params.part(part))
+            values[part], gradients[part], by_sigmas[part] = own
+        inside, outside = self.power, self._means_power
+        return Evaluated(
+            inside * within_bag.values + outside * values,
+            inside * within_bag.gradients + outside * gradients,
+            inside * within_bag.by_sigmas + outside * by_sigmas,
+        )
 
-        From the within-bag likelihood in full, number k of it.
-        """
-        found = self.means.evaluate(
-            self._gaps(params)[0], self.within_bag.variances(params)[0], float(params.log_sigmas[0])
+    def _weigh_means(self, params: Parameters) -> Evaluated:
+        """Return the log likelihoods of the means of bags, and their slopes."""
+        variances = self.within_bag.variances(params)
+        values, by_gap, by_variance, by_sigmas = self.means.evaluate(
+            self._gaps(params), variances, params.log_sigmas
         )
-        value, by_gap, by_variance, by_sigma = found
-        others = self.within_bag.variance_gradients(params, by_variance)
-        slopes = self.mean_slopes(params.w[0], params.coefs[0])
-        others[: slopes.shape[1]] -= (slopes * by_gap[:, None]).sum(axis=0)
-        others[-1] -= by_gap.sum()
-        share = self._means_power
-        return (
-            self.power * float(within_bag.values[k]) + share * value,
-            self.power * within_bag.gradients[k] + share * others,
-            self.power * float(within_bag.by_sigmas[k]) + share * by_sigma,
-        )
+        gradients = self.within_bag.variance_gradients(params, by_variance)
+        for k, own in enumerate(by_gap):
+            slopes = self.mean_slopes(params.w[k], params.coefs[k])
+            gradients[k, :-1] -= (slopes * own[:, None]).sum(axis=0)
+        gradients[:, -1] -= by_gap.sum(axis=1)
+        return Evaluated(values, gradients, by_sigmas)
 
     def mean_slopes(self, w: np.ndarray, coefs: np.ndarray) -> np.ndarray:
         """Return the slopes of every bag's mean prediction in (w, terms), (R, p + T)."""
@@ -292,21 +287,24 @@ class Target(Coordinates):
         value += (o.share_high - 0.5 * self.p) * np.log(signal + SIGNAL_FLOOR * total)
         return value + 2.0 * o.share_low * log_sigma
 
-    def prior(self, w: np.ndarray, log_sigma: float) -> tuple[float, np.ndarray, float]:
-        """Return the log prior and its derivatives in the weights and in log σ."""
+    def prior(self, w: np.ndarray, log_sigma: Any) -> tuple[Any, np.ndarray, Any]:
+        """Return the log prior and its derivatives in the weights and in log σ.
+
+        Of one point, weights (p,), or of many, (m, p).
+        """
         o = self.options
         if o.prior == FLAT:
-            return 0.0, np.zeros(self.p), 0.0
-        noise = exp(2.0 * log_sigma)
-        cov_w = self.covariance @ w
-        power = float(w @ cov_w)
+            return np.zeros(w.shape[:-1]), np.zeros(w.shape), np.zeros(w.shape[:-1])
+        noise = np.exp(2.0 * np.asarray(log_sigma))
+        cov_w = multiply(w, self.covariance)
+        power = (w * cov_w).sum(axis=-1)
         total = power + noise
         signal = power + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
-        value = float(self._log_prior(float(w @ w), power, log_sigma))
+        value = self._log_prior((w * w).sum(axis=-1), power, log_sigma)
         along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
-        gradient = -w / o.weight_scale**2 + along * cov_w
+        gradient = along[..., None] * cov_w - w / o.weight_scale**2
         slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
         return value, gradient, slope
 

@@ -90,8 +90,8 @@ class WithinBag(ABC):
         return np.zeros((len(params), len(self.label_counts)))
 
     def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
-        """Return slopes in (w, terms, level) of what has these in the variances at a point."""
-        return np.zeros(params.w.shape[1] + len(params.degrees) + 1)
+        """Return slopes in (w, terms, level) of what has these in the variances at points."""
+        return np.zeros((len(params), params.w.shape[1] + len(params.degrees) + 1))
 
     @abstractmethod
     def bag_distributions(
@@ -224,9 +224,12 @@ class PairedWithinBag(WithinBag):
     def variance_gradients(self, params: Parameters, slopes: np.ndarray) -> np.ndarray:
         if not self.factors.any():
             return super().variance_gradients(params, slopes)
-        each = np.repeat(2.0 * slopes / self.row_totals, np.diff(self.offsets)) * self.masses
-        each = each * self._centre(predict(self.rows, params, 0))
-        return self._chain(params, each)
+        found, sizes = super().variance_gradients(params, slopes), np.diff(self.offsets)
+        for k in range(len(params)):
+            each = np.repeat(2.0 * slopes[k] / self.row_totals, sizes) * self.masses
+            each = each * self._centre(predict(self.rows, params, k))
+            found[k] = self._chain(params.part(slice(k, k + 1)), each)
+        return found
 
     def bag_distributions(
         self, params: Parameters
