@@ -40,11 +40,13 @@ from unshuffle.objectives.problem import Problem
 from unshuffle.options import BagOffsets, FitOptions
 from unshuffle.solvers import multistart
 from unshuffle.solvers.means import solve_linked
+from unshuffle.solvers.searching import BRIEF
 
 __all__ = ["Likelihood", "search", "solve"]
 
-# Least-squares answers that are refined besides the annealed starts.
-_N_FITTED = 6
+# Least-squares answers that are refined besides the annealed starts, and most starting points of
+# their search. With many columns nearly every start ends elsewhere, and more tell nothing.
+_N_FITTED, _MOST_STARTS = 6, 128
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ def fit_least_squares(
 ) -> list[tuple[np.ndarray, float]]:
     """Return the least-squares answers, best first, and their mean squared gaps."""
     problem = Problem(bags, Squared(), None, no_penalty(bags.d))
-    found = multistart.solve(problem, rng, replace(effort, n_starts=None))
+    settings = replace(BRIEF, max_starts=_MOST_STARTS)
+    found = multistart.solve(problem, rng, replace(effort, n_starts=None), settings)
     p = len(columns.is_kept)
     return [(c.weights[:p][columns.is_kept], c.value) for c in found.candidates]

@@ -423,9 +423,7 @@ class BagMeans:
         logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
         return logs, axes, values, projections
 
-    def _residuals(
-        self, gaps: np.ndarray, w: np.ndarray, sums: _Sums, found: _Sizes
-    ) -> np.ndarray:
+    def _residuals(self, gaps: np.ndarray, w: np.ndarray, sums: _Sums, found: _Sizes) -> np.ndarray:
         """Return the slopes in the gaps, −C⁻¹gap averaged over sizes, (…, R)."""
         shares = found.shares.sum(axis=-1)
         rest, levels = shares[..., None] * gaps[..., None, :], shares * sums.gaps

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp
 from typing import Any, TypeVar
 
 import numpy as np
