@@ -328,9 +328,7 @@ class BagMeans:
 
     def _add_rows(self, weights: np.ndarray) -> np.ndarray:
         """Return the product of weights (…, T, R) with the mean rows that have effects (R, p)."""
-        if weights.ndim == 2:  # one point: a sum over an axis has no loop in Python
-            return np.asarray((weights[:, :, None] * self._effect_rows).sum(axis=1))
-        return multiply(weights, self._effect_rows)
+        return np.asarray(np.einsum("...r,rj->...j", weights, self._effect_rows))
 
     def _add_up(self, gaps: np.ndarray, weights: np.ndarray) -> _Sums:
         """Add up over bags."""

@@ -165,7 +165,7 @@ class Target(Coordinates):
         return values, self._order(gradients, found.by_sigmas + prior_by_sigmas)
 
     def _combine(self, params: Parameters, within_bag: Evaluated) -> Evaluated:
-        """Return the log likelihoods of points and their slopes, given those inside bags in full."""
+        """Return log likelihoods of points and their slopes, given those inside bags in full."""
         size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         values, by_sigmas = np.empty(len(params)), np.empty(len(params))
         gradients = np.empty(within_bag.gradients.shape)
