@@ -85,7 +85,7 @@ class Likelihood(Settings, Strategy):
         Most starts of the search for modes, most that are refined, and modes kept.
     n_draws : int, default=200
         Draws of each round of importance sampling.
-    min_rounds, max_rounds : int, default=1, 20
+    min_rounds, max_rounds : int, default=1, 30
         Least and most rounds.
     target_draws, least_draws : float, default=250.0, 100.0
         Effective sample size at which sampling may stop, and below which nothing is identified.

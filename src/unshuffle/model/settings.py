@@ -73,7 +73,7 @@ class Settings:
     # at which it may stop.
     n_draws: int = 200
     min_rounds: int = 1
-    max_rounds: int = 20
+    max_rounds: int = 30
     target_draws: float = 250.0
     # Below this effective sample size the modes were not explored: weights are then flattened until
     # there are so many, the intervals come from a weaker likelihood, and nothing is called
