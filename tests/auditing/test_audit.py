@@ -122,7 +122,7 @@ def test_exposed_rows_are_right_and_go_by_their_names(planned_only):
     assert shown == sorted(shown, reverse=True)
 
 
-def test_an_audit_is_the_same_for_any_order_of_rows_and_number_of_threads():
+def test_an_audit_is_the_same_for_any_order_of_rows_and_number_of_threads(one_of_each):
     X, y, groups = make_linked(n=40, bags=4)
     one = audit(X, y, groups, rng=0, n_jobs=1, method="ls").to_dict()
     assert audit(X, y, groups, rng=0, n_jobs=2, method="ls").to_dict() == one

@@ -118,7 +118,8 @@ def test_result_is_the_same_for_every_number_of_threads(method):
     options = {"n_starts": 3} if method == "sampler" else {}
     one = fit_shared(method, data.X, data.y, data.groups, n_jobs=1, **options)
     values = [c.value for c in one.solution_.candidates]
-    for n_jobs in (2, 3, -1):
+    # What -1 stands for is tested with the counting of jobs.
+    for n_jobs in (2, 3):
         many = fit_quietly(method, data.X, data.y, data.groups, n_jobs=n_jobs, **options)
         assert all_weights(one).tobytes() == all_weights(many).tobytes()
         assert [c.value for c in many.solution_.candidates] == values
