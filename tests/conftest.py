@@ -184,15 +184,8 @@ def pytest_collection_finish():
 # The first two workers make one half each, so that no kernel is compiled by both at the same time.
 # Blocks come last: they need the likelihood's too.
 SHARES = (
-    ("likelihood", "ls"),
-    (
-        "separate samples",
-        "sm",
-        "sampler",
-        "certified",
-        "small bags in blocks",
-        "many bags in blocks",
-    ),
+    ("likelihood", "large bags", "ls", "sm", "sampler", "certified"),
+    ("separate samples", "small bags in blocks", "many bags in blocks"),
 )
 QUICK_SHARES = (("likelihood",), ("ls", "sm", "sampler"))
 
@@ -218,6 +211,9 @@ def compile_kernels(name):
     if name == "separate samples":
         data = make_property_data("likelihood")
         fit([Bag(data.X, data.y)], method=light, same_individuals=False, rng=0)
+    elif name == "large bags":
+        data = make_shuffled(600, 2, noise=0.01, bags=2, rng=0)
+        fit_quietly(light, data.X, data.y, data.groups)
     elif name.endswith("in blocks"):
         sizes = [20] * 40 if name.startswith("many") else [1, 2, 7, 30, 100]
         data = make_shuffled(sum(sizes), 2, bags=sizes, rng=0)

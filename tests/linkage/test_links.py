@@ -316,7 +316,7 @@ def test_safe_pairs_are_right():
     assert (by_probability.link_probability_[safe] == 1.0).all()
 
 
-@pytest.mark.parametrize("draw", [None, heavy])
+@pytest.mark.parametrize("draw", [None, pytest.param(heavy, marks=pytest.mark.slow)])
 def test_probabilities_of_links_are_as_often_right_as_they_say(draw):
     said, right = [], []
     for seed in range(6):
