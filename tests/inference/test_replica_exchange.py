@@ -156,6 +156,12 @@ def test_effective_draws_of_a_known_autocorrelation():
     assert split_rhat(chains, 1.0) < 1.01
 
 
+def test_independent_draws_count_in_full():
+    chains = np.random.default_rng(0).normal(size=(4, 5000))
+    # Correlations summed to the first negative pair err by a few per cent.
+    assert effective_draws(chains, 1.0) == pytest.approx(20_000, rel=0.1)
+
+
 def test_chains_that_disagree_have_a_low_effective_sample_size():
     rng = np.random.default_rng(0)
     chains = rng.normal(size=(4, 500)) + 3 * np.arange(4)[:, None]
