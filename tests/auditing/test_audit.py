@@ -140,6 +140,16 @@ def test_the_truth_is_least_squares_on_the_linked_table():
     assert truth.noise == pytest.approx(np.sqrt(left @ left / (len(y) - 3)))
 
 
+def test_variances_of_the_noise_and_of_what_is_added_to_the_labels_add_up():
+    X, y, groups = make_linked()
+    truth, rng = link(X, y), np.random.default_rng(0)
+    noisy = [each for each in list_releases(X, y, groups, rng) if each.kind == "noise added"]
+    for release in noisy:
+        sigma = truth.make_posterior(release).sigma
+        assert sigma**2 == pytest.approx(truth.noise**2 + release.amount**2)
+    assert len(noisy) == 3
+
+
 def test_a_method_without_probabilities_is_audited_by_what_is_right(planned_only):
     found = audit(*make_linked(n=40, bags=4), rng=0, method="ls")
     assert found.planned.levels is None and found.shown == ()
