@@ -97,8 +97,7 @@ def test_designed_runs_lie_further_apart_than_random_ones():
 
 def test_many_samples_are_designed_as_well_as_few_of_them():
     rng = np.random.default_rng(2)
-    # From 1 850 rows on, units are offered some partners of all.
-    X = rng.standard_normal((3_000, 3))
+    X = rng.standard_normal((6_000, 3))
     many, few = assign_runs(X, 6, rng=0), assign_runs(X[:500], 6, rng=0)
     # The distribution of the rows is the same; 500 of them know their shares to a few percent.
     np.testing.assert_allclose(many.shares, few.shares, atol=0.08)
