@@ -187,8 +187,8 @@ def pytest_collection_finish():
 # The first two workers make one half each, so that no kernel is compiled by both at the same time.
 # Blocks come last: they need the likelihood's too.
 SHARES = (
-    ("likelihood", "large bags", "ls", "sm", "sampler", "certified"),
-    ("separate samples", "small bags in blocks", "many bags in blocks"),
+    ("likelihood", "large bags", "ls", "sm"),
+    ("separate samples", "sampler", "certified", "small bags in blocks", "many bags in blocks"),
 )
 QUICK_SHARES = (("likelihood",), ("ls", "sm", "sampler"))
 
