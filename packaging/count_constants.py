@@ -168,7 +168,8 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "results/fit.py:_REMEMBERED_ROWS",
     ),
     _PLOTS + "test_long_data_are_thinned": ("results/pictures/bag_views.py:_MOST_LABELS",),
-    _PLOTS + "test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide": (
+    _PLOTS
+    + "test_pit_values_are_uniform_where_the_model_is_right_and_central_where_it_is_too_wide": (
         "results/pictures/bag_views.py:N_ATOMS",
     ),
     _PLOTS + "test_many_bags_go_into_panels_and_the_largest_are_shown": (

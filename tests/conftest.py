@@ -117,28 +117,32 @@ QUICK = (
 
 
 # The files that take longest, by the processor's time. They come first, so that workers, which run
-# whole files, end at about the same time.
+# whole files, end at about the same time. The first of all needs little of what the second worker
+# compiles: it runs on the first, whose share of the compiling is done earlier.
 LONGEST = (
-    "test_dask.py",
-    "test_pages.py",
-    "test_report.py",
     "test_cli_streams.py",
+    "test_pages.py",
+    "test_dask.py",
     "test_audit.py",
-    "test_links.py",
-    "test_cli_output.py",
-    "test_sampler.py",
+    "test_report.py",
     "test_experiments.py",
+    "test_sampler.py",
     "test_block_posterior.py",
+    "test_cli_output.py",
     "test_methods.py",
-    "test_likelihood.py",
-    "test_design.py",
-    "test_theory.py",
     "test_tempered_smc.py",
+    "test_theory.py",
+    "test_links.py",
     "test_estimator.py",
     "test_repeatability.py",
+    "test_design.py",
+    "test_likelihood.py",
     "test_docs.py",
+    "test_cli_writing.py",
+    "test_reproduce_command.py",
+    "test_blocks.py",
+    "test_gpu.py",
     "test_table_source.py",
-    "test_static_types.py",
 )
 
 
@@ -182,17 +186,10 @@ def pytest_collection_finish():
 
 # Compiling takes some 90 s of one core, once per machine: what it makes is kept beside the source.
 # The first two workers make one half each, so that no kernel is compiled by both at the same time.
-# Blocks come last: they need the likelihood's too.
+# Blocks come late: they need the likelihood's too, and large bags need what blocks compile.
 SHARES = (
-    ("likelihood", "ls"),
-    (
-        "separate samples",
-        "sm",
-        "sampler",
-        "certified",
-        "small bags in blocks",
-        "many bags in blocks",
-    ),
+    ("likelihood", "ls", "sm", "certified"),
+    ("separate samples", "sampler", "small bags in blocks", "many bags in blocks", "large bags"),
 )
 QUICK_SHARES = (("likelihood",), ("ls", "sm", "sampler"))
 
@@ -218,6 +215,9 @@ def compile_kernels(name):
     if name == "separate samples":
         data = make_property_data("likelihood")
         fit([Bag(data.X, data.y)], method=light, same_individuals=False, rng=0)
+    elif name == "large bags":
+        data = make_shuffled(600, 2, noise=0.01, bags=2, rng=0)
+        fit_quietly(light, data.X, data.y, data.groups)
     elif name.endswith("in blocks"):
         sizes = [20] * 40 if name.startswith("many") else [1, 2, 7, 30, 100]
         data = make_shuffled(sum(sizes), 2, bags=sizes, rng=0)

@@ -122,7 +122,7 @@ def test_exposed_rows_are_right_and_go_by_their_names(planned_only):
     assert shown == sorted(shown, reverse=True)
 
 
-def test_an_audit_is_the_same_for_any_order_of_rows_and_number_of_threads():
+def test_an_audit_is_the_same_for_any_order_of_rows_and_number_of_threads(one_of_each):
     X, y, groups = make_linked(n=40, bags=4)
     one = audit(X, y, groups, rng=0, n_jobs=1, method="ls").to_dict()
     assert audit(X, y, groups, rng=0, n_jobs=2, method="ls").to_dict() == one
@@ -138,6 +138,16 @@ def test_the_truth_is_least_squares_on_the_linked_table():
     np.testing.assert_allclose([*truth.weights, truth.intercept], known, rtol=1e-9)
     left = y - X @ truth.weights - truth.intercept
     assert truth.noise == pytest.approx(np.sqrt(left @ left / (len(y) - 3)))
+
+
+def test_variances_of_the_noise_and_of_what_is_added_to_the_labels_add_up():
+    X, y, groups = make_linked()
+    truth, rng = link(X, y), np.random.default_rng(0)
+    noisy = [each for each in list_releases(X, y, groups, rng) if each.kind == "noise added"]
+    for release in noisy:
+        sigma = truth.make_posterior(release).sigma
+        assert sigma**2 == pytest.approx(truth.noise**2 + release.amount**2)
+    assert len(noisy) == 3
 
 
 def test_a_method_without_probabilities_is_audited_by_what_is_right(planned_only):

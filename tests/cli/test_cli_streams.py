@@ -15,7 +15,7 @@ from unshuffle.cli.app import run
 
 def test_no_colour_in_a_pipe_even_when_colour_is_forced(folder, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    out, err = start([*FIT, "--method", "ls"]).communicate(timeout=60)
+    out, err = start(["describe", "data.csv"]).communicate(timeout=60)
     assert b"\x1b" not in out + err and b"x1" in out
 
 
@@ -28,7 +28,7 @@ def test_no_colour_in_a_terminal_where_none_is_wanted(no_colour, folder, monkeyp
     monkeypatch.setenv("TERM", "xterm-256color")
     main_end, other_end = pty.openpty()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
-    command = [sys.executable, "-m", "unshuffle", *FIT, "--method", "ls", "-q"]
+    command = [sys.executable, "-m", "unshuffle", "describe", "data.csv"]
     subprocess.run(command, stdout=other_end, stderr=other_end, env=env, check=True, timeout=60)
     os.close(other_end)
     text = b""

@@ -161,7 +161,7 @@ def test_verbose_tells_stages_also_without_a_terminal(folder, capsys):
     assert_one_line(run([*FIT, "--verbose", "-q"]), capsys.readouterr(), ["--verbose or --quiet"])
 
 
-def test_of_files_in_blocks_the_names_alone_say_what_is_left():
+def test_features_of_files_in_blocks_follow_from_names_alone():
     from unshuffle.cli.data import choose_features
     from unshuffle.errors import InputError
 

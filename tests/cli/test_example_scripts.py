@@ -34,7 +34,7 @@ def test_a_guide_has_the_commands_of_its_script(name):
     assert shown == list_commands((ROOT / "examples" / f"{name}.sh").read_text())
 
 
-def test_the_guide_makes_the_register_of_its_script():
+def test_the_guide_shows_the_code_that_makes_the_register():
     guide = (ROOT / "docs" / "guides" / "statistics-offices.md").read_text()
     shown = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
     script = (ROOT / "examples" / "make_register.py").read_text().split('"""\n\n', 1)[1]

@@ -40,7 +40,7 @@ def test_verbose_tells_stages_on_stderr_and_changes_no_digit(capsys):
     assert loud.coef_.tobytes() == silent.coef_.tobytes()
 
 
-def test_bags_are_told_as_tables_are(capsys):
+def test_progress_of_bags_is_printed_as_that_of_tables(capsys):
     fit([Bag(DATA.X, DATA.y)], method="ls", rng=0, verbose=2)
     assert "% of it done" in capsys.readouterr().err
 

@@ -57,6 +57,21 @@ def test_flat_prior_without_effects_is_weighted_least_squares(seed, d, which):
     np.testing.assert_allclose(full.weights, w, rtol=1e-7, atol=1e-9)
 
 
+def test_the_spread_of_labels_known_by_means_has_three_parts():
+    """Between bags, inside them along the slopes, and the noise of weighted least squares."""
+    statsmodels = pytest.importorskip("statsmodels.api")
+    parts = draw_bags(3, n_bags=9, noise=2.0)
+    n = np.array([len(y) for _, y in parts])
+    b = np.array([y.mean() for _, y in parts])
+    A = np.column_stack([[X.mean(axis=0) for X, _ in parts], np.ones(len(parts))])
+    book = statsmodels.WLS(b, A, weights=n).fit()
+    between = n @ (b - n @ b / n.sum()) ** 2 / n.sum()
+    inside = sum((((X - X.mean(axis=0)) @ book.params[:2]) ** 2).sum() for X, _ in parts) / n.sum()
+    bags = join_bags([Bag(X, mean=mean) for (X, _), mean in zip(parts, b, strict=True)])
+    spread = standardise(bags, True, True)[1].label_scale
+    assert spread == pytest.approx(np.sqrt(between + inside + book.scale), rel=1e-9)
+
+
 def test_means_tell_what_full_bags_tell_of_them():
     """The likelihood of means is that of contrasts of a multivariate normal distribution."""
     parts = draw_bags(3)

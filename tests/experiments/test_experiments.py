@@ -203,6 +203,13 @@ def test_results_of_another_version_are_refused(tmp_path):
         runner.prepare_folder(tmp_path, 0)
 
 
+def test_rows_of_another_seed_are_refused(tmp_path):
+    tasks = quick_tasks(1)
+    compute(tmp_path, tasks)
+    with pytest.raises(InputError, match=r"row of seed 0 .*this is seed 1 .*never mixed"):
+        runner.missing_tasks(tmp_path, tasks, 1)
+
+
 def test_rows_of_another_version_are_refused(tmp_path):
     tasks = quick_tasks(1)
     compute(tmp_path, tasks)

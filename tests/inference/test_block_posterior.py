@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from oracles import central_differences
 from tables import needs_files
@@ -25,7 +26,7 @@ from unshuffle.inference.block_modes import (
 )
 from unshuffle.inference.blocks import ascend_powers, exchange_weights, weaken
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.importance import evaluate_some
+from unshuffle.inference.importance import evaluate_some, sample_posterior
 from unshuffle.inference.modes import climb_all
 from unshuffle.inference.proposals import make_mixture
 from unshuffle.inference.surrogate import (
@@ -198,6 +199,20 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
     # The mean error may be .2 nats where it was looked at, and single draws err by more.
     gaps = target.power * (parts - expected)[~is_exact, 0]
     assert np.abs(gaps).mean() < 0.4
+
+
+def test_rounds_of_unequal_size_share_one_mixture_density(small_bags):
+    """Every draw is weighed by the density of all rounds, each counted by its draws."""
+    target, theta = small_bags
+    target = replace(target, options=replace(target.options, n_draws=60, max_rounds=2))
+    mixture = make_mixture(target, [(0.0, theta)])
+    sample = sample_posterior(target, mixture, np.inf, np.random.default_rng(0))
+    assert len(sample.used) == 2 and sample.rounds[1] < sample.rounds[0]
+    densities = [
+        proposal.log_density(sample.x) + np.log(share)
+        for proposal, share in zip(sample.used, sample.rounds, strict=True)
+    ]
+    np.testing.assert_allclose(sample.proposals, logsumexp(densities, axis=0), rtol=1e-9)
 
 
 def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):

@@ -115,7 +115,7 @@ def test_the_answers_listed_are_those_of_every_matching(seed):
 @pytest.mark.parametrize(
     ("n", "d", "noise"), [(4, 3, 0.0), (40, 2, 1e-3), (30, 5, 0.3)], ids=["few", "little", "much"]
 )
-def test_what_is_not_exact_is_sampled_as_if_nobody_had_looked(n, d, noise, monkeypatch):
+def test_looking_for_exact_answers_changes_no_bit_of_other_fits(n, d, noise, monkeypatch):
     data = make_shuffled(n, d, noise=noise, rng=1)
     model = fit_quietly("likelihood", data.X, data.y)
     assert model.solution_.status is not Status.NOISELESS
@@ -125,14 +125,14 @@ def test_what_is_not_exact_is_sampled_as_if_nobody_had_looked(n, d, noise, monke
     assert model.posterior_.draws.tobytes() == plain.posterior_.draws.tobytes()
 
 
-def test_labels_of_two_values_meet_a_column_by_chance_and_prove_nothing():
+def test_binary_labels_that_equal_a_column_by_chance_are_no_exact_answer():
     X = np.array([[0, 0, 1, 1, 1, 0, 1, 0, 1, 1], [0, 1, 0, 1, 1, 1, 0, 0, 0, 1]], dtype=float).T
     y = np.array([1.0] * 6 + [0.0] * 4)
     assert np.sum(y) == np.sum(X[:, 0])
     assert fit_quietly("likelihood", X, y).solution_.status is not Status.NOISELESS
 
 
-def test_unrelated_whole_numbers_are_met_no_more_often_than_said():
+def test_unrelated_whole_numbers_are_solved_exactly_no_more_often_than_stated():
     # The bound is an expected number: with at most 5 % each, 8 of 60 has a chance below 1 in 500.
     n_met = 0
     for seed in range(60):
@@ -145,7 +145,7 @@ def test_unrelated_whole_numbers_are_met_no_more_often_than_said():
     assert n_met < 8
 
 
-def test_chance_falls_with_rows_and_rises_with_columns():
+def test_exact_answers_by_chance_are_rarer_with_rows_and_likelier_with_columns():
     def expect(n, d, groups=None):
         X = np.random.default_rng(0).integers(0, 10, (n, d)).astype(float)
         y = X @ np.arange(1.0, d + 1.0)

@@ -137,7 +137,7 @@ def test_no_wrong_link_gives_the_pairs_as_they_stand():
     assert_array_equal(one_each.sample_pairings(3), found)
 
 
-def test_links_told_one_by_one_are_matched_anew():
+def test_pairings_drawn_match_the_labels_of_wrong_links():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 1))
     linked = 2.0 * X[:, 0] + 0.02 * rng.standard_normal(400)

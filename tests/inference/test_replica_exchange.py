@@ -103,7 +103,7 @@ def test_exchanges_follow_the_ratio_of_densities():
         assert_allclose(record.refusals, refusals, atol=1e-12)
 
 
-def test_a_trip_is_a_way_from_the_first_level_to_the_last():
+def test_trips_count_replicas_that_went_from_the_first_level_to_the_last():
     _, model, _, _ = make_kernel_case([6], 2, 1)
     levels = np.array([[0.0, 0.0], [1.0, 0.0]])
     state = kernels.State(
@@ -156,6 +156,12 @@ def test_effective_draws_of_a_known_autocorrelation():
     assert split_rhat(chains, 1.0) < 1.01
 
 
+def test_independent_draws_count_in_full():
+    chains = np.random.default_rng(0).normal(size=(4, 5000))
+    # Correlations summed to the first negative pair err by a few per cent.
+    assert effective_draws(chains, 1.0) == pytest.approx(20_000, rel=0.1)
+
+
 def test_chains_that_disagree_have_a_low_effective_sample_size():
     rng = np.random.default_rng(0)
     chains = rng.normal(size=(4, 500)) + 3 * np.arange(4)[:, None]
@@ -178,7 +184,7 @@ def test_respacing_spreads_refusals_evenly():
     assert (np.diff(shorter) > 0).all() and (np.diff(longer) > 0).all()
 
 
-def test_respacing_heals_a_torn_step_at_once():
+def test_respacing_puts_levels_where_replicas_never_exchange():
     """A step that never exchanges counts as wide as it is, and the hottest level may come down."""
     precisions = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
     found = replica_exchange.respace(precisions, np.array([1 - 1e-9, 0.3, 0.3, 0.3]), 8.0)
@@ -188,7 +194,7 @@ def test_respacing_heals_a_torn_step_at_once():
 
 
 @pytest.mark.parametrize(("end", "expected"), [(-3.0, 0.0), (-1.2, 0.5), (-0.8, 1.0)])
-def test_what_lies_beyond_the_cold_end_is_told_from_the_density_there(end, expected):
+def test_the_mass_below_the_lowest_noise_follows_from_the_density_there(end, expected):
     """A Gaussian density cut far out, at its middle and before it; the levels are far apart."""
     nodes = np.array([1.5, 1.5, 0.5, end])
     grid = np.linspace(end, 1.5, 2001)

@@ -33,7 +33,7 @@ def alike():
     return build_from_rows(X, y, np.zeros(6000, int), 0.01, 0.0)[0]
 
 
-def test_draws_that_rise_are_those_of_the_posterior(alike):
+def test_tempered_draws_have_the_moments_of_the_posterior(alike):
     """By an oracle that is slow and obvious: very many draws of the shell, weighed."""
     rng = np.random.default_rng(1)
     shell = Shell(alike)

@@ -93,11 +93,15 @@ def in_memory():
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two processes of one thread."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as started:
-        yield started
+    """Two processes of one thread, forked from one that has imported what they need."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        context = distributed.utils.get_mp_context()
+        needed = ["distributed", "dask.dataframe", "unshuffle.inference.blocks"]
+        context.set_forkserver_preload(needed)
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as started:
+            yield started
 
 
 @pytest.mark.parametrize("method", ["sm", "means"])

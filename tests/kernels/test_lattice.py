@@ -84,7 +84,7 @@ def test_the_kernel_is_one_along_the_monotone_coupling_and_nowhere_more(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_band_holds_all_of_the_kernel_that_is_not_nothing(case):
+def test_the_band_holds_all_of_the_kernel_above_the_cut(case):
     z, mz, y, my = make_masses(case)
     gauge = find_gauge(z, mz, y, my)
     found = unroll_diagonals(*diagonals.lay_band(z, y, *gauge), len(z), len(y))

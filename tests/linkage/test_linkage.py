@@ -108,7 +108,7 @@ def test_links_that_say_nothing_are_told():
     assert "No sign is seen" not in " ".join(right.summary().explanation)
 
 
-def test_links_told_one_by_one_leave_the_rest_to_be_matched():
+def test_labels_of_links_known_to_be_wrong_are_matched():
     X, y, is_wrong = make_links(100, share=0.5, noise=0.01)
     model = fit_quietly("auto", X, y, None, mislinked="estimate", random_state=0)
     assert model.method_ == "mixture" and model.posterior_ is not None
@@ -131,7 +131,7 @@ def test_intervals_are_wide_where_links_say_nothing():
     assert n_told >= 3
 
 
-def test_a_few_labels_that_a_fit_explains_are_not_taken_for_the_right_links():
+def test_an_overfit_of_few_labels_is_not_taken_for_the_right_links():
     """At high rates a plane through some six of 36 labels leaves no noise: that is an overfit."""
     for seed in (0, 1, 3, 6, 8, 11):
         rng = np.random.default_rng(seed)

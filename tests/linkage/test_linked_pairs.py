@@ -77,7 +77,7 @@ def test_every_way_in_python_is_ordinary_least_squares(way, method, book):
 
 @pytest.mark.parametrize("method", ["auto", "likelihood"])
 @pytest.mark.parametrize("way", ["estimator", "bags"])
-def test_so_it_is_in_blocks(way, method, book, monkeypatch):
+def test_every_way_in_blocks_is_ordinary_least_squares(way, method, book, monkeypatch):
     monkeypatch.setattr(methods, "BLOCKS_ABOVE", N - 1)
     check_fit(book, WAYS[way](*make_pairs(), method=method))
 

@@ -64,8 +64,11 @@ def enumerate_case(case, seed):
     return data, y, bags, scaling, exact
 
 
+# 5040 matchings say no more than 720, and take seven times as long to enumerate.
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] if "seven" in c else []) for c in TINY]
+)
 def test_the_sampler_with_links_agrees_with_every_matching(case, seed):
     data, y, bags, scaling, (mean, sd, evidence, table) = enumerate_case(case, seed)
     _, p, noise, share = TINY[case]

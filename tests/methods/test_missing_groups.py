@@ -45,12 +45,12 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_model_fitted_with_groups_misses_them(fitted, use):
+def test_a_model_fitted_with_groups_warns_where_they_are_left_out(fitted, use):
     with TOLD:
         USES[use](fitted)
 
 
-def test_the_score_of_a_pipeline_misses_them():
+def test_the_score_of_a_pipeline_warns_where_groups_are_left_out():
     pipeline = make_pipeline(StandardScaler(), make_model())
     pipeline.fit(X, Y, shuffledlinearregression__groups=GROUPS)
     with TOLD:
@@ -76,7 +76,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("use", RIGHT)
-def test_nothing_is_missed_where_groups_are_given_or_there_were_none(fitted, use):
+def test_nothing_warns_where_groups_are_given_or_there_were_none(fitted, use):
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
         warnings.simplefilter("error", MissingGroupsWarning)
         RIGHT[use](fitted)

@@ -13,7 +13,7 @@ from unshuffle.solvers.projection import Projection
 CASES = {name: (name, {}) for name in SOLVERS} | {
     "moments with K": (Moments(3), {}),
     "small-d with D": (SmallD(5), {}),
-    "order-invariant": (OrderInvariant(cube_root, 1.5), {"n_starts": 3}),
+    "order-invariant": (OrderInvariant(cube_root, 1.5), {"n_starts": 1}),
     "projection on three moments": (Projection(3), {}),
     "ls with noise": ("ls", {"noise": 0.1}),
     "sm with noise": ("sm", {"noise": 0.1}),

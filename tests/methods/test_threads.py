@@ -89,7 +89,7 @@ def evaluators(problem):
     ("n", "d", "place"),
     cover_pairs([40, 101, 1000], [2, 3, 5, 16, 33], ["weights", "plane", "sphere"]),
 )
-def test_a_start_does_not_feel_the_others_of_its_batch(n, d, place):
+def test_no_bit_of_a_start_depends_on_the_others_of_its_batch(n, d, place):
     data = make_shuffled(n, d, noise=0.2, bags=2, rng=d)
     bags = make_bags(np.column_stack([data.X, np.ones(n)]), data.y, data.groups)
     loss = OrderInvariant(cube, 2.0, slope_of_cube)

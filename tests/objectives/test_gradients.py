@@ -102,7 +102,7 @@ def test_a_sorted_loss_refuses_noise_without_atoms(loss, name):
 
 @all_bags
 @pytest.mark.parametrize("name", [None, *(name for name in NOISES if NOISES[name].has_atoms)])
-def test_a_loss_without_pull_is_differenced_to_the_slope_that_pull_states(name, sizes):
+def test_differences_replace_a_gradient_that_a_loss_does_not_state(name, sizes):
     noise = NOISE_EXAMPLES.get(name)
     differenced, stated = (
         make_problem(OrderInvariant(cube_root, 3.0, pull), noise, PENALTIES["both"], sizes)

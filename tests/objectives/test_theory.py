@@ -151,7 +151,8 @@ def test_noise_given_as_sd_moments_or_sample_agree():
     np.testing.assert_allclose(measured, sd, rtol=0.05)
 
 
-@pytest.mark.parametrize("method", ["ls", "emd"])
+# The gradients and values of both losses with atoms are compared with their definitions.
+@pytest.mark.parametrize("method", ["ls", pytest.param("emd", marks=pytest.mark.slow)])
 def test_noise_atoms_remove_the_amplification(method):
     plain, adjusted = [], []
     for trial in range(10):

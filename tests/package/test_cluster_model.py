@@ -29,7 +29,7 @@ def run(model, n, rng=0, **changes):
 
 
 @pytest.mark.parametrize("n_workers", [1, 8, 9, 64, 1000])
-def test_without_weather_a_fit_takes_what_the_formula_says(model, n_workers):
+def test_without_random_delays_a_fit_takes_what_the_formula_says(model, n_workers):
     cluster, costs = model.Cluster(n_workers), model.Costs()
     found = model.simulate(costs, cluster, 1e9, np.random.default_rng(0))
     assert found.seconds == pytest.approx(model.expect_seconds(costs, cluster, 1e9), rel=1e-12)

@@ -70,7 +70,7 @@ def test_finds_numbers_that_someone_chose(tmp_path, monkeypatch, source, found):
     assert sorted(count_source(tmp_path, monkeypatch, source)) == sorted(found)
 
 
-def test_their_number_does_not_grow():
+def test_the_number_of_chosen_constants_does_not_grow():
     counted = [each for each in count_all() if not counting.is_exempt(each)]
     assert len(counted) <= LIMIT, "derive the number, or remove another"
 

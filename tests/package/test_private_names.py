@@ -30,7 +30,7 @@ def find_private_names(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found |= {node.attr} if node.value.id in modules and is_private(node.attr) else set()
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".setattr"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
             texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
             names = {each.split(".")[-1] for each in texts if isinstance(each, str)}
             found |= {name for name in names if is_private(name)}

@@ -43,7 +43,7 @@ def test_finds_retired_words_alone(text, name, found):
     assert [hit.found for hit in retired_words.find_hits(text, name)] == found
 
 
-def test_names_the_line():
+def test_a_hit_has_the_number_of_its_line():
     hits = retired_words.find_hits("a\n`code`\n\nthe law\n", "docs/a.md")
     assert [hit.line for hit in hits] == [4]
 

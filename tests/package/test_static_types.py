@@ -56,10 +56,12 @@ def check_types(path, text):
     """Return the errors of mypy, strict, by line."""
     pytest.importorskip("mypy")
     path.write_text(text, encoding="utf-8")
-    # Not followed: packages whose types no public name has. Following them takes half the time.
-    config = path.with_name("mypy.ini")
-    others = "mypy-numba.*,mypy-dask.*,mypy-distributed.*,mypy-polars.*"
-    config.write_text(f"[mypy]\n[{others}]\nfollow_imports = skip\n", encoding="utf-8")
+    # Not followed: packages whose types no public name has. The bodies of the library's functions
+    # are checked by `make types` and left out where its errors are ignored.
+    config, names = path.with_name("mypy.ini"), ("numba", "dask", "distributed", "polars")
+    others = ",".join(f"{name}.*" for name in (*names, "matplotlib", "rich", "narwhals"))
+    sections = f"[mypy-{others}]\nfollow_imports = skip\n[mypy-unshuffle.*]\nignore_errors = True\n"
+    config.write_text(f"[mypy]\n{sections}", encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", f"--config-file={config}"]
     # The cache is of this test alone: others run at the same time.
     command += ["--no-error-summary", "--ignore-missing-imports"]

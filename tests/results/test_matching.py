@@ -155,7 +155,7 @@ def test_the_samplers_tables_are_not_used_for_other_data_nor_where_it_did_not_mi
     assert "walked over" not in " ".join(match.verdict) and "rough" in " ".join(match.verdict)
 
 
-def test_a_fingerprint_knows_data_but_not_their_order():
+def test_a_fingerprint_depends_on_the_data_but_not_on_their_order():
     rng = np.random.default_rng(0)
     X, y, groups = rng.normal(size=(12, 2)), rng.normal(size=12), np.arange(12) % 3
     mark = fingerprint(make_bags(X, y, groups))

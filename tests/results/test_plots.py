@@ -121,8 +121,6 @@ def test_every_plot_draws_on_the_axes_given(fitted):
 def test_every_plot_makes_axes_of_its_own(fitted):
     returned = draw_all(*fitted, lambda: None)
     assert len(pyplot.get_fignums()) == len(returned)
-    for ax in returned.values():
-        ax.figure.canvas.draw()
 
 
 def test_every_plot_is_public():
@@ -263,7 +261,7 @@ def draw_heights(found, views):
     return steps[0].get_data().values
 
 
-def test_places_are_even_where_the_model_is_right_and_gather_where_it_is_too_wide(fitted):
+def test_pit_values_are_uniform_where_the_model_is_right_and_central_where_it_is_too_wide(fitted):
     """Under the true distribution one bar of twenty leaves the 95 % band, and four of 15 do so in
     one of a hundred; predictions twice as far apart leave their ends empty."""
     model, data = fitted

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -41,6 +42,19 @@ def report(path, model, data, **how):
     return path.read_text(encoding="utf-8")
 
 
+@functools.cache
+def report_once(method="likelihood"):
+    """Return the report of the data of `fit` by a method, written once for several tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        return report(Path(folder) / "r.html", *fit(method))
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Draw nothing, for tests of what is written."""
+    monkeypatch.setattr("unshuffle.results.report.list_drawings", lambda *args: [])
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     model, data = fit(d=len(HOSTILE), names=HOSTILE, n=150, bags=10)
@@ -50,10 +64,8 @@ def hostile(tmp_path_factory):
     return path, report(path, model, data, source="<i>.csv", notes=notes, provenance=origin)
 
 
-def test_the_verdict_comes_before_everything_else(tmp_path):
-    model, data = fit()
-    page = Page(report(tmp_path / "r.html", model, data))
-    sentence = model.summary().reason
+def test_the_verdict_comes_before_everything_else():
+    page, sentence = Page(report_once()), fit()[0].summary().reason
     assert page.text.index(sentence) < page.text.index("Coefficients")
 
 
@@ -69,17 +81,15 @@ def test_the_title_names_label_file_and_date(tmp_path):
     assert "prediction of a bag, <pH>" in page.text
 
 
-def test_a_base_level_stands_above_its_category(tmp_path):
+def test_a_base_level_stands_above_its_category(tmp_path, without_pictures):
     model, data = fit("ls", names=["colour=red", "x"])
     text = report(tmp_path / "r.html", model, data, base_levels={"colour": "blue"})
     page = Page(text).text
     assert page.index("colour=blue base level") < page.index("colour=red")
 
 
-def test_every_picture_that_the_data_allow_is_drawn(tmp_path):
-    model, data = fit()
-    text = report(tmp_path / "r.html", model, data)
-    drawn = re.findall(r'<h3 id="[^"]*">(.*?)</h3>', text)
+def test_every_picture_that_the_data_allow_is_drawn():
+    drawn = re.findall(r'<h3 id="[^"]*">(.*?)</h3>', report_once())
     assert drawn[:6] == [
         "Coefficients in common units",
         "Labels and predictions",
@@ -134,12 +144,13 @@ def test_provenance_and_data_are_in_the_report(hostile):
 
 
 @pytest.mark.parametrize("method", ["ls", "means", "likelihood"])
-def test_every_kind_of_method_can_be_reported(method, tmp_path):
-    text = report(tmp_path / "r.html", *fit(method))
-    assert Page(text).open == []
+def test_every_kind_of_method_can_be_reported(method):
+    assert Page(report_once(method)).open == []
 
 
-def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason(tmp_path):
+def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason(
+    tmp_path, without_pictures
+):
     model, data = fit()
     rough = dataclasses.replace(model.posterior_, is_thin=True)
     model = with_solution(model, uncertainty=rough, status=Status.THIN_POSTERIOR)
@@ -151,7 +162,7 @@ def test_a_posterior_that_was_not_sampled_well_is_not_identified_for_that_reason
     assert "no finding about the data" in text
 
 
-def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
+def test_one_answer_that_is_not_identified_is_a_range(tmp_path, without_pictures):
     model, data = fit()
     draws = model.posterior_.draws
     wide = dataclasses.replace(model.posterior_, draws=draws + 99.0 * (draws - draws.mean(axis=0)))
@@ -161,7 +172,7 @@ def test_one_answer_that_is_not_identified_is_a_range(tmp_path):
     assert "No second answer stands out" in text and "No other answer was found" not in text
 
 
-def test_the_words_of_a_report_are_those_of_the_reader(tmp_path):
+def test_the_words_of_a_report_are_those_of_the_reader(tmp_path, without_pictures):
     from unshuffle.cli.wording import speak
 
     model, data = fit()
@@ -183,9 +194,8 @@ def with_solution(model, **changes):
 )
 @pytest.mark.parametrize("far", [False, True], ids=["identified", "not identified"])
 def test_the_box_is_green_only_where_an_identified_model_was_seen_to_fit(
-    far, misfits, tmp_path, monkeypatch
+    far, misfits, tmp_path, without_pictures
 ):
-    monkeypatch.setattr("unshuffle.results.report.list_drawings", lambda *args: [])
     model, data = fit()
     posterior = model.posterior_
     if far:
@@ -215,7 +225,7 @@ def test_coefficients_of_a_logarithm_are_shown_as_factors_too(tmp_path):
     assert "factor" not in plain.partition("How to read")[0]
 
 
-def test_the_report_has_text_for_a_paper(tmp_path):
+def test_the_report_has_text_for_a_paper(tmp_path, without_pictures):
     model, data = fit()
     provenance = {"seed": 42}
     text = Page(report(tmp_path / "r.html", model, data, label="pH", provenance=provenance)).text
@@ -228,7 +238,7 @@ def test_the_report_has_text_for_a_paper(tmp_path):
 def test_each_picture_of_the_report_is_a_file(ending, tmp_path):
     model, data = fit("ls")
     paths = write_report_pictures(model, tmp_path, data.X, data.y, data.groups, ending=ending)
-    titles = re.findall(r'<h3 id="(.*?)-title">', report(tmp_path / "r.html", model, data))
+    titles = re.findall(r'<h3 id="(.*?)-title">', report_once("ls"))
     assert [path.name for path in paths] == [f"{title}.{ending}" for title in titles]
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
     assert all(path.read_bytes().startswith(start) for path in paths)
@@ -243,10 +253,8 @@ def test_the_command_writes_pictures(folder, capsys):
     assert f"{len(names)} pictures written to drawn" in capsys.readouterr().err
 
 
-def test_the_report_says_what_is_determined_by_what_rule_and_when_this_works(tmp_path):
-    model, data = fit()
-    text = Page(report(tmp_path / "r.html", model, data)).text
-    summary = model.summary()
+def test_the_report_says_what_is_determined_by_what_rule_and_when_this_works():
+    text, summary = Page(report_once()).text, fit()[0].summary()
     assert DETERMINED_RULE in text and LIMITS in text
     for row in summary.rows:
         numbers = " ".join(f"{value:.4g}" for value in (row.estimate, row.sd, row.low, row.high))
@@ -320,11 +328,10 @@ def test_frames_and_odd_bag_names_are_reported(tmp_path):
 
 
 def test_the_same_fit_gives_the_same_file(tmp_path):
-    texts = [report(tmp_path / name, *fit("ls")) for name in ("a.html", "b.html")]
-    assert texts[0] == texts[1]
+    assert report(tmp_path / "other.html", *fit("ls")) == report_once("ls")
 
 
-def test_a_failure_leaves_the_old_report(tmp_path, monkeypatch):
+def test_a_failure_leaves_the_old_report(tmp_path, monkeypatch, without_pictures):
     model, data = fit("ls")
     path = tmp_path / "r.html"
     path.write_text("old")

@@ -243,7 +243,7 @@ def make_doubtful():
         (3, 1, True, ["more rows", "more bags"], ["known noise"]),
     ],
 )
-def test_advice_is_nothing_that_the_data_have_already(n, n_bags, given, said, unsaid):
+def test_nothing_is_advised_that_the_data_have_already(n, n_bags, given, said, unsaid):
     told = summary_of(make_doubtful(), n=n, n_bags=n_bags, given=given).explanation
     (advice,) = [line for line in told if line.startswith("What would help")]
     assert all(words in advice for words in said)
@@ -312,7 +312,7 @@ def test_labels_that_show_no_noise_give_no_interval_at_all(case, method):
 
 @pytest.mark.parametrize("method", ["likelihood", "sampler"])
 @pytest.mark.parametrize("case", [*BLANK, "constant X"])
-def test_where_nothing_varies_nothing_is_said_that_is_not_so(case, method):
+def test_where_nothing_varies_the_summary_claims_nothing(case, method):
     X, y = BLANK.get(case, (np.ones((20, 2)), np.arange(20.0)))
     text = str(fit_quietly(method, X, y).summary())
     lines = text.splitlines()

@@ -40,7 +40,7 @@ def climb(U, labels, offsets, directions, n_steps=1):
 
 
 @pytest.mark.parametrize("n_steps", [1, 3, 50])
-def test_climbing_equals_sorting_and_least_squares(n_steps):
+def test_local_search_alternates_sorting_and_least_squares(n_steps):
     rng = np.random.default_rng(0)
     for k in (1, 2, 4):
         U, labels, offsets = draw_axes(rng, (3, 12, 30), k)
@@ -131,13 +131,13 @@ def compare_with_truth(n_trials):
     return np.mean(errors, axis=0)
 
 
-def test_it_is_as_near_the_truth_as_ls_climbed_from_it():
+def test_certified_is_as_near_the_truth_as_ls_started_there():
     proven, climbed = compare_with_truth(20)
     assert proven <= 1.2 * climbed < 0.01
 
 
 @pytest.mark.slow
-def test_it_is_as_near_the_truth_as_ls_climbed_from_it_in_many_trials():
+def test_certified_is_as_near_the_truth_as_ls_started_there_in_many_trials():
     # Fixed seeds; the two are the same answer in nearly every trial, so that no false alarm is due
     # to chance.
     proven, climbed = compare_with_truth(200)
@@ -158,7 +158,7 @@ def test_no_multistart_is_lower(fit_intercept):
         assert found.certificate.lower_bound <= found.value
 
 
-def test_what_is_stopped_says_so_and_stays_true():
+def test_a_search_that_is_stopped_says_so_and_its_bound_holds():
     data = make_shuffled(200, 4, noise=1.0, features="normal", rng=0)
     whole = fit_quietly("certified", data.X, data.y, fit_intercept=False).solution_
     assert whole.certificate.is_complete

@@ -51,7 +51,7 @@ def test_values_never_rise_and_only_those_that_run_are_asked_for():
     assert sum(asked) == 3 * 6 + 2 * (1 + 2 + 5)
 
 
-def test_a_start_goes_the_same_way_alone_and_in_company():
+def test_a_start_takes_the_same_path_alone_and_beside_others():
     starts = np.random.default_rng(2).normal(size=(5, 2))
     together = run(valley, starts, 1e3 * np.eye(2), 7)
     for k in range(5):
@@ -90,7 +90,7 @@ def test_descents_that_are_far_behind_are_dropped_and_the_lowest_go_on():
     assert np.array_equal(found.is_running, free.is_running & ~far)
 
 
-def test_the_last_limit_holds_from_its_pass_on():
+def test_the_last_limit_holds_for_all_later_passes():
     starts = np.array([[1.0, 1.1], [-1.5, 2.0]])
     descents = Descents.begin(valley, starts)
     once = descend_damped(valley, descents, np.arange(2), np.eye(2), 0.0, 3, (np.inf, 2.0))
