@@ -128,7 +128,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     _TEXT + "test_nasty_files_read_to_the_same_bits_or_the_same_words": ("io/text/parsing.py:*",),
     _TABLES + "test_pieces_give_the_bits_of_the_whole_file": ("io/text/pieces.py:*",),
     _TABLES + "test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model": (
-        "cli/streaming.py:MEMORY_BYTES",
+        "cli/load_blocks.py:MEMORY_BYTES",
     ),
     "tests/io/test_expressions.py::"
     "test_what_is_no_expression_is_refused_in_one_line_with_its_place": (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from command_line import assert_one_line
-from unshuffle.cli import streaming
+from unshuffle.cli import load_blocks
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
@@ -219,7 +219,7 @@ def test_a_calibration_file_reads_thousands_marks(wages, capsys):
 
 def test_streamed_files_are_refused_or_read_alike(wages, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     ls = ["--label", "y", "--bag", "bag", "--json", "-q", "--method", "ls"]
     assert run(["fit", "points.csv", *ls]) == 2
     assert "column 'wage' holds" in capsys.readouterr().err

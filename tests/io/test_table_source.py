@@ -8,7 +8,7 @@ import pytest
 from command_line import assert_one_line
 from tables import fcs_bytes
 from unshuffle import make_shuffled
-from unshuffle.cli import streaming
+from unshuffle.cli import load_blocks
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import make_design, read_table, read_tables
@@ -269,7 +269,7 @@ def test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model(
     asked = ["fit", str(path), "--label", "score", "--bag", "run", "--json"]
     assert run([*asked, "--save", str(tmp_path / "one.json")]) == 0
     whole = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     assert run([*asked, "--save", str(tmp_path / "other.json")]) == 0
     pieces = json.loads(capsys.readouterr().out)
     # Offsets of single bags need the rows.
@@ -294,7 +294,7 @@ def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
     asked = ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", method, "--json"]
     assert run(asked) == 0
     whole = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     assert run([*asked, "--verbose"]) == 0
     out, err = capsys.readouterr()
     pieces = json.loads(out)
@@ -307,7 +307,7 @@ def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
 
 def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, capsys, monkeypatch):
     path = write("a,kind,y\n" + "".join(f"{k},{'uv'[k % 2]},{2 * k}\n" for k in range(30)))
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     asked = ["fit", str(path), "--label", "y", "--method", "ls", "--quiet"]
     assert run(asked) == 0  # as one table, with a category
     capsys.readouterr()
@@ -318,7 +318,7 @@ def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, ca
 
 def test_a_file_that_may_not_be_opened_is_named_as_ever(write, capsys, monkeypatch):
     path = write("a,y\n1,2\n")
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
 
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import InMemory, load_data
+from unshuffle.cli.dataset import InMemory
 from unshuffle.cli.fitting import choose_noise, choose_share
+from unshuffle.cli.load_tables import load_data
 from unshuffle.cli.options import (
     ManyFiles,
     data_options,

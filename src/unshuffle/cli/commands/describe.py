@@ -9,7 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import FILE_BAG, choose_reading, json_option, provenance, reading_options
-from unshuffle.cli.reading import settle
+from unshuffle.cli.reading import convert_dates
 from unshuffle.formatting import count
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def describe(**options: Any) -> None:
     from unshuffle.io.paths import expand_paths
 
     table = read_common(expand_paths(options["data"]), FILE_BAG, **choose_reading(options))
-    found = describe_table(settle([table], options)[0])
+    found = describe_table(convert_dates([table], options)[0])
     if options["as_object"]:
         origin = provenance(None, table.sha256)
         console.print_json({**found.to_dict(), "provenance": origin})
