@@ -1,8 +1,8 @@
 """The command line: one library call per command.
 
 `app` has the table of commands and maps errors to exit codes. `options` has shared options,
-`dataset` and `load_tables`, `load_blocks` the data, `console` the output. Each command in `commands`
-imports the library when it runs, so ``unshuffle --help`` is fast.
+`dataset`, `load_tables` and `load_blocks` the data, `console` the output. Each command in
+`commands` imports the library when it runs, so ``unshuffle --help`` is fast.
 """
 
 import sys

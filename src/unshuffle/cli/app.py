@@ -18,8 +18,8 @@ from unshuffle.cli.console import discard_output, flush_results
 from unshuffle.cli.wording import rephrase
 from unshuffle.errors import InputError, shorten, suggest
 
-# Name → module and function. Help imports every module, so none imports numpy or the library at its
-# top; a test counts what help imports.
+# Name → module and function. Help imports every module, so none imports numpy or the library at
+# module level; a test counts what help imports.
 COMMANDS = {
     "demo": "unshuffle.cli.commands.demo:demo",
     "describe": "unshuffle.cli.commands.describe:describe",

@@ -143,16 +143,16 @@ def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]
 
 
 def describe_effort(seconds: float) -> str:
-    """Return the time taken and the peak memory of the process as text."""
-    peak = _find_peak_memory()
-    memory = "" if peak is None else f", at most {peak / 2**20:.0f} MB of memory"
+    """Return the time taken and the most memory that the process has used as text."""
+    most = _find_largest_memory()
+    memory = "" if most is None else f", at most {most / 2**20:.0f} MB of memory"
     return f"{seconds:.1f} s{memory}"
 
 
-def _find_peak_memory() -> int | None:
-    """Return the peak memory of this process in bytes; None where the system does not count it."""
+def _find_largest_memory() -> int | None:
+    """Return the most memory this process has used, in bytes; None where it is not counted."""
     try:
-        # getrusage may include the peak of the parent process.
+        # getrusage may begin with the count of the parent process.
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):

@@ -29,7 +29,7 @@ def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str
 
 
 def read_share(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    """Return the share of wrong links as a number, or the path of a file with one for each block."""
+    """Return a share of wrong links, or the path of a file with one for each block."""
     if value is None:
         return None
     try:
