@@ -180,7 +180,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "data/blocks/label_cells.py:_WIDEST",
         "data/blocks/label_cells.py:_FAR",
         "data/blocks/label_cells.py:_MORE",
-        "data/blocks/label_cells.py:_MOST_LOOKS",
+        "data/blocks/label_cells.py:_MOST_PASSES",
     ),
     "tests/inference/test_tempered_smc.py::test_far_rows_are_all_there_whatever_the_blocks": (
         "data/blocks/row_sample.py:FAR_ROWS",

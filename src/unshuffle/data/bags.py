@@ -80,7 +80,7 @@ class Bags:
         return count_original_bags(self.original_bags, self.n_bags)
 
     @property
-    def home_places(self) -> np.ndarray:
+    def original_places(self) -> np.ndarray:
         """The place of each bag as given, in the order of the first rows of bags."""
         firsts = np.minimum.reduceat(self.rows.order, self.offsets[:-1])
         if self.original_bags is not None:
@@ -93,7 +93,7 @@ class Bags:
 
     @property
     def n_anchors(self) -> int:
-        """Number of pairs known inside larger bags, also those that are left over."""
+        """Number of known pairs inside bags of several rows."""
         if self.original_bags is None:
             return 0
         sizes = np.bincount(self.original_bags, self.sizes)
@@ -134,7 +134,7 @@ class Bags:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Numbers, means and second moments, of every bag and of all; made once."""
+        """Sizes, means and second moments, of every bag and pooled."""
         if self.known_means is not None:
             return make_statistics_of_means(self.rows, self.labels, self.known_means)
         return make_statistics(self.rows, self.labels, self.pairing, self.is_plain)
@@ -282,7 +282,7 @@ def _gather(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags:
-    """Bring separate bags to the canonical form.
+    """Join separate bags in canonical order.
 
     `same_individuals` says whether both sides of a bag are the same individuals; None means that
     they are where the numbers of rows and labels agree in every bag.
@@ -311,7 +311,17 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
         parts = (*labels[r][:3], *rows[r][:2])
         return len(rows[r][0]), len(labels[r][0]), *(part.tobytes() for part in parts)
 
-    places = sorted(range(len(bags)), key=content)
+    return _stack_bags(bags, rows, labels, sorted(range(len(bags)), key=content), pairing)
+
+
+def _stack_bags(
+    bags: list[Bag],
+    rows: Sequence[tuple[np.ndarray, ...]],
+    labels: Sequence[tuple[np.ndarray, ...]],
+    places: list[int],
+    pairing: Pairing,
+) -> Bags:
+    """Return bags in the order of `places`, from their ordered rows and labels."""
     return Bags(
         _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
         _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
@@ -353,11 +363,7 @@ def _join_with_means(bags: list[Bag], pairing: Pairing) -> Bags:
         np.array([bags[r].has_mean_alone for r in places]),
         np.sum([scatters[r] for r in places], axis=0),
     )
-    return Bags(
-        _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
-        _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
-        known_means=known,
-    )
+    return replace(_stack_bags(bags, rows, labels, places, pairing), known_means=known)
 
 
 def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
@@ -382,7 +388,7 @@ def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
 
 
 def _stack_rows(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Rows:
-    """Lay the rows of bags end to end; the rows of a bag as given began at its start."""
+    """Concatenate the rows of bags; `starts` are the places of their first rows as given."""
     X = np.asfortranarray(np.concatenate([part[0] for part in parts]))
     order = np.concatenate([start + part[2] for start, part in zip(starts, parts, strict=True)])
     offsets = _offsets([len(part[0]) for part in parts])
@@ -390,7 +396,7 @@ def _stack_rows(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Rows
 
 
 def _stack_labels(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Labels:
-    """Lay the labels of bags end to end; one array for both ends where no bin has a width."""
+    """Concatenate the labels of bags; both ends are one array where all bins have width zero."""
     low, high = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     order = np.concatenate([start + part[3] for start, part in zip(starts, parts, strict=True)])
     offsets = _offsets([len(part[0]) for part in parts])
@@ -413,7 +419,7 @@ def _starts(sizes: list[int]) -> np.ndarray:
 
 
 def _as_masses(parts: list[np.ndarray]) -> np.ndarray:
-    """Join masses; where all are one, as ones that take no memory."""
+    """Concatenate masses; ones are a broadcast array that takes no memory."""
     masses = np.concatenate(parts)
     return unit_masses(len(masses)) if (masses == 1.0).all() else masses
 

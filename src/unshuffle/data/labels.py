@@ -14,8 +14,8 @@ import numpy as np
 
 from unshuffle.errors import InputError
 
-# Losses that compare points take a bin as two points or more, of the variance of a uniform bin: at
-# most 16, and about 512 in all.
+# Losses that compare points replace a bin by 2 to 16 points, about 512 in all, with the variance of
+# a uniform distribution on the bin.
 _MOST_POINTS, _POINTS_OF_ALL = 16, 512
 
 
@@ -67,7 +67,7 @@ class Histogram:
 
 
 def as_numbers(values: Any, what: str) -> np.ndarray:
-    """Return what was given as numbers, of any shape."""
+    """Return an array of floats, of any shape; refuse text."""
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as exc:
@@ -75,27 +75,27 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
 
 
 def _as_row(values: Any, what: str) -> np.ndarray:
-    """Return what was given as one row of numbers."""
+    """Return a one-dimensional array of floats; refuse other shapes."""
     found = as_numbers(values, what)
     if found.ndim != 1:
         raise InputError(f"{what} must be one row of numbers, got shape {found.shape}")
     return found
 
 
-def check_edges(low: np.ndarray, high: np.ndarray, place: str = "bin") -> None:
-    """Refuse ends of bins that are no numbers or decrease, and bins without any end."""
+def check_edges(low: np.ndarray, high: np.ndarray) -> None:
+    """Refuse bins whose ends are NaN or decrease, and bins without a finite end."""
     wrong = np.flatnonzero(np.isnan(low) | np.isnan(high) | ~(low <= high))
     if len(wrong):
         k = wrong[0]
         raise InputError(
-            f"{place} {k} goes from {low[k]:g} to {high[k]:g}: edges must be numbers that do not "
+            f"bin {k} goes from {low[k]:g} to {high[k]:g}: edges must be numbers that do not "
             "decrease"
         )
     endless = np.flatnonzero((np.isinf(low) & np.isinf(high)) | (low == np.inf) | (high == -np.inf))
     if len(endless):
         k = endless[0]
         raise InputError(
-            f"{place} {k} goes from {low[k]:g} to {high[k]:g} and says nothing: give it at least "
+            f"bin {k} goes from {low[k]:g} to {high[k]:g} and says nothing: give it at least "
             "one end, or leave it out"
         )
 
