@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unshuffle.data.blocks.sources import Source
     from unshuffle.io import Design
     from unshuffle.io.sources.parquet_source import ParquetSource, ParquetTable
-    from unshuffle.io.sources.table_source import Laid
+    from unshuffle.io.sources.table_source import ScratchTable
 
 
 # Text and cytometry files of more bytes are read in pieces: as one table they would take three to
@@ -171,8 +171,8 @@ def _check_table(
 def _read_to_scratch(paths: list[str], options: dict[str, Any]) -> Dataset | None:
     """Return text or cytometry files as data in blocks; None where they are read as a table."""
     from unshuffle.io.sources.room import check_room, check_table_room
-    from unshuffle.io.sources.table_source import Asked, lay_down
-    from unshuffle.io.text.pieces import UnusualError
+    from unshuffle.io.sources.table_source import ColumnChoice, read_to_scratch
+    from unshuffle.io.text.pieces import WholeFileError
     from unshuffle.methods import BLOCKS_ABOVE, find_block_strategy
 
     size = sum(Path(path).stat().st_size for path in paths)
@@ -180,7 +180,7 @@ def _read_to_scratch(paths: list[str], options: dict[str, Any]) -> Dataset | Non
         check_table_room(size, name_files(paths), "--exclude is given: name the rest by --features")
         return None
     features = options["features"] or None
-    asked = Asked(
+    asked = ColumnChoice(
         options["label"], None if features is None else tuple(features), options["bag"],
         bool(options["log10"]), options["missing"] == "drop",
     )  # fmt: skip
@@ -188,40 +188,42 @@ def _read_to_scratch(paths: list[str], options: dict[str, Any]) -> Dataset | Non
     n_jobs = make_options(options, BLOCKS_ABOVE + 1).n_jobs
     with console.show_progress("reading …", options["quiet"]) as status:
         try:
-            laid = lay_down(paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given)
-        except UnusualError as exc:
+            table = read_to_scratch(
+                paths, asked, n_jobs=n_jobs, report=console.reporter(status), **given
+            )
+        except WholeFileError as exc:
             check_table_room(size, name_files(paths), str(exc))
             return None
-    source, size = laid.source, laid.source.scratch.size
+    source, size = table.source, table.source.scratch.size
     facts: dict[str, Any] = {
-        "sha256": laid.sha256,
-        "label": laid.label,
-        "bag": laid.bag,
-        "n_read": laid.n_read,
+        "sha256": table.sha256,
+        "label": table.label,
+        "bag": table.bag,
+        "n_read": table.n_read,
         "has_logs": asked.log10,
         "is_log10": asked.log10,
-        "hint": None if laid.forgotten is None else describe_forgotten_bag(*laid.forgotten),
+        "hint": None if table.forgotten is None else describe_forgotten_bag(*table.forgotten),
     }
-    notes = (*laid.notes, f"read in pieces into a scratch file of {size / 2**20:.0f} MB")
+    notes = (*table.notes, f"read in pieces into a scratch file of {size / 2**20:.0f} MB")
     if find_block_strategy(make_options(options), source.n) is not None:
-        return InBlocks.of(source, laid.features, paths, notes=notes, **facts)
+        return InBlocks.of(source, table.features, paths, notes=notes, **facts)
     check_room(source.n, source.d + 1, name_files(paths), f"method '{options['method']}'")
-    return InMemory.of(_gather(laid, notes), source=name_files(paths), **facts)
+    return InMemory.of(_gather(table, notes), source=name_files(paths), **facts)
 
 
-def _gather(laid: Laid, notes: Sequence[str]) -> Design:
+def _gather(table: ScratchTable, notes: Sequence[str]) -> Design:
     """Return the rows of a scratch file as a design in memory."""
     import numpy as np
 
     from unshuffle.io import Coding, Design
 
-    source = laid.source
+    source = table.source
     X, y, codes = source.gather()
     names = source.bag_names
     groups = codes if names is None else np.array(names, dtype=object)[codes]
-    rows, coding = np.arange(source.n), tuple(map(Coding, laid.features))
+    rows, coding = np.arange(source.n), tuple(map(Coding, table.features))
     return Design(
-        X, y, None if source.n_bags == 1 else groups, laid.features, tuple(notes), {}, rows,
+        X, y, None if source.n_bags == 1 else groups, table.features, tuple(notes), {}, rows,
         coding=coding,
     )  # fmt: skip
 

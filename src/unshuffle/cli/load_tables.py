@@ -367,7 +367,7 @@ def choose_columns(
         raise click.UsageError("give --features or --exclude, not both")
     for name in (*options["features"], *options["exclude"]):
         _check_commas(name, table)
-    ids = None if options["id"] is None else table.find(options["id"], "column of ids")
+    ids = None if options.get("id") is None else table.find(options["id"], "column of ids")
     if options["features"]:
         return {"features": options["features"], "exclude": options["exclude"]}
     names = [*options["exclude"], *(name for name in (ids, *aside) if name is not None)]

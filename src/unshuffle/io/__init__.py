@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unshuffle.io.designs.design_matrix import Apart, Coding, Design, make_design
-    from unshuffle.io.designs.histograms import is_histogram
     from unshuffle.io.designs.joining import join_design, name_bags, write_out
-    from unshuffle.io.designs.mean_labels import is_mean_table
+    from unshuffle.io.designs.label_tables import describe_label, is_histogram, is_mean_table
     from unshuffle.io.designs.new_rows import code_new_rows
     from unshuffle.io.designs.samples import Samples, choose_samples
-    from unshuffle.io.designs.two_tables import describe_label, make_design_from_two
-    from unshuffle.io.frame import table_from_frame
+    from unshuffle.io.designs.two_tables import make_design_from_two
     from unshuffle.io.reading import read_table, read_tables
     from unshuffle.io.table import Table
 
@@ -30,16 +28,15 @@ _NAMES = {
     "Table": "table",
     "choose_samples": "designs.samples",
     "code_new_rows": "designs.new_rows",
-    "describe_label": "designs.two_tables",
-    "is_histogram": "designs.histograms",
-    "is_mean_table": "designs.mean_labels",
+    "describe_label": "designs.label_tables",
+    "is_histogram": "designs.label_tables",
+    "is_mean_table": "designs.label_tables",
     "join_design": "designs.joining",
     "make_design": "designs.design_matrix",
     "make_design_from_two": "designs.two_tables",
     "name_bags": "designs.joining",
     "read_table": "reading",
     "read_tables": "reading",
-    "table_from_frame": "frame",
     "write_out": "designs.joining",
 }
 
@@ -60,7 +57,6 @@ __all__ = [
     "name_bags",
     "read_table",
     "read_tables",
-    "table_from_frame",
     "write_out",
 ]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unshuffle.io.columns.missing import list_counts
 from unshuffle.io.table import Column, Table
-from unshuffle.io.text.notation import Texts, is_number
+from unshuffle.io.text.notation import TextColumn, is_number
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class MissingCodes:
         """Return the codes of a column."""
         return self.everywhere | self.by_column.get(name, frozenset())
 
-    def clear_texts(self, name: str, column: Texts) -> tuple[Texts, int]:
+    def clear_texts(self, name: str, column: TextColumn) -> tuple[TextColumn, int]:
         """Return a column of text without its codes, and how many cells had one."""
         codes = self.find(name)
         is_code = np.array([is_one(level, codes) for level in column.levels], dtype=bool)
         levels = [
             None if found else level for level, found in zip(column.levels, is_code, strict=True)
         ]
-        return Texts(levels, column.codes), int(is_code[column.codes].sum())
+        return TextColumn(levels, column.codes), int(is_code[column.codes].sum())
 
     def clear(self, name: str, column: Column) -> tuple[Column, int]:
         """Return a column without its codes, and how many cells had one."""

@@ -12,7 +12,7 @@ from unshuffle.io.columns.dates import find_date_form
 from unshuffle.io.columns.missing import Missing, describe_missing, list_counts
 from unshuffle.io.columns.remarks import remark_columns
 from unshuffle.io.table import Column, Table, as_text, check_names
-from unshuffle.io.text.notation import find_marks, find_unit, is_number
+from unshuffle.io.text.notation import find_number_format, find_unit, is_number
 
 # One column per level but one: more levels than this are an identifier, not a category, and a
 # million rows of them would not fit in memory. Undeclared texts are more often names: with 30
@@ -248,7 +248,7 @@ def check_numeric(table: Table, names: Sequence[str]) -> None:
         if column.dtype != object:
             continue
         levels = set(column.tolist()) - {None}
-        numbers = {level for level in levels if find_marks(level.strip()) is not None}
+        numbers = {level for level in levels if find_number_format(level.strip()) is not None}
         unit = find_unit(levels)
         if unit is not None:
             odd = {level for level in levels if find_unit([level]) == unit}

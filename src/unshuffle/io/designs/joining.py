@@ -10,7 +10,7 @@ from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.data.labels import Histogram
 from unshuffle.errors import InputError
 from unshuffle.io.designs.design_matrix import Apart, Design
-from unshuffle.io.designs.histograms import make_edges
+from unshuffle.io.designs.label_tables import make_edges
 
 
 def join_design(design: Design) -> Bags:
