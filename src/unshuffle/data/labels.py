@@ -75,7 +75,7 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
 
 
 def _as_row(values: Any, what: str) -> np.ndarray:
-    """Return a one-dimensional array of floats; refuse other shapes."""
+    """Return a one-dimensional array of floats; refuse any other."""
     found = as_numbers(values, what)
     if found.ndim != 1:
         raise InputError(f"{what} must be one row of numbers, got shape {found.shape}")

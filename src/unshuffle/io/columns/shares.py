@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unshuffle.errors import InputError, quote
 from unshuffle.io.table import Table
 
-# A share counts as so many rows of a bag: sampling them adds nothing that can be seen.
+# Rows that the shares of a bag stand for, so many that sampling error is negligible.
 ROWS_OF_BAG = 100_000
 _WHOLES = (1.0, 100.0)
 
@@ -22,7 +22,7 @@ def read_shares(
     groups: NDArray[Any] | None,
     sizes: NDArray[Any] | None = None,
 ) -> NDArray[np.float64] | None:
-    """Return how often each row counts where the weights are shares; None where they are counts.
+    """Return the frequencies of rows whose weights are shares; None if weights are counts.
 
     Weights are shares where some are no whole numbers. Whole numbers are per cent where they sum to
     100 in every bag, unless ``sizes``, the numbers of labels of the bags, are 100 too.
@@ -32,12 +32,12 @@ def read_shares(
     names, codes = np.unique(keys, return_inverse=True)
     sums = np.bincount(codes, column, minlength=len(names))
     if (column < 0).any():
-        return None  # refused as counts
+        return None  # refused later, as counts
     if bool((column == np.floor(column)).all()):
         is_hundred = bool((sums == 100.0).all()) and len(column) > len(names)
         if not is_hundred or (sizes is not None and bool((sizes == 100.0).all())):
             return None
-    # Rounded shares may miss their sum by so large a part of it.
+    # Rounded shares may differ from their sum by 2 %.
     fits = [np.abs(sums - whole) <= 0.02 * whole for whole in _WHOLES]
     best = max(fits, key=lambda each: int(each.sum()))
     if not best.all():
@@ -53,7 +53,7 @@ def read_shares(
 
 
 def describe_shares(table: Table, weight: str) -> str:
-    """Say that weights are taken as shares."""
+    """Return the note that weights are shares."""
     return (
         f"{table.source}: column {quote(weight, 30)} holds shares of the rows of a bag, which are "
         "taken as exact"

@@ -1,4 +1,4 @@
-"""From a design to the bags of the core."""
+"""Bags from a design, and designs with one label for each row."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ def join_design(design: Design) -> Bags:
     side = apart or Apart(design.groups, design.counts)
     keys, codes = encode_bags(design.groups, side.groups, len(design.X), len(design.y))
     bags = []
-    # In the order of their first rows, as `name_bags` names them.
+    # In the order of their first rows, as in `name_bags`.
     members = zip(*(_split(code, len(keys)) for code in codes), strict=True)
     for rows, labels in sorted(members, key=lambda each: int(each[0][0])):
         row_counts = None if design.counts is None else design.counts[rows]
@@ -51,9 +51,10 @@ def name_bags(design: Design) -> list[Any] | None:
 
 
 def write_out(design: Design, purpose: str) -> Design:
-    """Return a design of one label for each row, lines that stand there twice written twice.
+    """Return a design with one label for each row; rows are repeated by their frequency.
 
-    Labels that lie apart are dealt to the rows of their bag; where they cannot be, say why.
+    Labels in a table of their own are assigned to the rows of their bag in any order. Designs where
+    that is impossible are refused, with the reason.
     """
     apart = design.apart
     if apart is not None and apart.is_mean is not None:
@@ -88,7 +89,7 @@ def write_out(design: Design, purpose: str) -> Design:
 def deal_labels(
     y: NDArray[np.float64], groups: NDArray[Any], other: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Lay the labels of each bag beside its rows, in any order."""
+    """Return the labels in the order of rows: each row has some label of its bag."""
     _, codes = np.unique(np.concatenate([groups, other]), return_inverse=True)
     row_codes, label_codes = codes[: len(groups)], codes[len(groups) :]
     dealt = np.empty(len(y))
@@ -97,7 +98,7 @@ def deal_labels(
 
 
 def _repeat(counts: NDArray[np.float64] | None, n: int) -> NDArray[np.intp]:
-    """Return the places of n items, each as often as it stands there."""
+    """Return the places of n items, each repeated by its frequency."""
     return np.arange(n) if counts is None else np.repeat(np.arange(n), counts.astype(int))
 
 

@@ -47,7 +47,7 @@ _WITH_UNIT = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """A column of text: its different cells, None for missing ones, and each row's place in them."""
+    """A column of text: its different cells (None if missing), and each row's place in them."""
 
     levels: list[str | None]
     codes: np.ndarray
