@@ -1,8 +1,8 @@
-"""Reading tables people already have, and choosing from them what a fit needs.
+"""Reading tables from files, and designs of a fit from tables.
 
-`read_table` turns a file into a `Table`, `make_design` turns a `Table` into X, y and groups,
-`make_design_from_two` one of rows and one of labels, and `join_design` a design into bags. One
-module per format; all of them build the same `Table`, so nothing downstream knows formats.
+`read_table` returns a file as a `Table`. `make_design` returns X, y and groups of a table,
+`make_design_from_two` those of a table of rows and a table of labels, and `join_design` the bags of
+a design. Each format has a reader of its own; all of them return a `Table`.
 """
 
 from importlib import import_module
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from unshuffle.io.reading import read_table, read_tables
     from unshuffle.io.table import Table
 
-# Public name → the module that holds it; loaded on first use, so that a file can be read while
-# another thread imports what fits need.
+# Public name → its module, imported on first use: reading a file does not need the kernels.
 _NAMES = {
     "Apart": "designs.design_matrix",
     "Coding": "designs.design_matrix",

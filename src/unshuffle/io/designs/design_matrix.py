@@ -49,7 +49,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Coding:
-    """The coding of a column in X: as it is, or a column for each level but the base (the first)."""
+    """The coding of a column: as it is, or a column for each level but the base (the first)."""
 
     column: str
     levels: tuple[str, ...] | None = None
