@@ -1,4 +1,4 @@
-"""Every method on the same data, side by side."""
+"""Comparison of all methods on the same data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unshuffle.scoring import measure_gap, sorted_error
 if TYPE_CHECKING:
     from unshuffle.data.links import Links
 
-# The default for links, the methods that know of links, and regressions of labels as they stand.
+# The default method, the methods that use links, and regressions that take all links as right.
 _DEFAULT = "auto"
 _LINKED = (_DEFAULT, *LINK_METHODS, "sampler")
 _NAIVE = ("ols", "huber")
@@ -87,7 +87,7 @@ def compare_methods(
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
-    """Fit every method that stands on its own, or those named, one after the other.
+    """Fit every method, or those named, one after the other.
 
     With `mislinked` or `links` the default comes first, then the adjusted equations where the rate
     is known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand,
@@ -113,7 +113,7 @@ def compare_methods(
     level : float, default=0.95
         Probability of the intervals.
     report : callable, optional
-        Told which method is fitted, and the share of all that is done.
+        Called with the method that is fitted, and the share of methods done.
     **options
         The other options of `ShuffledLinearRegression`.
 
@@ -137,24 +137,23 @@ def compare_methods(
     first = [_DEFAULT, *LINK_METHODS, *_NAIVE] if has_links else []
     if _is_open(mislinked, links):
         first = [name for name in first if name not in LINK_METHODS]
-    for name in _tell(methods or [*first, *_suitable(len(y))], report):
+    for name in _report_each(methods or [*first, *_suitable(len(y))], report):
         if has_links and name == "huber":
             yield _compare_huber(X, y, groups, linked_y, bool(options.get("fit_intercept", True)))
             continue
         known = {**options, "mislinked": mislinked if name in _LINKED else None}
-        told = links if name in _LINKED else None
+        used = links if name in _LINKED else None
         if has_links and name == "ols":
             known = {**options, "mislinked": 0.0}
-        found = compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
+        found = compare_one(name, X, y, groups, linked_y, anchors, used, level, known)
         yield replace(found, method=name) if name == "ols" else found
 
 
 def _is_open(mislinked: Any, links: Links | None) -> bool:
     """Return whether the mismatch rate is to be estimated."""
-    if links is not None:
-        told = (links.rate, links.audit, links.probability)
-        if any(each is not None for each in told):
-            return False
+    known = () if links is None else (links.rate, links.audit, links.probability)
+    if any(each is not None for each in known):
+        return False
     return mislinked is None or isinstance(mislinked, str)
 
 
@@ -167,12 +166,12 @@ def compare_bags(
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
-    """Fit every method to bags whose rows and labels have numbers of their own.
+    """Fit every method to bags whose rows and labels may differ in number.
 
-    A method that needs one label for each row says so in its note. The other options are those of
+    A method that needs one label for each row has a note instead. The other options are those of
     `FitOptions`.
     """
-    for name in _tell(methods or _suitable(bags.n), report):
+    for name in _report_each(methods or _suitable(bags.n), report):
         begin = time.perf_counter()
         try:
             found = fit_bags(bags, FitOptions(method=name, **options), make_rng(random_state))
@@ -187,7 +186,7 @@ def compare_bags(
         yield Comparison(name, seconds, found.coef, found.intercept, ends, gap)
 
 
-def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
+def _report_each(names: Sequence[str], report: Report) -> Iterator[str]:
     """Yield the methods, and report each before it is fitted."""
     for place, name in enumerate(names):
         report(f"fitting by {name}, {place + 1} of {len(names)}", place / len(names))
@@ -195,7 +194,7 @@ def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
 
 
 def _suitable(n: int) -> list[str]:
-    """Return the methods that stand on their own and are fast enough for so many rows."""
+    """Return the methods that are fast enough for n rows, without choosers of other methods."""
     strategies = {name: as_strategy(method.strategy) for name, method in METHODS.items()}
     return [
         name
@@ -215,6 +214,7 @@ def compare_one(
     level: float,
     options: dict[str, Any],
 ) -> Comparison:
+    """Fit one method to linked or shuffled labels; errors of the method become its note."""
     is_naive = name == "ols" and options.get("mislinked") == 0.0
     model = ShuffledLinearRegression(method="auto" if is_naive else name, **options)
     begin = time.perf_counter()
@@ -237,7 +237,7 @@ def compare_one(
 
 
 def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
-    """Return (low, high) of each weight, NaN where there are no ends; None without intervals."""
+    """Return (low, high) of each coefficient, NaN for missing ends; None without intervals."""
     summary = found.summary(level)
     if not summary.has_intervals:
         return None
@@ -247,7 +247,7 @@ def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
 def _compare_huber(
     X: np.ndarray, y: Any, groups: Any, linked_y: Any, fit_intercept: bool
 ) -> Comparison:
-    """Fit Huber's regression to the labels as they stand, columns and labels standardised."""
+    """Fit Huber's regression (1964) to the linked labels, with columns and labels standardised."""
     from sklearn.linear_model import HuberRegressor
 
     begin = time.perf_counter()
