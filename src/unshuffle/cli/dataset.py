@@ -75,7 +75,7 @@ class Dataset(ABC):
 
     @property
     def transformed_label(self) -> str | None:
-        """The name of the transformed label; None where the label is fitted as it stands."""
+        """The name of the transformed label; None without a transformation."""
         return self.shown_label if self.has_logs or self.is_log10 else None
 
     def describe_labels(self) -> str:

@@ -44,7 +44,7 @@ def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, 
     from unshuffle.io.writing import write_whole
     from unshuffle.model.special_cases import N_DRAWS
 
-    # All contents are made before the first is written, so that a failure leaves no file.
+    # All contents are made before the first is written: a failure leaves no file.
     made: list[tuple[str, str, str | bytes]] = []
     if options["out"]:
         rows = [(each.name, *(getattr(each, name) for name in _COLUMNS)) for each in summary.rows]

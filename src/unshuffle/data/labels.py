@@ -1,7 +1,7 @@
-"""Labels as a weighted sample: values or bins, each with the number of labels it stands for.
+"""Labels as a weighted sample of values or bins.
 
-A mass is a frequency: mass 2 is the label written twice. A bin says only that its labels lie
-between two ends; raw labels are bins of width zero.
+A mass is a frequency: mass 2 is the label written twice. The labels of a bin are between its ends;
+raw labels are bins of width zero.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def check_counts(counts: np.ndarray, what: str, place: str) -> None:
 class Labels:
     """The labels of all bags end to end: bin ``low`` to ``high`` holds ``masses`` labels.
 
-    Bag r holds the items ``offsets[r]:offsets[r + 1]``, sorted; ``order[i]`` says where item i
-    stood in the data as given. For raw labels `low` and `high` are one array.
+    Bag r holds the items ``offsets[r]:offsets[r + 1]``, sorted; ``order[i]`` is the place of item i
+    in the data as given. For raw labels `low` and `high` are one array.
     """
 
     low: np.ndarray
@@ -134,7 +134,7 @@ class Labels:
 
     @cached_property
     def has_masses(self) -> bool:
-        """Whether some item stands there more than once."""
+        """Whether some mass is not 1."""
         return has_several(self.masses)
 
     @cached_property
@@ -208,6 +208,5 @@ def unit_masses(n: int) -> np.ndarray:
 
 
 def has_several(masses: np.ndarray) -> bool:
-    """Return whether some mass is not one; ones that take no memory need not be looked at."""
-    # A copy, and what comes back from another process, does take memory.
+    """Return whether some mass is not 1; broadcast ones are recognised by their strides."""
     return masses.strides != (0,) and bool((masses != 1.0).any())

@@ -171,7 +171,7 @@ def _join_columns(rows: list[Comparison], blocks: list[list[list[str]]]) -> Any:
 
 
 def _explain(rows: list[Comparison], level: float) -> Iterator[str]:
-    """Say what the intervals are, which methods have none, and why a method has no answer."""
+    """Yield notes on the level, methods without intervals, and methods without an answer."""
     fitted = [row for row in rows if row.weights is not None]
     without = [row.method for row in fitted if row.intervals is None]
     if len(without) < len(fitted):

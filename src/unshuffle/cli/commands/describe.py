@@ -66,7 +66,7 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
     """Return the suggested command, or what is missing for one."""
     if found.label is None:
         return ["No column looks like a label."]
-    # Several files are a bag each without being told.
+    # Several files are a bag each by default.
     has_bag = found.bag is not None and (found.bag != FILE_BAG or len(options["data"]) == 1)
     command = ["unshuffle", "fit", *options["data"], "--label", found.label]
     command += ["--bag", str(found.bag)] if has_bag else []
@@ -96,5 +96,5 @@ def _suggest_reading(found: Description) -> list[str]:
 
 
 def _join(names: list[str]) -> str:
-    """Return names as an option takes them: one that holds a comma stands in quotation marks."""
+    """Return names as the value of an option; names with commas are in quotation marks."""
     return ",".join(f'"{name}"' if "," in name else name for name in names)
