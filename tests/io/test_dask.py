@@ -240,24 +240,24 @@ def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
-    plain, fetch, handed, fetched, killed = passes.hand_over, passes.finish, [], [], []
+    plain, fetch, submitted, fetched, killed = passes.submit, passes.finish, [], [], []
 
     def kill_once(client, work, groups):
-        handed.append(groups)
-        # One pass is under way, and the next is handed over.
-        if len(handed) > 20 and len(handed) - len(fetched) > 1 and not killed:
+        submitted.append(groups)
+        # One pass is under way, and the next is submitted.
+        if len(submitted) > 20 and len(submitted) - len(fetched) > 1 and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
         return plain(client, work, groups)
 
-    monkeypatch.setattr(passes, "hand_over", kill_once)
+    monkeypatch.setattr(passes, "submit", kill_once)
     monkeypatch.setattr(passes, "finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
     monkeypatch.setattr(block_likelihood, "MEMORY", 1e6)
     with distributed.Client(cluster) as client:
         found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
         # Both workers had their share of the partitions.
-        assert len(handed[0]) == 2
+        assert len(submitted[0]) == 2
         assert len(killed) == 1 and killed[0] not in client.run(os.getpid).values()
     assert same_fit(in_memory, found)
 
