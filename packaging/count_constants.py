@@ -379,7 +379,6 @@ CODES: dict[str, tuple[str, ...]] = {
     ),
     "units": (
         "io/columns/dates.py:*",
-        "io/columns/shares.py:_WHOLES",
         "results/paper_text.py:_BASES",
     ),
     "operands of an operation": (

@@ -13,6 +13,10 @@ from unshuffle.io.table import Table
 Missing = Literal["error", "drop"]
 
 _LOGS = "labels turned into log10"
+DROPPED_LABELS = (
+    "labels are not linked to rows, so a dropped row takes along a label of its bag that may "
+    "belong to another row"
+)
 
 
 def note_logs(missing: Missing) -> str:
@@ -48,6 +52,23 @@ def describe_missing(
     return (
         f"{source}, row {row}: {what} in column {quote(name)}{rows}; {way_out} or drop such rows "
         "(missing='drop')"
+    )
+
+
+def describe_dropped(source: str, n_rows: int, n: int, counts: Mapping[str, int]) -> str:
+    """Return the note on rows that were dropped for missing values."""
+    return (
+        f"{source}: dropped {n_rows} of {n} rows with missing or infinite values "
+        f"({list_counts(counts)})"
+    )
+
+
+def describe_none_complete(source: str, counts: Mapping[str, int]) -> str:
+    """Return the error for a table without a complete row."""
+    worst = max(counts, key=lambda name: counts[name])
+    return (
+        f"{source}: every row misses a value (column {quote(worst)} in {counts[worst]} rows); "
+        "leave such columns out"
     )
 
 

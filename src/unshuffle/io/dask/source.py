@@ -162,17 +162,26 @@ def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | s
     )
 
 
-def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Move pieces to workers with fewer rows per thread, for every pass waits for the slowest."""
+def _find_owners(pieces: Sequence[Any]) -> tuple[Any, list[Any], list[str]]:
+    """Return client, futures and workers of pieces; None and nothing if they are not on a cluster.
+
+    The worker of a piece that was lost is "".
+    """
     client = find_client()
     futures = [] if client is None else [find_future(piece) for piece in pieces]
     if client is None or None in futures:
+        return None, [], []
+    owners = client.who_has(futures)
+    return client, futures, [min(owners.get(each.key, ()), default="") for each in futures]
+
+
+def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Move pieces to workers with fewer rows per thread, for every pass waits for the slowest."""
+    client, futures, places = _find_owners(pieces)
+    if client is None:
         return list(pieces)
-    n_threads, owners = client.nthreads(), client.who_has(futures)
-    places = [(sorted(owners.get(future.key, ())) or [""])[0] for future in futures]
-    if any(
-        place not in n_threads for place in places
-    ):  # a worker was lost; tasks follow the pieces
+    n_threads = client.nthreads()
+    if any(place not in n_threads for place in places):  # a worker was lost: tasks find the pieces
         return list(pieces)
     moves = plan_moves(places, sizes, n_threads)
     delayed = import_extra("dask", "dask", PURPOSE).delayed
@@ -216,17 +225,14 @@ def _group(pieces: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
 
     If a worker is lost later, its pieces are computed again elsewhere, and tasks follow them.
     """
-    client = find_client()
-    futures = [] if client is None else [find_future(piece) for piece in pieces]
-    if client is None or None in futures:
+    client, _, places = _find_owners(pieces)
+    if client is None:
         dask_system = import_extra("dask.system", "dask", PURPOSE)
         return _deal(range(len(pieces)), int(dask_system.CPU_COUNT))
-    owners = client.who_has(futures)
     n_threads = client.nthreads()
     by_worker: dict[str, list[int]] = {}
-    for k, future in enumerate(futures):
-        where = sorted(owners.get(future.key, ())) or [""]
-        by_worker.setdefault(where[0], []).append(k)
+    for k, place in enumerate(places):
+        by_worker.setdefault(place, []).append(k)
     return tuple(
         group
         for worker, own in sorted(by_worker.items())

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
 from unshuffle.io.columns.dates import find_date_form
-from unshuffle.io.columns.missing import Missing, describe_missing, list_counts
+from unshuffle.io.columns.missing import (
+    DROPPED_LABELS,
+    Missing,
+    describe_dropped,
+    describe_missing,
+    describe_none_complete,
+)
 from unshuffle.io.columns.remarks import remark_columns
 from unshuffle.io.table import Column, Table, as_text, check_names
 from unshuffle.io.text.notation import find_number_format, find_unit, is_number
@@ -127,10 +133,7 @@ def make_design(
     used = [*chosen, label] + [name for name in (bag, weight, anchor) if name is not None]
     rows, notes = complete_rows(table, used, missing)
     if len(rows) < table.n_rows:
-        notes.append(
-            "labels are not linked to rows, so a dropped row takes along a label of its bag that "
-            "may belong to another row"
-        )
+        notes.append(DROPPED_LABELS)
     rows, counts, left_out = choose_counts(table, weight, rows)
     X, names, coding, more = code_features(table, chosen, categorical, rows, base)
     numbers = [name for name in chosen if name not in categorical]
@@ -285,18 +288,11 @@ def complete_rows(
         raise InputError(describe_missing(*what, is_optional, counts))
     rows = np.flatnonzero(is_complete)
     if len(rows) == 0:
-        worst = max(counts, key=lambda name: counts[name])
-        raise InputError(
-            f"{table.source}: every row misses a value (column {quote(worst)} in "
-            f"{counts[worst]} rows); leave such columns out"
-        )
+        raise InputError(describe_none_complete(table.source, counts))
     if not counts:
         return rows, []
     n_dropped = table.n_rows - len(rows)
-    return rows, [
-        f"{table.source}: dropped {n_dropped} of {table.n_rows} rows with missing or infinite "
-        f"values ({list_counts(counts)})"
-    ]
+    return rows, [describe_dropped(table.source, n_dropped, table.n_rows, counts)]
 
 
 def is_present(column: Column) -> NDArray[np.bool_]:
@@ -442,6 +438,14 @@ def choose_counts(
     return rows[keep], None if is_once else column[keep], notes if n_left_out else []
 
 
+def describe_odd_bag(place: str, bag: str, value: float) -> str:
+    """Return the error for a number that cannot name a bag."""
+    return (
+        f"{place}: the bag column {quote(bag)} holds {value:.17g}, which names no bag; use whole "
+        "numbers below 2^53 or text"
+    )
+
+
 def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Return the names of bags: whole numbers or text."""
     column = table.columns[bag][rows]
@@ -450,8 +454,6 @@ def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     is_whole = (column == np.floor(column)) & (np.abs(column) < LARGEST_WHOLE)
     if not is_whole.all():
         place = int(np.argmin(is_whole))
-        raise InputError(
-            f"{table.source}, row {rows[place] + 1}: the bag column {quote(bag)} holds "
-            f"{column[place]:.17g}, which names no bag; use whole numbers below 2^53 or text"
-        )
+        row = f"{table.source}, row {rows[place] + 1}"
+        raise InputError(describe_odd_bag(row, bag, column[place]))
     return column.astype(np.int64)

@@ -11,7 +11,6 @@ from unshuffle.data.pairing import Pairing, choose_pairing
 from unshuffle.errors import InputError, quote, suggest
 from unshuffle.io.columns.missing import Missing
 from unshuffle.io.columns.remarks import remark_columns
-from unshuffle.io.columns.shares import describe_shares, read_shares
 from unshuffle.io.designs.design_matrix import (
     Apart,
     Design,
@@ -27,6 +26,9 @@ from unshuffle.io.designs.design_matrix import (
 from unshuffle.io.designs.joining import deal_labels, encode_bags
 from unshuffle.io.designs.label_tables import LabelTable, check_single, read_labels
 from unshuffle.io.table import Table
+
+# Rows that the shares of a bag stand for, so many that sampling error is negligible.
+_ROWS_OF_BAG = 100_000
 
 
 def make_design_from_two(
@@ -68,7 +70,7 @@ def make_design_from_two(
         places, counts, left_out = choose_counts(rows, row_weight, places)
     else:
         places, counts, left_out = places[shares > 0], shares[shares > 0], []
-        left_out.append(describe_shares(rows, str(row_weight)))
+        left_out.append(_describe_shares(rows, str(row_weight)))
         if same_individuals:
             raise InputError(
                 f"{rows.source}: column {quote(row_weight)} holds shares, which do not count "
@@ -131,7 +133,52 @@ def _find_shares(
     n_labels = np.ones(len(side.y)) if counts is None else counts
     labels = np.zeros(len(side.y)) if labels is None else labels
     codes = np.unique(labels, return_inverse=True)[1]
-    return read_shares(rows, weight, places, groups, np.bincount(codes, n_labels))
+    return _read_shares(rows, weight, places, groups, np.bincount(codes, n_labels))
+
+
+def _read_shares(
+    table: Table,
+    weight: str,
+    places: NDArray[np.intp],
+    groups: NDArray[Any] | None,
+    sizes: NDArray[Any] | None = None,
+) -> NDArray[np.float64] | None:
+    """Return the frequencies of rows whose weights are shares; None if weights are counts.
+
+    Weights are shares where some are no whole numbers. Whole numbers are per cent where they sum to
+    100 in every bag, unless ``sizes``, the numbers of labels of the bags, are 100 too.
+    """
+    column = table.columns[weight][places]
+    keys = np.zeros(len(places), dtype=int) if groups is None else groups
+    names, codes = np.unique(keys, return_inverse=True)
+    sums = np.bincount(codes, column, minlength=len(names))
+    if (column < 0).any():
+        return None  # refused later, as counts
+    if bool((column == np.floor(column)).all()):
+        is_hundred = bool((sums == 100.0).all()) and len(column) > len(names)
+        if not is_hundred or (sizes is not None and bool((sizes == 100.0).all())):
+            return None
+    # Rounded shares may differ from their sum by 2 %.
+    fits = [np.abs(sums - whole) <= 0.02 * whole for whole in (1.0, 100.0)]
+    best = max(fits, key=lambda each: int(each.sum()))
+    if not best.all():
+        r = int(np.argmin(best))
+        bag = "" if groups is None else f" of bag {quote(names[r], 30)}"
+        at = int(np.argmax(column != np.floor(column)))
+        raise InputError(
+            f"{table.source}, row {places[at] + 1}: the weight column {quote(weight)} holds "
+            f"{column[at]:g}, and the weights{bag} sum to {sums[r]:g}; give whole numbers, or "
+            "shares that sum to 1 (or to 100) in every bag"
+        )
+    return np.asarray(np.rint(column / sums[codes] * _ROWS_OF_BAG))
+
+
+def _describe_shares(table: Table, weight: str) -> str:
+    """Return the note that weights are shares."""
+    return (
+        f"{table.source}: column {quote(weight, 30)} holds shares of the rows of a bag, which are "
+        "taken as exact"
+    )
 
 
 def _name_alike(

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.errors import InputError, quote
+from unshuffle.errors import InputError
 from unshuffle.io.columns.expressions import is_expression
 from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 from unshuffle.io.columns.missing import (
+    DROPPED_LABELS,
     Missing,
+    describe_dropped,
     describe_missing,
     describe_no_logs,
-    list_counts,
+    describe_none_complete,
     note_logs,
 )
 from unshuffle.io.columns.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
-from unshuffle.io.designs.design_matrix import LARGEST_WHOLE, choose_features
+from unshuffle.io.designs.design_matrix import LARGEST_WHOLE, choose_features, describe_odd_bag
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.reading import check_stems, read_table
 from unshuffle.io.sources.scratch_source import ScratchSource, ScratchWriter
@@ -235,11 +237,7 @@ class _ScratchReader:
         if not self.asked.drop_missing:
             self._refuse_missing(chosen.label)
         if self.writer.n == 0:
-            worst = max(self.missing, key=lambda name: self.missing[name], default=chosen.label)
-            raise InputError(
-                f"{head.source}: every row misses a value (column {quote(worst)} in "
-                f"{self.missing.get(worst, 0)} rows); leave such columns out"
-            )
+            raise InputError(describe_none_complete(head.source, self.missing))
         several = len(self.paths) > 1
         names: list[Hashable] | None = None
         if chosen.bag is None:
@@ -279,12 +277,8 @@ class _ScratchReader:
         notes = [note_logs(missing)] if self.asked.log10 else []
         n_dropped = self.n_read - self.writer.n
         if n_dropped:
-            notes += [
-                f"{source}: dropped {n_dropped} of {self.n_read} rows with missing or infinite "
-                f"values ({list_counts(self.missing)})",
-                "labels are not linked to rows, so a dropped row takes along a label of its bag "
-                "that may belong to another row",
-            ]
+            dropped = describe_dropped(source, n_dropped, self.n_read, self.missing)
+            notes += [dropped, DROPPED_LABELS]
         return [*notes, *self.outliers.describe(), *remark_numbers(self.numbered), *self.aside]
 
     def _name_bags(self, bag: str) -> tuple[list[int], list[Hashable]]:
@@ -299,10 +293,8 @@ class _ScratchReader:
                 if values is not None:
                     key = values[k] if all_numbers else f"{values[k]:.17g}"
                 if all_numbers and cell and not _is_whole(key):
-                    raise InputError(
-                        f"{source_name(path)}, row {row + 1}: the bag column {quote(bag)} holds "
-                        f"{key:.17g}, which names no bag; use whole numbers below 2^53 or text"
-                    )
+                    place = f"{source_name(path)}, row {row + 1}"
+                    raise InputError(describe_odd_bag(place, bag, key))
                 # Rows with missing cells were not written.
                 numbers.append(names.setdefault(key, len(names)) if cell else 0)
         return numbers, list(names)
