@@ -180,9 +180,8 @@ def compare_bags(
                 raise
             yield Comparison(name, time.perf_counter() - begin, note=str(exc))
             continue
-        seconds = time.perf_counter() - begin
+        seconds, ends = time.perf_counter() - begin, _find_intervals(found, level)
         gap = float(np.sqrt(measure_gap(bags, found.coef, found.intercept)))
-        ends = _find_intervals(found, level)
         yield Comparison(name, seconds, found.coef, found.intercept, ends, gap)
 
 
@@ -227,13 +226,10 @@ def compare_one(
             raise
         return Comparison(name, time.perf_counter() - begin, note=str(exc))
     seconds = time.perf_counter() - begin
-    z: Any = model.predict(X)
-    gap = float(np.sqrt(sorted_error(y, z, groups)))
-    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
     if model.mislinked is not None or links is not None:
         name = model.method_
-    ends = _find_intervals(model.result_, level)
-    return Comparison(name, seconds, model.coef_, model.intercept_, ends, gap, error, r2)
+    found = Comparison(name, seconds, intervals=_find_intervals(model.result_, level))
+    return _measure(found, model, X, y, model.predict(X), groups, linked_y)
 
 
 def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
@@ -261,17 +257,26 @@ def _compare_huber(
         return Comparison("huber", time.perf_counter() - begin, note=str(exc))
     model.coef_ = model.coef_ * size / scale
     model.intercept_ = float(model.intercept_ * size - model.coef_ @ centre)
-    seconds = time.perf_counter() - begin
+    found = Comparison("huber", time.perf_counter() - begin)
     z = rows @ model.coef_ + model.intercept_
-    gap = float(np.sqrt(sorted_error(labels.tolist(), z.tolist(), groups)))
-    error, r2 = (None, None) if linked_y is None else _measure_error(model, rows, z, linked_y)
-    return Comparison("huber", seconds, model.coef_, model.intercept_, None, gap, error, r2)
+    return _measure(found, model, rows, labels, z, groups, linked_y)
+
+
+def _measure(
+    found: Comparison, model: Any, X: np.ndarray, y: Any, z: Any, groups: Any, linked_y: Any
+) -> Comparison:
+    """Return the comparison with the coefficients of a model, its gap, and its error if known."""
+    gap = float(np.sqrt(sorted_error(y, z, groups)))
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
+    return replace(
+        found, weights=model.coef_, intercept=model.intercept_, gap=gap, error=error, r2=r2
+    )
 
 
 def _measure_error(
     model: Any, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
 ) -> tuple[float | None, float | None]:
-    """Return the error of the weights and the share of variance explained."""
+    """Return the error of the coefficients and the share of variance explained."""
     centred = X - X.mean(0) if model.fit_intercept else X
     reference = np.linalg.lstsq(centred, linked_y, rcond=None)[0]
     scale = X.std(0)

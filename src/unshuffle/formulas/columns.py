@@ -87,8 +87,7 @@ class FormulaColumns:
         frame = take_columns(read_frame(data), self.variables, self._what)
         side = self._read_side("rhs", self.variables)
         _check_kinds(frame, side, self.levels, self._what)
-        found = self._evaluate(side, frame)
-        found = found[[name for name in found.columns if name != _INTERCEPT]]
+        found = _drop_intercept(self._evaluate(side, frame))
         if len(found.columns) != len(self.names):
             raise InputError(
                 f"{self._what} gives {len(found.columns)} columns, and the fit has "
@@ -199,7 +198,7 @@ def read_formula(
         raise InputError(
             f"{what}: the label must be numbers, and {quote(factors[0].expr)} is a factor"
         )
-    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    features = _drop_intercept(matrix)
     if not len(features.columns):
         raise InputError(f"{what}: the right side has no feature; name a column")
     spec, factor = matrix.model_spec, factors[0]
@@ -254,7 +253,7 @@ def read_terms(text: str, data: Any) -> tuple[np.ndarray, list[str]]:
     variables = _list_variables(side, frame.columns)
     with _explaining(what):
         matrix = _materialize(formulaic.ModelSpec(side), take_columns(frame, variables, what))
-    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    features = _drop_intercept(matrix)
     if not len(features.columns):
         raise InputError(f"{what}: there is no column; name one")
     return _as_numbers(features, what), variables
@@ -354,6 +353,10 @@ def _materialize(spec: Any, frame: Any) -> Any:
         warnings.simplefilter("ignore", FutureWarning)
         with np.errstate(all="ignore"):
             return made.get_model_matrix(spec, na_action="ignore", output="pandas")
+
+
+def _drop_intercept(matrix: Any) -> Any:
+    return matrix[[name for name in matrix.columns if name != _INTERCEPT]]
 
 
 @contextmanager
