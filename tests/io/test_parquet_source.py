@@ -63,10 +63,10 @@ def test_blocks_that_are_kept_are_those_that_are_read(tmp_path, monkeypatch, sha
     monkeypatch.setattr("unshuffle.io.sources.parquet_source.KEPT_BYTES", n_bytes)
     source = source_of(write(tmp_path, DATA, [20_000, 30_400]), n_jobs=2)
     one = make_first_pass(source, 3)
-    kept = [source.kept.find(group) is not None for group in source.groups]
+    kept = [source.kept.find(group) is not None for group in source.places]
     assert sum(kept) == pytest.approx(min(share, 1.0) * len(kept), abs=1)
     assert sum(
-        32 * g.n_rows for g, is_kept in zip(source.groups, kept, strict=True) if is_kept
+        32 * g.n_rows for g, is_kept in zip(source.places, kept, strict=True) if is_kept
     ) <= (n_bytes)
     other = make_first_pass(source, 3)
     for name in ("sizes", "first", "second", "third"):

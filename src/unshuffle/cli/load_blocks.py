@@ -137,7 +137,7 @@ def _open_parquet(paths: list[str], options: dict[str, Any]) -> Dataset | None:
         source = table.as_source(options["label"], features, bag, n_jobs, report)
         digest = table.find_sha256(report)
     cluster = options["dask"]
-    note = f"read in blocks from {count(len(source.groups), 'row group')}" + (
+    note = f"read in blocks from {count(len(source.places), 'row group')}" + (
         f" by Dask ({cluster})" if cluster else ""
     )
     each = [] if asked is None or bag is not None else [describe_file_bags(asked, table.columns)]

@@ -124,7 +124,7 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
     """Return Parquet files as a source that workers read, some row groups for each partition."""
     delayed = import_extra("dask", "dask", PURPOSE).delayed
     # Workers may have other working directories.
-    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
+    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.places]
     if source.bag is None:
         names: dict[Hashable, int] = {
             str(Path(str(path)).absolute()): r for path, r in source.names.items()
@@ -138,7 +138,7 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
             n_rows = 0
         parts[-1].append(group)
         n_rows += group.n_rows
-    what = delayed(replace(source, groups=()), name=f"files-{uuid4().hex}", traverse=False)
+    what = delayed(replace(source, places=()), name=f"files-{uuid4().hex}", traverse=False)
     read = delayed(_read_groups, pure=False)
     found = as_dask_source([read(what, part) for part in parts])
     # Pieces number their bags as the source of files does.

@@ -70,7 +70,10 @@ class KeptBlocks:
 class ParquetSource(ThreadedSource):
     """Rows of Parquet files, with a bag column or a bag for each file."""
 
-    groups: tuple[RowGroup, ...]
+    # The row groups.
+    places: tuple[RowGroup, ...]
+    n: int
+    n_bags: int
     label: str
     features: tuple[str, ...]
     bag: str | None
@@ -79,24 +82,9 @@ class ParquetSource(ThreadedSource):
     kept: KeptBlocks = field(default_factory=KeptBlocks)
 
     @property
-    def n(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return sum(group.n_rows for group in self.groups)
-
-    @property
     def d(self) -> int:  # type: ignore[override]
         """Number of columns."""
         return len(self.features)
-
-    @property
-    def n_bags(self) -> int:  # type: ignore[override]
-        """Number of bags."""
-        return len(set(self.names.values()))
-
-    @property
-    def places(self) -> tuple[RowGroup, ...]:  # type: ignore[override]
-        """The groups of rows."""
-        return self.groups
 
     def read(
         self, place: RowGroup, needs_rows: bool = True, needs_labels: bool = True
@@ -266,7 +254,8 @@ class ParquetTable:
         free = find_room()
         room = KEPT_BYTES if free is None else min(KEPT_BYTES, free // 4)
         return ParquetSource(
-            self.groups, label, chosen, bag, names, n_jobs, kept=KeptBlocks(room),
+            self.groups, self.n, len(set(names.values())), label, chosen, bag, names, n_jobs,
+            kept=KeptBlocks(room),
             bag_names=tuple(names) if folders is None else tuple(dict.fromkeys(folders)),
         )  # fmt: skip
 
