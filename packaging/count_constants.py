@@ -120,7 +120,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     _DASK + "test_what_no_cluster_can_do_is_refused": ("io/dask/cluster.py:_PATIENCE",),
     "tests/io/test_parquet_source.py::test_blocks_that_are_kept_are_those_that_are_read": (
-        "io/sources/parquet_source.py:KEPT_BYTES",
+        "io/sources/parquet_source.py:CACHE_BYTES",
     ),
     "tests/io/test_parquet_source.py::test_what_has_no_room_in_memory_is_refused_with_a_way_out": (
         "io/sources/room.py:_COPIES",

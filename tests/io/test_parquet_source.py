@@ -60,10 +60,10 @@ def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
 @pytest.mark.parametrize("share", [0.0, 0.4, 2.0])
 def test_blocks_that_are_kept_are_those_that_are_read(tmp_path, monkeypatch, share):
     n_bytes = int(share * 50_400 * 32)
-    monkeypatch.setattr("unshuffle.io.sources.parquet_source.KEPT_BYTES", n_bytes)
+    monkeypatch.setattr("unshuffle.io.sources.parquet_source.CACHE_BYTES", n_bytes)
     source = source_of(write(tmp_path, DATA, [20_000, 30_400]), n_jobs=2)
     one = make_first_pass(source, 3)
-    kept = [source.kept.find(group) is not None for group in source.places]
+    kept = [source.cache.find(group) is not None for group in source.places]
     assert sum(kept) == pytest.approx(min(share, 1.0) * len(kept), abs=1)
     assert sum(
         32 * g.n_rows for g, is_kept in zip(source.places, kept, strict=True) if is_kept

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unshuffle.io.designs.design_matrix import Apart, Coding, Design, make_design
-    from unshuffle.io.designs.joining import join_design, name_bags, write_out
+    from unshuffle.io.designs.joining import expand_design, join_design, name_bags
     from unshuffle.io.designs.label_tables import describe_label, is_histogram, is_mean_table
     from unshuffle.io.designs.new_rows import code_new_rows
     from unshuffle.io.designs.samples import Samples, choose_samples
@@ -28,6 +28,7 @@ _NAMES = {
     "choose_samples": "designs.samples",
     "code_new_rows": "designs.new_rows",
     "describe_label": "designs.label_tables",
+    "expand_design": "designs.joining",
     "is_histogram": "designs.label_tables",
     "is_mean_table": "designs.label_tables",
     "join_design": "designs.joining",
@@ -36,7 +37,6 @@ _NAMES = {
     "name_bags": "designs.joining",
     "read_table": "reading",
     "read_tables": "reading",
-    "write_out": "designs.joining",
 }
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "choose_samples",
     "code_new_rows",
     "describe_label",
+    "expand_design",
     "is_histogram",
     "is_mean_table",
     "join_design",
@@ -56,7 +57,6 @@ __all__ = [
     "name_bags",
     "read_table",
     "read_tables",
-    "write_out",
 ]
 
 

@@ -84,7 +84,7 @@ def compare(**options: Any) -> None:
 def _compare(data: InMemory, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
     """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
     from unshuffle.comparison import compare_bags, compare_methods
-    from unshuffle.io import join_design, write_out
+    from unshuffle.io import expand_design, join_design
 
     how = {
         "methods": options["methods"],
@@ -105,7 +105,7 @@ def _compare(data: InMemory, options: dict[str, Any], report: Report) -> Iterato
             raise click.UsageError("links need one label beside each row; leave --mislinked out")
         return compare_bags(bags, **how)
     how |= {"mislinked": choose_share(options), "links": data.links}
-    design, truth = write_out(data.design, "compare"), data.truth
+    design, truth = expand_design(data.design, "compare"), data.truth
     if truth is not None and data.design.counts is not None:
         truth = truth.repeat(data.design.counts.astype(int))
     return compare_methods(

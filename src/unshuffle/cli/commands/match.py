@@ -73,19 +73,19 @@ def match(**options: Any) -> None:
     Run any analysis on each table, and pool the results by Rubin's rules (unshuffle.pool in
     Python).
     """
-    from unshuffle.io import join_design, write_out
+    from unshuffle.io import expand_design, join_design
     from unshuffle.io.writing import check_writable, write_whole
 
     folder = _check_folder(options)
     if options["out"] and folder is None:
         check_writable(options["out"])
     data = load_data(options)
-    design = write_out(data.design, f"{data.source}: match")
+    design = expand_design(data.design, f"{data.source}: match")
     console.print_messages(data.describe(), options["quiet"])
     given = design.y
     if data.given is not None:
         kept = dataclasses.replace(data.design, y=data.given)
-        given = write_out(kept, f"{data.source}: match").y
+        given = expand_design(kept, f"{data.source}: match").y
     data = dataclasses.replace(data, design=design)
     with console.show_progress("fitting", options["quiet"]) as status:
         report = console.reporter(status)

@@ -50,7 +50,7 @@ def name_bags(design: Design) -> list[Any] | None:
     return None if design.groups is None else list(dict.fromkeys(design.groups.tolist()))
 
 
-def write_out(design: Design, purpose: str) -> Design:
+def expand_design(design: Design, purpose: str) -> Design:
     """Return a design with one label for each row; rows are repeated by their frequency.
 
     Labels in a table of their own are assigned to the rows of their bag in any order. Designs where
@@ -81,12 +81,12 @@ def write_out(design: Design, purpose: str) -> Design:
     groups = None if design.groups is None else design.groups[places]
     y = design.y[places] if apart is None else design.y[_repeat(apart.counts, len(design.y))]
     if apart is not None and groups is not None and apart.groups is not None:
-        y = deal_labels(y, groups, apart.groups[_repeat(apart.counts, len(design.y))])
+        y = assign_labels(y, groups, apart.groups[_repeat(apart.counts, len(design.y))])
     X, rows = design.X[places], design.rows[places]
     return dataclasses.replace(design, X=X, y=y, groups=groups, rows=rows, counts=None, apart=None)
 
 
-def deal_labels(
+def assign_labels(
     y: NDArray[np.float64], groups: NDArray[Any], other: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the labels in the order of rows: each row has some label of its bag."""

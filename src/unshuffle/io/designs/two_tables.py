@@ -23,7 +23,7 @@ from unshuffle.io.designs.design_matrix import (
     complete_rows,
     find_base_levels,
 )
-from unshuffle.io.designs.joining import deal_labels, encode_bags
+from unshuffle.io.designs.joining import assign_labels, encode_bags
 from unshuffle.io.designs.label_tables import LabelTable, check_single, read_labels
 from unshuffle.io.table import Table
 
@@ -92,7 +92,7 @@ def make_design_from_two(
     parts = (counts, side.apart.counts, side.apart.high, side.apart.is_mean)
     is_plain = all(each is None for each in parts)
     if is_plain and pairing.is_usual:
-        y = y if groups is None or other is None else deal_labels(y, groups, other)
+        y = y if groups is None or other is None else assign_labels(y, groups, other)
         counts = apart = None
     base_levels = find_base_levels(coding)
     return Design(

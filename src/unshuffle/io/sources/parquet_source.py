@@ -21,7 +21,7 @@ from unshuffle.progress import Report, say_nothing
 Total = TypeVar("Total")
 
 # Most bytes of decoded rows kept in memory: ten million rows of five columns.
-KEPT_BYTES = 600 * 10**6
+CACHE_BYTES = 600 * 10**6
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RowGroup:
     n_rows: int
 
 
-class KeptBlocks:
+class BlockCache:
     """A cache of decoded row groups, up to a number of bytes.
 
     A fit makes hundreds of passes, and decoding takes five times as long as reading plain numbers.
@@ -46,13 +46,13 @@ class KeptBlocks:
         self._blocks: dict[tuple[str, int], list[Block]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KeptBlocks, ()  # other processes start with an empty cache
+        return BlockCache, ()  # other processes start with an empty cache
 
     def find(self, group: RowGroup) -> list[Block] | None:
         """Return the blocks of a row group; None if they are not in the cache."""
         return self._blocks.get((group.path, group.number))
 
-    def offer(self, group: RowGroup, blocks: list[Block]) -> None:
+    def add(self, group: RowGroup, blocks: list[Block]) -> None:
         """Add the blocks of a row group if there is room."""
         size = sum(block.X.nbytes + block.y.nbytes + block.codes.nbytes for block in blocks)
         with self._lock:
@@ -79,7 +79,7 @@ class ParquetSource(ThreadedSource):
     bag: str | None
     names: Mapping[Hashable, int]
     n_jobs: int | None = None
-    kept: KeptBlocks = field(default_factory=KeptBlocks)
+    cache: BlockCache = field(default_factory=BlockCache)
 
     @property
     def d(self) -> int:  # type: ignore[override]
@@ -89,17 +89,17 @@ class ParquetSource(ThreadedSource):
     def read(
         self, place: RowGroup, needs_rows: bool = True, needs_labels: bool = True
     ) -> Iterator[Block]:
-        kept = self.kept.find(place)
-        is_kept = kept is None and needs_rows and self.kept.has_room
+        cached = self.cache.find(place)
+        is_new = cached is None and needs_rows and self.cache.has_room
         found: list[Block] = []
-        for block in kept or self._decode(place, needs_rows, needs_labels or is_kept):
-            if is_kept:
+        for block in cached or self._decode(place, needs_rows, needs_labels or is_new):
+            if is_new:
                 found.append(block)
             X = block.X if needs_rows else block.X[:0]
             y = block.y if needs_labels else block.y[:0]
             yield replace(block, X=X, y=y, codes=self.number(block.codes))
-        if is_kept:
-            self.kept.offer(place, found)
+        if is_new:
+            self.cache.add(place, found)
 
     def _decode(self, group: RowGroup, needs_rows: bool, needs_labels: bool) -> Iterator[Block]:
         features = self.features if needs_rows else ()
@@ -252,10 +252,10 @@ class ParquetTable:
                     for key in encode_bags(batch.column(bag), bag, group, first_row)[0]:
                         names.setdefault(key, len(names))
         free = find_room()
-        room = KEPT_BYTES if free is None else min(KEPT_BYTES, free // 4)
+        room = CACHE_BYTES if free is None else min(CACHE_BYTES, free // 4)
         return ParquetSource(
             self.groups, self.n, len(set(names.values())), label, chosen, bag, names, n_jobs,
-            kept=KeptBlocks(room),
+            cache=BlockCache(room),
             bag_names=tuple(names) if folders is None else tuple(dict.fromkeys(folders)),
         )  # fmt: skip
 
