@@ -42,7 +42,6 @@ class Dataset(ABC):
     # Rows in the files, before rows with missing values are dropped.
     n_read: int
     notes: Sequence[str]
-    base_levels: Mapping[str, str] = field(default_factory=dict)
     has_logs: bool = False
     # Whether the label is log10 of something.
     is_log10: bool = False
@@ -67,6 +66,11 @@ class Dataset(ABC):
     @abstractmethod
     def list_offsets(self, found: Fit) -> dict[str, dict[str, float]] | None:
         """Return the offset of each bag by name; {} without offsets, None for data in blocks."""
+
+    @property
+    def base_levels(self) -> dict[str, str]:
+        """The base level of each categorical column."""
+        return {each.column: each.levels[0] for each in self.coding if each.levels}
 
     @property
     def shown_label(self) -> str:
@@ -102,7 +106,7 @@ class Dataset(ABC):
             "bag": self.bag,
             "rows_read": self.n_read,
             "rows_dropped": self.n_read - self.n_rows,
-            "base_levels": dict(self.base_levels),
+            "base_levels": self.base_levels,
             "dates": dict(self.dates),
             "missing_codes": list(self.missing_codes),
             "id": self.id,
@@ -138,7 +142,6 @@ class InMemory(Dataset):
             n_rows=len(design.X),
             n_bags=1 if groups is None else len(np.unique(groups.astype(str))),
             notes=design.notes,
-            base_levels=design.base_levels,
             **facts,
         )
 

@@ -223,7 +223,7 @@ def _gather(table: ScratchTable, notes: Sequence[str]) -> Design:
     groups = codes if names is None else np.array(names, dtype=object)[codes]
     rows, coding = np.arange(source.n), tuple(map(Coding, table.features))
     return Design(
-        X, y, None if source.n_bags == 1 else groups, table.features, tuple(notes), {}, rows,
+        X, y, None if source.n_bags == 1 else groups, table.features, tuple(notes), rows,
         coding=coding,
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ def make_formula_design(
     groups = None if bag is None else bag_keys(table, table.find(bag), rows)
     anchors = None if anchor is None else read_anchors(table, table.find(anchor), rows)
     notes = [*table.notes, *notes, *left]
-    design = Design(X, y, groups, columns.names, tuple(notes), {}, rows, counts, anchors=anchors)
+    design = Design(X, y, groups, columns.names, tuple(notes), rows, counts, anchors=anchors)
     return design, columns
 
 

@@ -99,7 +99,7 @@ def draw_pools(seed: int) -> InMemory:
     pools = np.repeat(np.arange(1, N_POOLS + 1), N_CELLS)
     linked = X @ WEIGHTS + INTERCEPT + NOISE * rng.standard_normal(len(X))
     y = shuffle_labels(linked, pools, rng)
-    design = Design(X, y, pools, FEATURES, (), {}, np.arange(len(X)))
+    design = Design(X, y, pools, FEATURES, (), np.arange(len(X)))
     return InMemory.of(
         design,
         source="simulated pools",

@@ -65,11 +65,10 @@ class Coding:
 class Design:
     """The data of a fit: X (n, d), y (n,), groups (n,) or None, and how they were made.
 
-    ``rows`` are the places of the rows in their table, from 0; ``base_levels`` maps a categorical
-    column to its base level. ``counts`` are the frequencies of rows and their labels; labels
-    ``apart`` have a number and an order of their own. ``coding`` is the coding of the columns of
-    the table, and ``anchors`` marks rows beside their own label. Counts that ``are_shares`` are the
-    composition of bags, and their sum has no meaning.
+    ``rows`` are the places of the rows in their table, from 0. ``counts`` are the frequencies of
+    rows and their labels; labels ``apart`` have a number and an order of their own. ``coding`` is
+    the coding of the columns of the table, and ``anchors`` marks rows beside their own label.
+    Counts that ``are_shares`` are the composition of bags, and their sum has no meaning.
     """
 
     X: NDArray[np.float64]
@@ -77,13 +76,17 @@ class Design:
     groups: NDArray[Any] | None
     feature_names: tuple[str, ...]
     notes: tuple[str, ...]
-    base_levels: Mapping[str, str]
     rows: NDArray[np.intp]
     counts: NDArray[np.float64] | None = None
     apart: Apart | None = None
     coding: tuple[Coding, ...] = ()
     anchors: NDArray[np.bool_] | None = None
     are_shares: bool = False
+
+    @property
+    def base_levels(self) -> dict[str, str]:
+        """The base level of each categorical column."""
+        return {each.column: each.levels[0] for each in self.coding if each.levels}
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -150,10 +153,7 @@ def make_design(
     if anchors is not None:
         n_known = int(anchors.sum())
         notes.append(f"column {quote(anchor, 30)}: {n_known} of {len(rows)} pairs are known")
-    base_levels = find_base_levels(coding)
-    return Design(
-        X, y, groups, names, tuple(notes), base_levels, rows, counts, coding=coding, anchors=anchors
-    )
+    return Design(X, y, groups, names, tuple(notes), rows, counts, coding=coding, anchors=anchors)
 
 
 def read_anchors(table: Table, anchor: str, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -360,11 +360,6 @@ def _put_together(columns: Sequence[Column]) -> NDArray[np.float64]:
 def _is_same(one: Column, other: Column) -> bool:
     """Whether two arrays share the same memory."""
     return bool(one.__array_interface__ == other.__array_interface__)
-
-
-def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:
-    """Return the base level of each categorical column."""
-    return {each.column: each.levels[0] for each in coding if each.levels is not None}
 
 
 def _find_levels(column: Column, name: str, source: str, is_declared: bool) -> list[str]:

@@ -53,8 +53,9 @@ def read_labels(
         places, low, high, counts, notes = _read_bins(labels, bag, missing, log10)
         groups = None if bag is None else bag_keys(labels, bag, places)
         return LabelTable(low, Apart(groups, counts, high), notes)
-    if is_mean_table(labels, label):
-        return _read_means(labels, label, bag, weight, missing, log10)
+    column = _find_mean_column(labels, label)
+    if column is not None:
+        return _read_means(labels, column, label, bag, weight, missing, log10)
     name = _choose_label(labels, label, bag, weight)
     check_numbers(labels, name)
     if weight is not None:
@@ -216,6 +217,7 @@ def is_mean_table(table: Table, label: str | None) -> bool:
 
 def _read_means(
     labels: Table,
+    column: str,
     label: str | None,
     bag: str | None,
     weight: str | None,
@@ -223,8 +225,6 @@ def _read_means(
     log10: bool,
 ) -> LabelTable:
     """Read means or totals of bags; each line has one of them, or a label where one is named."""
-    column = _find_mean_column(labels, label)
-    assert column is not None
     if log10:
         raise InputError(
             f"{labels.source}: the {column} of logarithms does not follow from that of the labels; "
@@ -301,6 +301,5 @@ def describe_label(labels: Table, label: str | None, bag: str | None, weight: st
     """Return the name of what is fitted: a column, or the ends of bins."""
     if label is None and is_histogram(labels):
         return f"{_LOW} to {_HIGH}"
-    if label is None and is_mean_table(labels, label):
-        return str(_find_mean_column(labels, label))
-    return _choose_label(labels, label, bag, weight)
+    column = None if label is not None else _find_mean_column(labels, label)
+    return column or _choose_label(labels, label, bag, weight)

@@ -21,7 +21,6 @@ from unshuffle.io.designs.design_matrix import (
     choose_features,
     code_features,
     complete_rows,
-    find_base_levels,
 )
 from unshuffle.io.designs.joining import assign_labels, encode_bags
 from unshuffle.io.designs.label_tables import LabelTable, check_single, read_labels
@@ -94,9 +93,8 @@ def make_design_from_two(
     if is_plain and pairing.is_usual:
         y = y if groups is None or other is None else assign_labels(y, groups, other)
         counts = apart = None
-    base_levels = find_base_levels(coding)
     return Design(
-        X, y, groups, names, tuple(notes), base_levels, places, counts, apart, coding,
+        X, y, groups, names, tuple(notes), places, counts, apart, coding,
         are_shares=shares is not None,
     )  # fmt: skip
 
