@@ -301,8 +301,8 @@ def show_sources(n: int) -> Table:
 SOURCES = """
 import os, tempfile
 import pyarrow as pa, pyarrow.csv, pyarrow.parquet
-from unshuffle.io.sources.parquet_source import KeptBlocks, open_parquet
-from unshuffle.io.sources.table_source import Asked, lay_down
+from unshuffle.io.sources.parquet_source import BlockCache, open_parquet
+from unshuffle.io.sources.table_source import ColumnChoice, read_to_scratch
 n, result = int(sys.argv[1]), {}
 features = tuple(f"x{j}" for j in range(D))
 
@@ -333,11 +333,12 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "rows.parquet")
     pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=BLOCK_ROWS)
     source = open_parquet([path]).as_source("y", features, "bag", 1)
-    compare("Parquet, decoded", replace(source, kept=KeptBlocks()))
-    compare("Parquet, kept", replace(source, kept=KeptBlocks(10**10)))
+    compare("Parquet, decoded", replace(source, cache=BlockCache()))
+    compare("Parquet, kept", replace(source, cache=BlockCache(10**10)))
     path = os.path.join(folder, "rows.csv")
     pyarrow.csv.write_csv(pa.table(columns), path)
-    once, laid = clock(lambda: lay_down([path], Asked("y", features, "bag"), n_jobs=1))
+    asked = ColumnChoice("y", features, "bag")
+    once, laid = clock(lambda: read_to_scratch([path], asked, n_jobs=1))
     compare("CSV by way of a scratch file", laid.source, once)
 print(json.dumps(result))
 """

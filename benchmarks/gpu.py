@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import clone
 
 from unshuffle import ShuffledLinearRegression
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import BLOCK_ROWS, Block, Pass, Source, reduce_in_threads
 from unshuffle.data.scaling import standardise_pass
 from unshuffle.gpu.devices import Device, find_device
@@ -96,7 +96,7 @@ def time_filling(device: Device, n: int) -> Iterator[str]:
     """Yield what a pass costs per row and point."""
     import cupy
 
-    first = look_at(draw_rows(device, n), 0)
+    first = make_first_pass(draw_rows(device, n), 0)
     rng, scaling = np.random.default_rng(SEED), standardise_pass(first, True)
     target, within_bag, _ = build_blocks(first, scaling, None, Likelihood())
     w = WEIGHTS * scaling.scale / scaling.label_scale

@@ -120,7 +120,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     _DASK + "test_what_no_cluster_can_do_is_refused": ("io/dask/cluster.py:_PATIENCE",),
     "tests/io/test_parquet_source.py::test_blocks_that_are_kept_are_those_that_are_read": (
-        "io/sources/parquet_source.py:KEPT_BYTES",
+        "io/sources/parquet_source.py:CACHE_BYTES",
     ),
     "tests/io/test_parquet_source.py::test_what_has_no_room_in_memory_is_refused_with_a_way_out": (
         "io/sources/room.py:_COPIES",
@@ -128,7 +128,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     _TEXT + "test_nasty_files_read_to_the_same_bits_or_the_same_words": ("io/text/parsing.py:*",),
     _TABLES + "test_pieces_give_the_bits_of_the_whole_file": ("io/text/pieces.py:*",),
     _TABLES + "test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model": (
-        "cli/streaming.py:MEMORY_BYTES",
+        "cli/load_blocks.py:MEMORY_BYTES",
     ),
     "tests/io/test_expressions.py::"
     "test_what_is_no_expression_is_refused_in_one_line_with_its_place": (
@@ -181,7 +181,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "data/blocks/label_cells.py:_WIDEST",
         "data/blocks/label_cells.py:_FAR",
         "data/blocks/label_cells.py:_MORE",
-        "data/blocks/label_cells.py:_MOST_LOOKS",
+        "data/blocks/label_cells.py:_MOST_PASSES",
     ),
     "tests/inference/test_tempered_smc.py::test_far_rows_are_all_there_whatever_the_blocks": (
         "data/blocks/row_sample.py:FAR_ROWS",
@@ -380,7 +380,6 @@ CODES: dict[str, tuple[str, ...]] = {
     ),
     "units": (
         "io/columns/dates.py:*",
-        "io/columns/shares.py:_WHOLES",
         "results/paper_text.py:_BASES",
     ),
     "operands of an operation": (

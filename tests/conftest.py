@@ -33,7 +33,7 @@ READERS = ("fast", "plain")
 def reader(request, monkeypatch):
     """Each text reader in turn: with pyarrow and without it."""
     if request.param == "plain":
-        monkeypatch.setattr(parsing, "read_fast", lambda *args: None)
+        monkeypatch.setattr(parsing, "read_with_pyarrow", lambda *args: None)
     else:
         pytest.importorskip("pyarrow")
     return request.param

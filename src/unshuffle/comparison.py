@@ -1,4 +1,4 @@
-"""Every method on the same data, side by side."""
+"""Comparison of all methods on the same data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unshuffle.scoring import measure_gap, sorted_error
 if TYPE_CHECKING:
     from unshuffle.data.links import Links
 
-# The default for links, the methods that know of links, and regressions of labels as they stand.
+# The default method, the methods that use links, and regressions that take all links as right.
 _DEFAULT = "auto"
 _LINKED = (_DEFAULT, *LINK_METHODS, "sampler")
 _NAIVE = ("ols", "huber")
@@ -87,7 +87,7 @@ def compare_methods(
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
-    """Fit every method that stands on its own, or those named, one after the other.
+    """Fit every method, or those named, one after the other.
 
     With `mislinked` or `links` the default comes first, then the adjusted equations where the rate
     is known, least squares ("ols") and Huber's regression ("huber") of the labels as they stand,
@@ -113,7 +113,7 @@ def compare_methods(
     level : float, default=0.95
         Probability of the intervals.
     report : callable, optional
-        Told which method is fitted, and the share of all that is done.
+        Called with the method that is fitted, and the share of methods done.
     **options
         The other options of `ShuffledLinearRegression`.
 
@@ -137,24 +137,23 @@ def compare_methods(
     first = [_DEFAULT, *LINK_METHODS, *_NAIVE] if has_links else []
     if _is_open(mislinked, links):
         first = [name for name in first if name not in LINK_METHODS]
-    for name in _tell(methods or [*first, *_suitable(len(y))], report):
+    for name in _report_each(methods or [*first, *_suitable(len(y))], report):
         if has_links and name == "huber":
             yield _compare_huber(X, y, groups, linked_y, bool(options.get("fit_intercept", True)))
             continue
         known = {**options, "mislinked": mislinked if name in _LINKED else None}
-        told = links if name in _LINKED else None
+        used = links if name in _LINKED else None
         if has_links and name == "ols":
             known = {**options, "mislinked": 0.0}
-        found = compare_one(name, X, y, groups, linked_y, anchors, told, level, known)
+        found = compare_one(name, X, y, groups, linked_y, anchors, used, level, known)
         yield replace(found, method=name) if name == "ols" else found
 
 
 def _is_open(mislinked: Any, links: Links | None) -> bool:
     """Return whether the mismatch rate is to be estimated."""
-    if links is not None:
-        told = (links.rate, links.audit, links.probability)
-        if any(each is not None for each in told):
-            return False
+    known = () if links is None else (links.rate, links.audit, links.probability)
+    if any(each is not None for each in known):
+        return False
     return mislinked is None or isinstance(mislinked, str)
 
 
@@ -167,12 +166,12 @@ def compare_bags(
     report: Report = say_nothing,
     **options: Any,
 ) -> Iterator[Comparison]:
-    """Fit every method to bags whose rows and labels have numbers of their own.
+    """Fit every method to bags whose rows and labels may differ in number.
 
-    A method that needs one label for each row says so in its note. The other options are those of
+    A method that needs one label for each row has a note instead. The other options are those of
     `FitOptions`.
     """
-    for name in _tell(methods or _suitable(bags.n), report):
+    for name in _report_each(methods or _suitable(bags.n), report):
         begin = time.perf_counter()
         try:
             found = fit_bags(bags, FitOptions(method=name, **options), make_rng(random_state))
@@ -181,13 +180,12 @@ def compare_bags(
                 raise
             yield Comparison(name, time.perf_counter() - begin, note=str(exc))
             continue
-        seconds = time.perf_counter() - begin
+        seconds, ends = time.perf_counter() - begin, _find_intervals(found, level)
         gap = float(np.sqrt(measure_gap(bags, found.coef, found.intercept)))
-        ends = _find_intervals(found, level)
         yield Comparison(name, seconds, found.coef, found.intercept, ends, gap)
 
 
-def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
+def _report_each(names: Sequence[str], report: Report) -> Iterator[str]:
     """Yield the methods, and report each before it is fitted."""
     for place, name in enumerate(names):
         report(f"fitting by {name}, {place + 1} of {len(names)}", place / len(names))
@@ -195,7 +193,7 @@ def _tell(names: Sequence[str], report: Report) -> Iterator[str]:
 
 
 def _suitable(n: int) -> list[str]:
-    """Return the methods that stand on their own and are fast enough for so many rows."""
+    """Return the methods that are fast enough for n rows, without choosers of other methods."""
     strategies = {name: as_strategy(method.strategy) for name, method in METHODS.items()}
     return [
         name
@@ -215,6 +213,7 @@ def compare_one(
     level: float,
     options: dict[str, Any],
 ) -> Comparison:
+    """Fit one method to linked or shuffled labels; errors of the method become its note."""
     is_naive = name == "ols" and options.get("mislinked") == 0.0
     model = ShuffledLinearRegression(method="auto" if is_naive else name, **options)
     begin = time.perf_counter()
@@ -227,17 +226,14 @@ def compare_one(
             raise
         return Comparison(name, time.perf_counter() - begin, note=str(exc))
     seconds = time.perf_counter() - begin
-    z: Any = model.predict(X)
-    gap = float(np.sqrt(sorted_error(y, z, groups)))
-    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
     if model.mislinked is not None or links is not None:
         name = model.method_
-    ends = _find_intervals(model.result_, level)
-    return Comparison(name, seconds, model.coef_, model.intercept_, ends, gap, error, r2)
+    found = Comparison(name, seconds, intervals=_find_intervals(model.result_, level))
+    return _measure(found, model, X, y, model.predict(X), groups, linked_y)
 
 
 def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
-    """Return (low, high) of each weight, NaN where there are no ends; None without intervals."""
+    """Return (low, high) of each coefficient, NaN for missing ends; None without intervals."""
     summary = found.summary(level)
     if not summary.has_intervals:
         return None
@@ -247,7 +243,7 @@ def _find_intervals(found: Fit, level: float) -> np.ndarray | None:
 def _compare_huber(
     X: np.ndarray, y: Any, groups: Any, linked_y: Any, fit_intercept: bool
 ) -> Comparison:
-    """Fit Huber's regression to the labels as they stand, columns and labels standardised."""
+    """Fit Huber's regression (1964) to the linked labels, with columns and labels standardised."""
     from sklearn.linear_model import HuberRegressor
 
     begin = time.perf_counter()
@@ -261,17 +257,26 @@ def _compare_huber(
         return Comparison("huber", time.perf_counter() - begin, note=str(exc))
     model.coef_ = model.coef_ * size / scale
     model.intercept_ = float(model.intercept_ * size - model.coef_ @ centre)
-    seconds = time.perf_counter() - begin
+    found = Comparison("huber", time.perf_counter() - begin)
     z = rows @ model.coef_ + model.intercept_
-    gap = float(np.sqrt(sorted_error(labels.tolist(), z.tolist(), groups)))
-    error, r2 = (None, None) if linked_y is None else _measure_error(model, rows, z, linked_y)
-    return Comparison("huber", seconds, model.coef_, model.intercept_, None, gap, error, r2)
+    return _measure(found, model, rows, labels, z, groups, linked_y)
+
+
+def _measure(
+    found: Comparison, model: Any, X: np.ndarray, y: Any, z: Any, groups: Any, linked_y: Any
+) -> Comparison:
+    """Return the comparison with the coefficients of a model, its gap, and its error if known."""
+    gap = float(np.sqrt(sorted_error(y, z, groups)))
+    error, r2 = (None, None) if linked_y is None else _measure_error(model, X, z, linked_y)
+    return replace(
+        found, weights=model.coef_, intercept=model.intercept_, gap=gap, error=error, r2=r2
+    )
 
 
 def _measure_error(
     model: Any, X: np.ndarray, z: np.ndarray, linked_y: np.ndarray
 ) -> tuple[float | None, float | None]:
-    """Return the error of the weights and the share of variance explained."""
+    """Return the error of the coefficients and the share of variance explained."""
     centred = X - X.mean(0) if model.fit_intercept else X
     reference = np.linalg.lstsq(centred, linked_y, rcond=None)[0]
     scale = X.std(0)

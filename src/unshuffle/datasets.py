@@ -1,8 +1,7 @@
-"""The data sets of the paper and beyond it, each known by name, address and SHA-256.
+"""Data sets of the paper and others, by name, address and SHA-256.
 
-No data file is part of this package. A file is looked for in the folder named by the environment
-variable ``UNSHUFFLE_DATA``, then in the cache, and only then downloaded; wherever it comes from,
-its SHA-256 must be the one below.
+No data file is part of this package. A file is searched in the folder of the environment variable
+``UNSHUFFLE_DATA``, then in the cache, and is otherwise downloaded. Its SHA-256 is always checked.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ Kind = Literal["table", "sequences", "fcs", "promoters"]
 
 @dataclass(frozen=True)
 class DataSet:
-    """One file known by name: its size, its SHA-256 and where it comes from.
+    """A data file: its name, size, SHA-256 and origin.
 
     ``rows`` and ``features`` are those of `load_dataset`; for an FCS file they are events and
     channels.
@@ -38,7 +37,7 @@ class DataSet:
 
 
 class Listing(NamedTuple):
-    """One line of `list_datasets`: what a data set is and where its file is now."""
+    """A line of `list_datasets`: a data set and the place of its file."""
 
     name: str
     rows: int
@@ -138,9 +137,8 @@ DATASETS: dict[str, DataSet] = {each.name: each for each in _ALL}
 def load_dataset(name: str, *, scale: bool = False) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Load a data set by name as linked X (n, d) and y (n,).
 
-    A column of
-    ones is never added: the estimator has ``fit_intercept``. For "pbm" X is the array of
-    sequences; for "promoters" it is that of `load_promoters`.
+    A column of ones is never added: the estimator has ``fit_intercept``. For "pbm" X is the array
+    of sequences; for "promoters" it is that of `load_promoters`.
 
     Parameters
     ----------
@@ -205,10 +203,10 @@ def load_promoters() -> Promoters:
 
 
 def dataset_path(name: str) -> Path:
-    """Find the file of a data set, downloading it when it is not here yet.
+    """Return the path of the file of a data set, which is downloaded if it is not here.
 
-    Looks in ``$UNSHUFFLE_DATA`` and its subfolder ``fcs``, then in the cache (``$UNSHUFFLE_CACHE``
-    or the user's cache folder), then downloads. The SHA-256 is checked in every case.
+    It is searched in ``$UNSHUFFLE_DATA`` and its subfolder ``fcs``, then in the cache
+    (``$UNSHUFFLE_CACHE`` or the user's cache folder). The SHA-256 is always checked.
     """
     dataset = _find(name)
     path, _ = _locate(dataset)
@@ -229,7 +227,7 @@ def dataset_path(name: str) -> Path:
 
 
 def list_datasets() -> list[Listing]:
-    """List every data set and where its file is now; downloads nothing."""
+    """Return all data sets with the places of their files; downloads nothing."""
     return [
         Listing(each.name, each.rows, each.features, each.origin, _locate(each)[1])
         for each in DATASETS.values()
@@ -262,7 +260,7 @@ def _data_folder() -> Path | None:
 
 
 def _cache_folder() -> Path | None:
-    """Return the cache folder; None when neither the variable nor pooch says where it is."""
+    """Return the cache folder; None without the variable and without pooch."""
     given = os.environ.get("UNSHUFFLE_CACHE")
     if given:
         return Path(given).expanduser()
@@ -289,6 +287,7 @@ def _pooch() -> Any:
 
 
 def download(dataset: DataSet) -> Path:
+    """Download the file of a data set to the cache, and return its path."""
     name, url = quote(dataset.name), dataset.url
     if url is None:
         raise MissingDataError(
@@ -309,13 +308,13 @@ def download(dataset: DataSet) -> Path:
                 downloader=pooch.HTTPDownloader(timeout=30),
             )
         )
-    except OSError as exc:  # no network, no such address, or a cache that cannot be written
+    except OSError as exc:  # no network, no such address, or the cache is not writable
         reason = shorten(exc, 160)
         raise MissingDataError(
             f"{name} is not here ({_searched()}) and {url} could not be fetched into the cache: "
             f"{reason}; download it elsewhere and name its folder in UNSHUFFLE_DATA"
         ) from exc
-    except ValueError as exc:  # the checksum of what came is wrong; pooch names both
+    except ValueError as exc:  # the checksum differs; pooch names both
         raise MissingDataError(
             f"{name}: {url} no longer holds the known file: {shorten(exc, 400)} "
             "Find the old file and name its folder in UNSHUFFLE_DATA"

@@ -1,4 +1,4 @@
-"""The errors a user meets, each one line that names the thing, the value and the way out."""
+"""Errors and warnings for users, and helpers for their messages of one line."""
 
 import difflib
 import importlib
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Long enough for any honest column name, short enough that two of them fit one terminal line.
+# Longest name in a message: two of them fit one line of a terminal.
 SHOWN_LENGTH = 60
 
 
@@ -25,7 +25,7 @@ class InputError(ValueError):
 
 
 class ModelMisfitWarning(UserWarning):
-    """The labels do not look as the model predicts; the search itself may have ended well.
+    """The labels differ from what the model predicts, though the search may have converged.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class OutlierWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """Something in the data was handled that should be known, such as a constant column.
+    """The data have a property that users should know, such as a constant column.
 
     Examples
     --------
@@ -103,29 +103,29 @@ def find_renamed(owner: str, name: str, renamed: Mapping[str, str]) -> str:
 
 
 def shorten(text: object, limit: int = SHOWN_LENGTH) -> str:
-    r"""Show any text on one line of bounded length, control characters escaped.
+    r"""Return a text as one line of bounded length, with control characters escaped.
 
     >>> shorten("a\nb")
     'a\\nb'
     """
-    # Cut before escaping: names of many megabytes must not be escaped in full just to be shown.
+    # Cut before escaping, for a name may have megabytes.
     head = str(text)[: limit + 1]
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in head)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def quote(text: object, limit: int = SHOWN_LENGTH) -> str:
-    """Show a name or a value in quotes, shortened to one line."""
+    """Return a name or a value in quotes, shortened to one line."""
     return f"'{shorten(text, limit)}'"
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """Say which known name is nearest to a wrong one, or list the first few.
+    """Return the known name nearest to a wrong one as a question, or a list of the first names.
 
     >>> suggest("Yatch", ["yacht", "lsat"])
     "did you mean 'yacht'?"
     """
-    # Comparing is quadratic in length, so only the beginnings are compared.
+    # Comparison is quadratic in length, so only the beginnings are compared.
     known = {each[:100].casefold(): each for each in names}
     near = difflib.get_close_matches(name[:100].casefold(), known, n=1, cutoff=0.6)
     if near:
@@ -135,7 +135,7 @@ def suggest(name: str, names: Iterable[str]) -> str:
 
 
 def import_extra(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional library, or say which extra brings it."""
+    """Return an optional library; refuse a missing one with the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as exc:

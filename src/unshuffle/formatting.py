@@ -1,18 +1,18 @@
-"""How numbers are written for reading, the same everywhere."""
+"""Numbers, times and names as text for output."""
 
 from __future__ import annotations
 
 import math
 import re
 
-# A probability below this rests on so few draws that its digits mean nothing.
+# Smaller probabilities rest on too few draws to have meaningful digits.
 LEAST_PROBABILITY = 0.001
-# Names or other short things in a sentence, and rows of a printed table; objects hold all.
+# Most names in a sentence, and most rows of a printed table.
 SHOWN_NAMES, SHOWN_ROWS = 8, 20
 
 
 def show_number(value: float | None) -> str:
-    """Write four digits that count, and a dash where there is no number.
+    """Return a number with four significant digits, or a dash for None and infinities.
 
     >>> show_number(1234.56), show_number(None), show_number(math.inf)
     ('1235', '–', '–')
@@ -23,7 +23,7 @@ def show_number(value: float | None) -> str:
 
 
 def show_probability(value: float | None) -> str:
-    """Write three digits after the point, and that it is tiny where none of them would count.
+    """Return a probability with three decimals, or "< 0.001".
 
     >>> show_probability(0.25), show_probability(1e-9), show_probability(None)
     ('0.250', '< 0.001', '–')
@@ -34,7 +34,7 @@ def show_probability(value: float | None) -> str:
 
 
 def count(n: int, what: str) -> str:
-    """Write a number with what is counted, in the plural where there are several.
+    """Return a number with a noun, in the plural where needed.
 
     >>> count(1, "row"), count(2, "row")
     ('1 row', '2 rows')
@@ -43,7 +43,7 @@ def count(n: int, what: str) -> str:
 
 
 def split_numbers(name: str) -> list[tuple[int, str]]:
-    """Return what sorts names as people do, with numbers in them by size.
+    """Return a key that sorts names with the numbers in them by size.
 
     >>> sorted(["pool10", "pool2", "10", "9"], key=split_numbers)
     ['9', '10', 'pool2', 'pool10']
@@ -54,7 +54,7 @@ def split_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def show_time(seconds: float) -> str:
-    """Write a time in the unit that fits.
+    """Return a time in seconds, minutes or hours.
 
     >>> show_time(4.2), show_time(200), show_time(9000)
     ('4 s', '3 min', '2.5 h')
@@ -65,7 +65,7 @@ def show_time(seconds: float) -> str:
 
 
 def list_names(names: list[str], limit: int = SHOWN_NAMES) -> str:
-    """Write names one after the other, the first of them where there are many.
+    """Return names joined by commas, or the first ones with the number of the others.
 
     >>> list_names(["a", "b", "c"], 5), list_names(["a", "b", "c", "d"], 2)
     ('a, b, c', 'a, b and 2 more')

@@ -1,4 +1,4 @@
-"""A kept model, ready to predict again."""
+"""Loading of saved models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit can be asked for, checked before any work."""
+"""The options of a fit, and their checks."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     Frame: TypeAlias = Any
     Seed: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | None"
 
-# The probability of intervals where none is asked for, and of every rule about intervals.
+# The default level of intervals, and the level of all rules about intervals.
 LEVEL = 0.95
-# In place of the share of wrong links, where it is to be found.
+# The value of `mislinked` with which the mismatch rate is estimated.
 ESTIMATE = "estimate"
-# Methods for links of which a known share is wrong.
+# Methods for links with a known mismatch rate.
 LINK_METHODS = ("ll", "chambers")
 
 
 @dataclass(frozen=True)
 class BagOffsets:
-    """What is known of offsets that the labels of a bag share.
+    """Prior knowledge on offsets that the labels of a bag share.
 
-    `share` is the probability that bags are offset at all, None where the data decide; `sd` that
-    of the offsets, None where it is estimated.
+    `share` is the probability that there are offsets, None if the data decide; `sd` is their
+    standard deviation, None if it is estimated.
     """
 
     share: float | None = None
@@ -43,11 +43,11 @@ class BagOffsets:
 
     @property
     def is_declared(self) -> bool:
-        """Whether bags are said to be offset."""
+        """Whether the user declares that there are offsets."""
         return self.share == 1.0
 
     def divided_by(self, scale: float) -> BagOffsets:
-        """Return the same for labels in other units."""
+        """Return the same for labels divided by a scale."""
         return self if self.sd is None else BagOffsets(self.share, self.sd / scale)
 
 
@@ -59,7 +59,7 @@ _NAMED_OFFSETS = {
 
 
 def as_bag_offsets(value: object) -> BagOffsets:
-    """Turn "auto", "none", "estimate", a bool or an sd into what is known of offsets.
+    """Return `BagOffsets` from "auto", "none", "estimate", a bool or an sd.
 
     >>> as_bag_offsets("auto"), as_bag_offsets(False), as_bag_offsets(0.5)
     (BagOffsets(share=None, sd=None), BagOffsets(share=0.0, sd=None), BagOffsets(share=1.0, sd=0.5))
@@ -78,7 +78,7 @@ def as_bag_offsets(value: object) -> BagOffsets:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Everything a fit can be asked for, as in `ShuffledLinearRegression`."""
+    """All options of a fit, as in `ShuffledLinearRegression`."""
 
     method: Any = "auto"
     noise: Any = None
@@ -95,7 +95,7 @@ class FitOptions:
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that functions hand on to `FitOptions`."""
+    """The keyword arguments that functions pass to `FitOptions`."""
 
     method: MethodLike
     noise: NoiseLike
@@ -119,7 +119,7 @@ class ModelOptions(Options, total=False):
 
 
 def check_options(options: FitOptions) -> None:
-    """Refuse numbers that make no sense, before any work."""
+    """Refuse options with impossible values."""
     for name in ("l1", "l2"):
         value = getattr(options, name)
         if not (isinstance(value, Real) and np.isfinite(float(value)) and float(value) >= 0):
@@ -141,7 +141,7 @@ def check_options(options: FitOptions) -> None:
 
 
 def check_mislinked(mislinked: Any) -> None:
-    """Refuse a share of wrong links that is none."""
+    """Refuse a share of wrong links that is neither a number from 0 to 1 nor "estimate"."""
     if mislinked is None or (isinstance(mislinked, str) and mislinked == ESTIMATE):
         return
     is_number = isinstance(mislinked, Real) and not isinstance(mislinked, bool)
@@ -153,14 +153,14 @@ def check_mislinked(mislinked: Any) -> None:
 
 
 def _is_whole(value: object) -> bool:
-    """Return whether a value is a whole number, also one written as 3.0."""
+    """Return whether a value is a whole number; 3.0 is one."""
     if isinstance(value, Integral):
         return True
     return isinstance(value, Real) and float(value).is_integer()
 
 
 def make_rng(seed: Any) -> np.random.Generator:
-    """Turn a seed, scikit-learn's random_state included, into a generator."""
+    """Return a generator from a seed, or from scikit-learn's random_state."""
     if isinstance(seed, np.random.RandomState):
         return np.random.default_rng(seed.randint(2**32, dtype=np.uint64))
     try:

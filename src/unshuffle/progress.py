@@ -1,4 +1,4 @@
-"""How a solver tells how far it is: a stage, and the share of it that is done."""
+"""Progress of a fit: the stage, and the share of it that is done."""
 
 from __future__ import annotations
 
@@ -12,28 +12,24 @@ from typing import Any
 
 from unshuffle.errors import InputError, shorten
 
-# Called with the stage in a few words and the share of it that is done, from 0 to 1. It may raise,
-# which ends the fit; it must not change what is computed.
+# Called with the name of the stage and the share of it that is done, from 0 to 1. It may raise,
+# which ends the fit.
 Report = Callable[[str, float], None]
 
 COMPILING = "compiling, for the first fit only"
-# In place of a stage: compiling is over, and the stage before goes on.
+# Reported in place of a stage: compilation has ended, and the stage before continues.
 RESUMED = ""
-# Functions that are compiled for a fit by likelihood, numba's own among them.
+# Functions compiled for a fit by likelihood, those of numba included.
 _N_COMPILED = 137
-# What each stage takes of a fit that has all of them, on four simulations of 300 to 4000 rows
-# (0.01 to 0.19, 0.18 to 0.74 and 0.25 to 0.57); another stage is shown by itself.
+# Share of each stage in the time of a fit in memory. Other stages are shown by themselves.
 STAGES = {
     "descending from many starts": (0.08,),
     "looking for modes": (0.45,),
     "sampling the posterior": (0.47,),
 }
-# In place of a stage: the posterior of data in blocks is to come, which takes another course.
+# Reported in place of a stage: a fit of data in blocks begins, with stages of its own.
 IN_BLOCKS = "fitting in blocks"
-# The same there, the halves of the last two apart, on five simulations of 60 000 to 1 500 000 rows:
-# the first three took 0.02 to 0.07 together, then 0.01 to 0.24 (a sample), 0.16 to 0.43, 0.19 to
-# 0.61 and 0.17 to 0.27. As the first looks and most of the rest grow with the rows, they tell early
-# how long it will take.
+# Share of each stage in the time of a fit in blocks; the last two stages by halves.
 BLOCK_STAGES = {
     "reading": (0.02,),
     "adding up": (0.01,),
@@ -44,13 +40,13 @@ BLOCK_STAGES = {
 
 
 def say_nothing(stage: str, share: float) -> None:
-    """Let a solver work in silence."""
+    """Report nothing."""
 
 
 def measure_course(
     stage: str, share: float, stages: Mapping[str, tuple[float, ...]] = STAGES
 ) -> tuple[float, float]:
-    """Return how much of a whole fit is done, and what this part of its stage still adds.
+    """Return the share of a whole fit that is done, and the rest of this part of the stage.
 
     >>> measure_course("looking for modes", 1.0)
     (0.53, 0.0)
@@ -69,7 +65,7 @@ def measure_course(
 
 
 class Lines:
-    """Tells every stage in a line of its own, with the seconds since the beginning."""
+    """A report that writes each stage as a line, with the seconds since the beginning."""
 
     def __init__(self, write: Callable[[str], Any], shows_shares: bool = False) -> None:
         self._write, self._shows_shares = write, shows_shares
@@ -87,10 +83,7 @@ class Lines:
 
 
 def make_report(verbose: object) -> Report:
-    """Return what tells how far a fit is: nothing for 0, stages for 1, shares of them from 2 on.
-
-    Lines go to stderr, so that results on stdout stay alone.
-    """
+    """Return the report for `verbose`: silent for 0, stages on stderr for 1, and shares from 2."""
     if not isinstance(verbose, Integral | bool) or int(verbose) < 0:
         raise InputError(
             f"verbose={shorten(repr(verbose))} is not understood: give 0 for silence, 1 for the "
@@ -100,14 +93,14 @@ def make_report(verbose: object) -> Report:
 
 
 def _write_error(text: str) -> None:
-    # Asked for at every line: notebooks and tests put another stream there.
+    # `sys.stderr` is read at every line: notebooks and tests replace it.
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
 @contextmanager
 def watch_compiling(report: Report) -> Iterator[None]:
-    """Tell a report of functions that are compiled meanwhile: the first fit takes longer."""
+    """Report functions that numba compiles meanwhile: the first fit takes longer."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -119,7 +112,7 @@ def watch_compiling(report: Report) -> Iterator[None]:
             report(COMPILING, min(self.n_seen / _N_COMPILED, 0.99))
 
         def on_end(self, event: Any) -> None:
-            # Functions are compiled inside one another, by one thread at a time.
+            # Compilations are nested, in one thread at a time.
             self.depth -= 1
             if self.depth == 0:
                 report(RESUMED, 1.0)

@@ -1,4 +1,4 @@
-"""The methods by name, each with one line and the place where it is; nothing heavy is imported."""
+"""The methods by name, each with a summary and its class, which is imported on use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Method:
     summary : str
         One line on the method.
     place : str or None
-        Module and class of what does the work; None for names that choose another method.
+        Module and class of the strategy or loss; None for names that choose another method.
     arguments : mapping
         Arguments of that class.
 
@@ -37,7 +37,7 @@ class Method:
 
     @cached_property
     def strategy(self) -> Any:
-        """What does the work, as one could give it for ``method=``; None for a chooser."""
+        """The strategy or loss, which ``method=`` also takes; None for a chooser."""
         if self.place is None:
             return None
         module, _, name = self.place.partition(":")

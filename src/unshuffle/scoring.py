@@ -1,4 +1,4 @@
-"""A score for labels whose order is unknown, for cross-validation over whole groups."""
+"""Scores of predictions against labels in unknown order."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ def sorted_error(
 def sorted_r2(y_true: Any, y_pred: Any, groups: Sequence[Hashable] | None = None) -> float:
     """Share of the labels' variance explained when both sides are sorted, group by group.
 
-    1 − Σ(ŷ↑ − y↑)²/Σ(y − ȳ)², which never uses which label belongs to which prediction. Sorting is
-    the pairing of least squared error inside groups, so that it is at least the R² of linked data,
-    and equal to it where every group has one row. Constant labels and a single one are answered as
-    in scikit-learn's `r2_score`.
+    1 − Σ(ŷ↑ − y↑)²/Σ(y − ȳ)² does not use the pairing. Sorting is the pairing of least squared
+    error inside groups, so the score is at least the R² of linked data, and equal to it if every
+    group has one row. Constant and single labels are treated as in scikit-learn's `r2_score`.
 
     >>> sorted_r2([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])
     1.0
@@ -62,7 +61,7 @@ def sorted_r2(y_true: Any, y_pred: Any, groups: Sequence[Hashable] | None = None
     predictions = np.asarray(y_pred, dtype=float).reshape(-1, 1)
     bags = make_bags(predictions, np.asarray(y_true, dtype=float).ravel(), groups)
     z, y = bags.X[:, 0], bags.y
-    # A power of two changes no bit of the ratio, and squares neither overflow nor vanish.
+    # Scaling by a power of two is exact, and prevents overflow and underflow of squares.
     _, exponent = np.frexp(max(np.abs(z).max(), np.abs(y).max()))
     return float(r2_score(np.ldexp(y, -exponent), np.ldexp(z, -exponent)))
 
@@ -83,7 +82,7 @@ def measure_gap(bags: Bags, w: np.ndarray, intercept: float) -> float:
         rows = slice(bags.rows.offsets[r], bags.rows.offsets[r + 1])
         items = slice(labels.offsets[r], labels.offsets[r + 1])
         order = np.argsort(z[rows], kind="stable")
-        # The shares at which either side takes its next step; between two, both stand still.
+        # The shares at which the quantile function of either side steps.
         steps = [
             _ends_of_steps(bags.rows.masses[rows][order]),
             _ends_of_steps(labels.masses[items]),
@@ -96,7 +95,7 @@ def measure_gap(bags: Bags, w: np.ndarray, intercept: float) -> float:
 
 
 def _ends_of_steps(masses: np.ndarray) -> np.ndarray:
-    """Return the shares of the whole at which sorted items end."""
+    """Return the cumulative shares of sorted items."""
     sums = np.cumsum(masses)
     return sums / sums[-1]
 
@@ -123,6 +122,6 @@ def make_shuffled_scorer() -> Any:
     0.0
     """
     scorer = make_scorer(sorted_error, greater_is_better=False)
-    # A request can only be made under routing, but lasts until routing is on.
+    # A request needs routing when it is made, and is kept afterwards.
     with config_context(enable_metadata_routing=True):
         return scorer.set_score_request(groups=True)

@@ -1,4 +1,4 @@
-"""Data with known truth."""
+"""Simulation of shuffled data with known truth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRAWS = {
 
 @dataclass(frozen=True, eq=False)
 class ShuffledData:
-    """Shuffled data with their truth.
+    """Simulated shuffled data with their truth.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def measure_samples(
     snr_db: float | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> ShuffledData:
-    """Simulate labels of given rows and bags; the parameters are those of `make_shuffled`."""
+    """Simulate the labels of given rows and bags; parameters are those of `make_shuffled`."""
     rng = np.random.default_rng(rng)
     n, d = X.shape
     if noise is not None and snr_db is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution
 from unshuffle.core.strategy import Effort, Strategy
-from unshuffle.data.blocks.first_pass import FirstPass, look_at
+from unshuffle.data.blocks.first_pass import FirstPass, make_first_pass
 from unshuffle.data.blocks.sources import Source
 from unshuffle.data.scaling import Scaling, standardise_pass
 from unshuffle.objectives.block_moments import MomentProblem, as_bags, take_moments
@@ -56,7 +56,7 @@ def look_through(
         from unshuffle.gpu.source import move_source  # only where a card may be asked for
 
         source = move_source(source, options.device, report)
-    first = look_at(source, int(rng.integers(2**63)), report, has_cubes=strategy.has_passes)
+    first = make_first_pass(source, int(rng.integers(2**63)), report, has_cubes=strategy.has_passes)
     strategy.check_offsets(len(first.sizes), options)
     largest = np.abs(first.column_ends).max(axis=1)
     check_sizes(largest, np.abs(first.label_ends).max(), first.n, names)

@@ -1,4 +1,4 @@
-"""Independent pieces of work in threads: the same results for any number, and one end for all."""
+"""Independent work in threads, with the same results for any number of threads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Pieces a thread: enough that the last ones end together, few enough that handing out is free.
+# Pieces of work for each thread, to balance their loads.
 _PIECES = 4
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return how many threads so many jobs are, as joblib counts.
+    """Return the number of threads of `n_jobs`, as joblib counts.
 
-    One job needs no joblib, unless a `joblib.parallel_config` of the caller may say otherwise.
+    joblib is not imported for one job, unless the caller may have set `joblib.parallel_config`.
     """
     if n_jobs in (None, 1) and "joblib" not in sys.modules:
         return 1
@@ -30,20 +30,19 @@ def count_threads(n_jobs: int | None) -> int:
 def run_all(
     run: Callable[[Item, Event], Result], items: Sequence[Item], n_jobs: int | None
 ) -> list[Result]:
-    """Run every item, in threads where asked; an error or interrupt in one ends them all.
+    """Return the results of all items, computed in threads; an error in one ends all.
 
-    `run` is given an event: once it is set nobody waits for the result, which may be anything.
+    `run` gets an event that is set once results are no longer needed.
     """
     stop = Event()
     n_threads = min(count_threads(n_jobs), len(items))
     if n_threads <= 1:
         return [run(item, stop) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
-        # Leaving the pool waits for its threads, which `stop` lets go.
+        # Leaving the pool waits for its threads, which end once `stop` is set.
         try:
             futures = [pool.submit(run, item, stop) for item in items]
-            # The first error is raised here: once `stop` is set, the other runs end unfinished and
-            # may fail on what they have.
+            # The first error is raised here: once `stop` is set, other runs end early and may fail.
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
         finally:
@@ -56,7 +55,7 @@ def run_all(
 def map_all(
     function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
 ) -> list[Result]:
-    """Return the function of every item, in order; a thread gets many items at a time."""
+    """Return the function of every item in order; a thread gets many items at a time."""
 
     def run(piece: Sequence[Item], stop: Event) -> list[Result]:
         return [function(item) for item in piece if not stop.is_set()]

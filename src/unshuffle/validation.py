@@ -1,4 +1,4 @@
-"""What scikit-learn's users hand over: checked in its way, with errors that name the way out."""
+"""Validation of the input of the scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["check_data", "check_groups"]
 
 
 def check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Validate X and y in scikit-learn's way, with errors that name column, row and way out.
+    """Return X and y validated by scikit-learn; errors name column, row and way out.
 
-    `reset` says whether the model learns its columns here, or X must have those it learnt.
+    With `reset` the model learns its columns here, otherwise X must have the columns of the fit.
     """
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] > 1:
         raise InputError(
             f"y should be a 1d array, got shape {tuple(shape)}: fit one label column at a time"
         )
-    # The length of a sparse matrix is another thing; scikit-learn refuses it in its own words.
+    # Sparse matrices have no length; scikit-learn refuses them.
     if hasattr(X, "__len__") and hasattr(y, "__len__") and not issparse(X) and len(X) != len(y):
         raise InputError(
             f"X has {len(X)} rows but y has {len(y)} labels, inconsistent numbers of samples: "
             "give one label for each row, bag by bag"
         )
     _refuse_duplicates(X)
-    # Before the conversion, which would take dates for numbers of nanoseconds.
+    # Before the conversion, which would turn dates into nanoseconds.
     dates = _find_dates(X, y)
     if dates is not None:
         raise InputError(dates)
@@ -60,7 +60,7 @@ def check_data(model: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[np.nd
 
 
 def _refuse_duplicates(X: Any) -> None:
-    """Refuse a frame of which two columns have one name: a weight could then mean either."""
+    """Refuse a frame with two columns of one name, which would be ambiguous."""
     first: dict[Any, int] = {}
     columns = getattr(X, "columns", None)
     for place, name in enumerate([] if columns is None else list(columns), start=1):
@@ -73,11 +73,11 @@ def _refuse_duplicates(X: Any) -> None:
 
 
 def _find_gap(y: Any) -> str | None:
-    """Return a sentence on the first label that is no finite number, if there is one."""
+    """Return the error for the first label that is no finite number; None without one."""
     if y is None:
         return None
     for row, value in enumerate(np.ravel(np.asarray(y, dtype=object)).tolist()):
-        if isinstance(value, complex):  # scikit-learn refuses these in its own words
+        if isinstance(value, complex):  # refused by scikit-learn
             return None
         try:
             number = float(value)
@@ -106,7 +106,7 @@ def _list_columns(X: Any) -> list[tuple[str, list[Any]]]:
 
 
 def _find_text(X: Any) -> str | None:
-    """Return a sentence on the first entry that is no number, if there is one."""
+    """Return the error for the first entry that is no number; None without one."""
     for name, values in _list_columns(X):
         for row, value in enumerate(values):
             if isinstance(value, str | bytes):
@@ -120,7 +120,7 @@ def _find_text(X: Any) -> str | None:
 
 
 def _find_dates(X: Any, y: Any) -> str | None:
-    """Return a sentence on the first column whose type is dates or times, if there is one."""
+    """Return the error for the first column of dates or times; None without one."""
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if isinstance(frame, nw.DataFrame):
         for name, dtype in frame.schema.items():

@@ -7,7 +7,7 @@ import pytest
 
 from command_line import FIT, assert_one_line, write_data
 from unshuffle.cli.app import run
-from unshuffle.cli.wording import speak
+from unshuffle.cli.wording import rephrase
 
 # What is wrong, and the option that its message must name.
 WRONG = {
@@ -47,12 +47,12 @@ def test_columns_that_are_called_like_parameters_keep_their_names():
         "label 'method', bag 'noise'",
         "l1, l2, mislinked",
     ):
-        assert speak(text) == text
+        assert rephrase(text) == text
 
 
 def test_other_methods_are_named_as_options():
     said = "use bags that differ, fewer features, or method 'ls'"
-    assert speak(said) == "use bags that differ, fewer features, or --method ls"
+    assert rephrase(said) == "use bags that differ, fewer features, or --method ls"
 
 
 def test_excluded_columns_are_no_features(folder, capsys):
@@ -162,7 +162,7 @@ def test_verbose_tells_stages_also_without_a_terminal(folder, capsys):
 
 
 def test_features_of_files_in_blocks_follow_from_names_alone():
-    from unshuffle.cli.data import choose_features
+    from unshuffle.cli.load_tables import choose_features
     from unshuffle.errors import InputError
 
     names, asked = ["a", "b", "g", "y"], {"features": [], "exclude": ["b"], "label": "y"}

@@ -11,7 +11,7 @@ import pytest
 from command_line import assert_one_line
 from tables import fcs_bytes
 from unshuffle import Bag, OutlierWarning, ShuffledLinearRegression, fit
-from unshuffle.cli import streaming
+from unshuffle.cli import load_blocks
 from unshuffle.cli.app import run
 
 N = 60
@@ -114,7 +114,7 @@ def test_outliers_of_files_read_in_pieces_are_noted_where_they_are(table, capsys
     pytest.importorskip("pyarrow")
     from unshuffle.io.text import pieces
 
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 500)
     name = table(b={50: "1e9"}, a={2: "62.5"})
     assert run(["fit", name, "--label", "y", "--bag", "bag", "--method", "ls"]) == 0
@@ -186,7 +186,7 @@ def test_labels_without_a_logarithm_are_counted_and_can_be_dropped(
 ):
     if is_streamed:
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+        monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     args = ["fit", table(**NO_LOGS), "--label", "y", "--bag", "bag", "--method", "ls", "--log10"]
     words = ["data.csv: 2 of 60 labels", "0 or negative", "row 5", "-3.5", "--missing drop"]
     assert_one_line(run(args), capsys.readouterr(), words)
@@ -216,7 +216,7 @@ def test_labels_of_a_cytometry_file_without_a_logarithm_can_be_dropped(table, ca
 def test_rows_that_miss_a_value_are_counted(is_streamed, table, capsys, monkeypatch):
     if is_streamed:
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+        monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     name = table(a={4: "", 8: "NA"}, b={8: "", 20: "inf"})
     code = run(["fit", name, "--label", "y", "--bag", "bag", "--method", "ls"])
     words = ["data.csv, row 4: missing value in column 'a'", "3 of 60 rows", "--missing drop"]

@@ -20,8 +20,8 @@ from unshuffle import (
 )
 from unshuffle.data.bags import make_bags
 from unshuffle.data.blocks import label_cells
-from unshuffle.data.blocks.first_pass import look_at
-from unshuffle.data.blocks.label_cells import RANK, count_labels
+from unshuffle.data.blocks.first_pass import make_first_pass
+from unshuffle.data.blocks.label_cells import RANK, find_cells, join_cells
 from unshuffle.data.blocks.row_sample import SAMPLE_ROWS
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
@@ -44,7 +44,7 @@ def build_both(data, has_intercept=True):
     """Return the block target and the plain one of the same data."""
     standard, _ = standardise(make_bags(data.X, data.y, data.groups), has_intercept, has_intercept)
     plain = build_target(standard, has_intercept, None, Likelihood())[0]
-    first = look_at(as_source(data), 1)
+    first = make_first_pass(as_source(data), 1)
     scaling = standardise_pass(first, has_intercept)
     return build_blocks(first, scaling, None, Likelihood())[0], plain, scaling
 
@@ -99,7 +99,7 @@ def test_filling_equals_its_plain_twin(curve, masses):
 
 def test_few_points_are_divided_into_bags_with_the_same_bits(counts_all):
     data = make_shuffled(4000, 2, bags=[1, 2, 997, 3000], snr_db=15, rng=3)
-    first = look_at(as_source(data), 1)
+    first = make_first_pass(as_source(data), 1)
     scaling = standardise_pass(first, True)
     target = build_blocks(first, scaling, None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0 + 0.1 * k, 0.05 * k) for k in range(3)]
@@ -114,7 +114,7 @@ def test_few_points_are_divided_into_bags_with_the_same_bits(counts_all):
 
 def test_many_bags_are_filled_some_at_a_time_with_the_same_bits(monkeypatch, counts_all):
     data = make_shuffled(3000, 2, bags=[1, 2, 397, 600, 1000, 1000], snr_db=15, rng=3)
-    first = look_at(as_source(data), 1)
+    first = make_first_pass(as_source(data), 1)
     target = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     points = [(RNG.standard_normal(2), -1.0, 0.05), (RNG.standard_normal(2), -2.0, 0.0)]
     params, passes = read_parameters(target, points), []
@@ -177,18 +177,18 @@ def same_pass(left, right):
 
 
 DATA = make_shuffled(60_000, 3, bags=[1, 2, 9_997, 50_000], snr_db=12, rng=4)
-PASS = look_at(as_source(DATA), 1)
+PASS = make_first_pass(as_source(DATA), 1)
 TARGET = build_blocks(PASS, standardise_pass(PASS, True), None, Likelihood())[0]
 
 
 @pytest.mark.parametrize(("rows", "n_jobs"), [(997, 1), (60_000, 1), (4096, 3)])
 def test_the_first_pass_is_the_same_for_any_blocks_and_threads(rows, n_jobs):
-    assert same_pass(PASS, look_at(as_source(DATA, block_rows=rows, n_jobs=n_jobs), 1))
+    assert same_pass(PASS, make_first_pass(as_source(DATA, block_rows=rows, n_jobs=n_jobs), 1))
 
 
 def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
     monkeypatch.setattr(label_cells, "ROOM", 10)
-    assert same_pass(PASS, look_at(as_source(DATA), 1))
+    assert same_pass(PASS, make_first_pass(as_source(DATA), 1))
 
 
 def test_the_first_pass_is_the_same_for_any_order_of_rows_labels_and_bags():
@@ -197,7 +197,7 @@ def test_the_first_pass_is_the_same_for_any_order_of_rows_labels_and_bags():
     y = shuffle_labels(DATA.y, DATA.groups, rng)
     names = np.array([7, 3, 11, 5])[DATA.groups]
     moved = replace(DATA, X=DATA.X[order], y=y[order], groups=names[order])
-    assert same_pass(PASS, look_at(as_source(moved), 1))
+    assert same_pass(PASS, make_first_pass(as_source(moved), 1))
 
 
 @pytest.mark.parametrize("kind", ["plain", "zeros", "read only", "every second", "single"])
@@ -241,7 +241,7 @@ def test_statistics_are_those_of_the_rows():
 def test_the_sample_holds_distinct_rows_with_their_multiplicity():
     X = RNG.integers(0, 40, (50_000, 2)).astype(float)
     codes = RNG.integers(0, 3, 50_000)
-    sample = look_at(ArraySource(X, X[:, 0], codes, 3, block_rows=7000), 5).sample
+    sample = make_first_pass(ArraySource(X, X[:, 0], codes, 3, block_rows=7000), 5).sample
     found, counts = np.unique(np.column_stack([codes, X]), axis=0, return_counts=True)
     # Fewer distinct rows than a sample holds: all are there.
     assert len(found) == len(sample.counts) < SAMPLE_ROWS
@@ -255,7 +255,7 @@ def test_the_sample_is_of_the_lowest_hashes_however_often_rows_repeat(n_levels, 
     rng = np.random.default_rng(n_levels)
     X = rng.integers(0, n_levels, (60_000, 2)).astype(float)
     codes = rng.integers(0, 10, 60_000)
-    first = look_at(ArraySource(X, X[:, 0], codes, 10, n_jobs, block_rows=rows), 5)
+    first = make_first_pass(ArraySource(X, X[:, 0], codes, 10, n_jobs, block_rows=rows), 5)
     hashes = np.empty(len(X), np.uint64)
     kernels.hash_rows(X.view(np.uint64), np.uint64(5), hashes)
     keys = np.column_stack([hashes, codes.astype(np.uint64)])
@@ -290,7 +290,8 @@ def test_label_cells_lose_no_rank_and_no_mean(name):
     ends = np.array([[y.min(), y.max()]]) + 0.0
     unit = max(np.abs(y).max(), 1e-300)
     spread = unit * float(np.sqrt(np.mean((y / unit - y.mean() / unit) ** 2))) or 1.0
-    cells = count_labels(source, ends, np.array([N_LABELS]), spread)
+    pieces = find_cells(source, ends, np.array([N_LABELS]), spread)
+    cells = join_cells(pieces, np.arange(1))
     assert cells.counts.sum() == N_LABELS
     assert (np.diff(cells.values) > 0).all()
     # A cell with different labels holds at most a ten-thousandth of them, and one more.
@@ -350,8 +351,8 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
     one, other = (
         build_blocks(first, standardise_pass(first, True), None, Likelihood(), n_jobs)[0]
         for first, n_jobs in (
-            (look_at(as_source(data, block_rows=501), 1), 2),
-            (look_at(as_source(moved), 1), None),
+            (make_first_pass(as_source(data, block_rows=501), 1), 2),
+            (make_first_pass(as_source(moved), 1), None),
         )
     )
     thetas = rng.normal(0.0, 0.3, (5, one.dim))
@@ -364,7 +365,7 @@ def test_values_are_the_same_for_any_blocks_threads_and_batches(counts_all):
 
 def test_a_sample_of_all_rows_is_all_rows(counts_all):
     data = make_shuffled(6000, 2, bags=2, snr_db=15, rng=6)
-    first = look_at(as_source(data), 1)
+    first = make_first_pass(as_source(data), 1)
     target, within_bag, _ = build_blocks(first, standardise_pass(first, True), None, Likelihood())
     sample = replace(build_sample(target, within_bag, first.sample), power=1.0)
     theta = target.join(np.array([0.5, -0.4]), -1.5)

@@ -48,24 +48,12 @@ def test_bags_know_their_pairing_by_numbers_of_items_and_not_of_lines():
 def test_more_labels_than_individuals_are_refused_with_a_way_out():
     with pytest.raises(InputError, match=r"bag 1 has 5 rows but 6 labels.*same_individuals=False"):
         choose([3, 5], [3, 6], same=True)
-    with pytest.raises(InputError, match="sample 0 has 2 rows but 3 labels"):
-        Subset().check(np.array([2.0]), np.array([3.0]), "sample")
 
 
 @pytest.mark.parametrize("same", ["no", 0.5, []], ids=str)
 def test_an_answer_that_is_neither_yes_nor_no_is_refused(same):
     with pytest.raises(InputError, match=r"same_individuals=.* is not understood: give True"):
         choose([3], [3], same)
-
-
-def test_a_permutation_needs_as_many_labels_as_rows():
-    Permutation().check(np.array([3.0, 4.0]), np.array([3.0, 4.0]))
-    with pytest.raises(InputError, match=r"bag 1 has 4 rows but 2 labels.*same_individuals"):
-        Permutation().check(np.array([3.0, 4.0]), np.array([3.0, 2.0]))
-
-
-def test_separate_samples_may_have_any_numbers():
-    Draws().check(np.array([3.0, 4.0]), np.array([9.0, 1.0]))
 
 
 @pytest.mark.parametrize("pairing", [Permutation(), Subset(), Draws()], ids=lambda each: each.name)

@@ -15,7 +15,7 @@ from simulated_device import COMPILER, SimulatedDevice
 from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.data.blocks import label_cells
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.row_sample import SAMPLE_ROWS
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise_pass
@@ -55,7 +55,7 @@ def build(first):
 
 @pytest.fixture(scope="module")
 def here():
-    return build(look_at(as_source(), 1))
+    return build(make_first_pass(as_source(), 1))
 
 
 def draw_points(p, n=12, seed=0):
@@ -73,9 +73,9 @@ def fill(within_bag, grid, wants_slopes):
 
 @needs_compiler
 def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
-    expected = look_at(as_source(), 1)
+    expected = make_first_pass(as_source(), 1)
     monkeypatch.setattr(label_cells, "ROOM", 10)
-    assert same_pass(expected, look_at(place_source(as_source(), SimulatedDevice()), 1))
+    assert same_pass(expected, make_first_pass(place_source(as_source(), SimulatedDevice()), 1))
 
 
 # --- histograms ------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_labels_of_some_bags_at_a_time_have_the_same_cells(monkeypatch):
 @pytest.mark.parametrize("wants_slopes", [True, False])
 def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes, shared_bytes):
     device = SimulatedDevice(shared_bytes=shared_bytes)
-    there = build(look_at(place_source(as_source(), device), 1))
+    there = build(make_first_pass(place_source(as_source(), device), 1))
     assert isinstance(there.within_bag.source, ResidentSource)
     grid = here.within_bag._lay_out(read_parameters(here, draw_points(here.p)))
     for each in (grid, grid.only(np.array([True, False, True, False]))):
@@ -100,7 +100,7 @@ def test_histograms_of_a_card_have_the_bits_of_the_processor(here, wants_slopes,
 def test_any_number_of_columns_gives_the_same_bits(d):
     # Beyond 32 columns rows are read again for every point.
     data = make_shuffled(3000, d, bags=2, rng=d)
-    target = build(look_at(as_source(data), 1))
+    target = build(make_first_pass(as_source(data), 1))
     within_bag = target.within_bag
     on_card = replace(within_bag, source=place_source(within_bag.source, SimulatedDevice()))
     grid = within_bag._lay_out(read_parameters(target, draw_points(d, 5)))
@@ -113,7 +113,7 @@ def test_any_number_of_columns_gives_the_same_bits(d):
 @needs_compiler
 def test_rows_that_do_not_fit_the_card_are_sent_in_every_pass_with_the_same_bits(here):
     device = SimulatedDevice(free=NO_MEMORY)
-    there = build(look_at(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
+    there = build(make_first_pass(place_source(as_source(block_rows=7001, n_jobs=3), device), 1))
     source = there.within_bag.source
     assert isinstance(source, StreamedSource) and not isinstance(source, ResidentSource)
     grid = here.within_bag._lay_out(read_parameters(here, draw_points(here.p)))
@@ -187,8 +187,8 @@ def test_tiles_hold_every_row_once():
 @pytest.mark.parametrize("how", [{}, {"block_rows": 7001, "n_jobs": 3}])
 def test_the_first_pass_of_a_card_is_that_of_the_processor(how):
     device = SimulatedDevice()
-    there = look_at(place_source(as_source(**how), device), 1)
-    assert same_pass(look_at(as_source(), 1), there)
+    there = make_first_pass(place_source(as_source(**how), device), 1)
+    assert same_pass(make_first_pass(as_source(), 1), there)
     assert {"scan_ends", "scan_hashes", "scan_moments", "scan_labels"} <= {
         n for n, *_ in device.log
     }
@@ -215,7 +215,9 @@ def test_odd_data_have_the_same_first_pass(kind):
     elif kind == "many columns":  # no third moments
         X = rng.standard_normal((30_000, 13))
     source = ArraySource(X, y, np.arange(len(y)) % min(3, len(y)), min(3, len(y)))
-    assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))
+    assert same_pass(
+        make_first_pass(source, 2), make_first_pass(place_source(source, SimulatedDevice()), 2)
+    )
 
 
 @needs_compiler
@@ -223,7 +225,9 @@ def test_rows_equal_by_the_hundred_thousand_are_sampled_from_blocks(monkeypatch)
     monkeypatch.setattr("unshuffle.data.blocks.row_sample.MOST_LISTED", SAMPLE_ROWS)
     X = np.repeat([[0.5, 1.0], [2.0, -1.0]], 20_000, axis=0)
     source = ArraySource(X, np.arange(40_000.0), np.zeros(40_000, int), 1)
-    assert same_pass(look_at(source, 2), look_at(place_source(source, SimulatedDevice()), 2))
+    assert same_pass(
+        make_first_pass(source, 2), make_first_pass(place_source(source, SimulatedDevice()), 2)
+    )
 
 
 @needs_compiler
@@ -235,7 +239,7 @@ def test_files_go_to_the_card_with_the_bits_of_arrays(tmp_path):
     files = open_parquet([str(tmp_path / "a.parquet")]).as_source("y", names, "bag", 2)
     told = []
     source = place_source(files, SimulatedDevice(), lambda stage, share: told.append(stage))
-    assert same_pass(look_at(as_source(), 1), look_at(source, 1))
+    assert same_pass(make_first_pass(as_source(), 1), make_first_pass(source, 1))
     assert "sending rows" in told
 
 

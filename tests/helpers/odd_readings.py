@@ -10,9 +10,9 @@ import numpy as np
 from odd_files import OddFile
 from unshuffle.errors import InputError
 from unshuffle.io import make_design, read_table
-from unshuffle.io.sources.table_source import Asked, lay_down
+from unshuffle.io.sources.table_source import ColumnChoice, read_to_scratch
 from unshuffle.io.text import parsing, pieces
-from unshuffle.io.text.pieces import UnusualError
+from unshuffle.io.text.pieces import WholeFileError
 
 # What says that a guess may be wrong: of marks, and of the first line.
 GUESSES = ("thousands mark", "decimal mark")
@@ -24,7 +24,7 @@ def check_file(odd: OddFile, folder: Path) -> list[str]:
     path = folder / "odd.csv"
     path.write_bytes(odd.content)
     whole = _read(path, odd)
-    with patch.object(parsing, "read_fast", lambda *args: None):
+    with patch.object(parsing, "read_with_pyarrow", lambda *args: None):
         _assert_alike(_read(path, odd), whole)
     if isinstance(whole, str):
         assert whole.isprintable() and len(whole) < 500, whole
@@ -98,9 +98,9 @@ def _check_stream(path: Path, odd: OddFile, table) -> None:
     label, features = numbers[0], tuple(numbers[1:])
     with patch.object(pieces, "PIECE_BYTES", 256):
         try:
-            asked = Asked(label, features, drop_missing=True)
-            laid = lay_down([str(path)], asked, **odd.options)
-        except UnusualError:
+            asked = ColumnChoice(label, features, drop_missing=True)
+            laid = read_to_scratch([str(path)], asked, **odd.options)
+        except WholeFileError:
             return
         except InputError as error:
             assert "\n" not in str(error)

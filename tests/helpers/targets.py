@@ -8,7 +8,7 @@ import numpy as np
 from unshuffle import Likelihood
 from unshuffle.core.strategy import Effort
 from unshuffle.data.bags import make_bags
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.inference.answer import draw_sample
@@ -95,7 +95,7 @@ def sample_plainly(data, has_intercept=True, noise=None, rng=0):
 
 def build_from_rows(X, y, groups, power, offset_share):
     """Return the target of rows in blocks at a power."""
-    first = look_at(ArraySource(X, y, *number_bags(groups, len(y))), 1)
+    first = make_first_pass(ArraySource(X, y, *number_bags(groups, len(y))), 1)
     scaling = standardise_pass(first, True)
     target = build_blocks(first, scaling, None, Likelihood())[0]
     return replace(target, power=power).with_effects(offset_share, None, 0.0), scaling

@@ -7,7 +7,7 @@ import pytest
 
 from targets import build_from_rows
 from unshuffle import ShuffledLinearRegression, shuffle_labels
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.row_sample import FAR_ROWS, PARTS_OF_ROW, RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource
 from unshuffle.inference.block_modes import reorder, settle
@@ -96,7 +96,7 @@ def test_far_rows_are_all_there_whatever_the_blocks(monkeypatch, n_rows):
     X = np.exp(rng.standard_normal((200_000, 2)))
     y, codes = rng.standard_normal(200_000), np.zeros(200_000, np.int64)
     source = ArraySource(X, y, codes, 1)
-    sample = look_at(source, 7).sample
+    sample = make_first_pass(source, 7).sample
     centre, factor = X.mean(axis=0), 1.0 / X.std(axis=0)
     found = add_far(sample, source, centre, factor)
     far = found.rows[found.counts == PARTS_OF_ROW]

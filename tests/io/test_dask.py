@@ -20,7 +20,7 @@ from registry_examples import CHEAP
 from targets import read_parameters
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.row_sample import RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource, Pass, number_bags
 from unshuffle.data.scaling import standardise_pass
@@ -83,7 +83,7 @@ def source_of(X, y, groups=None):
 @pytest.fixture(scope="module")
 def first():
     codes, n_bags = number_bags(DATA.groups, len(DATA.y))
-    return look_at(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
+    return make_first_pass(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +157,14 @@ CUTS = {
 @pytest.mark.parametrize("name", CUTS)
 def test_partitions_of_a_frame_give_the_first_pass_of_arrays(first, name, scheduler):
     with dask.config.set(scheduler=scheduler):
-        assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3))
+        assert same_pass(
+            first, make_first_pass(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3)
+        )
 
 
 @pytest.mark.parametrize("name", CUTS)
 def test_far_rows_of_dask_are_those_of_arrays(first, name):
-    other = look_at(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3)
+    other = make_first_pass(source_of(*columns_of(cut(as_frame(DATA), CUTS[name]))), 3)
     units = first.mean, 1.0 / first.spreads(first.mean)
     few = RowSample(*(each[:5000] for each in vars(first.sample).values()))
     mine, theirs = (add_far(few, each.source, *units) for each in (first, other))
@@ -176,7 +178,9 @@ def test_the_order_of_rows_and_labels_in_dask_changes_nothing(first):
     order = rng.permutation(len(DATA.y))
     y = shuffle_labels(DATA.y, DATA.groups, rng)
     moved = replace(DATA, X=DATA.X[order], y=y[order], groups=DATA.groups[order])
-    assert same_pass(first, look_at(source_of(*columns_of(cut(as_frame(moved), CUTS["many"]))), 3))
+    assert same_pass(
+        first, make_first_pass(source_of(*columns_of(cut(as_frame(moved), CUTS["many"]))), 3)
+    )
 
 
 def test_pieces_are_kept_with_the_rows_of_every_bag_together():
@@ -201,15 +205,15 @@ def test_arrays_of_dask_give_the_first_pass_of_arrays(first, chunks):
     X, y, groups = (
         da.from_array(each, chunks=chunks[: each.ndim]) for each in (DATA.X, DATA.y, DATA.groups)
     )
-    assert same_pass(first, look_at(source_of(X, y, groups), 3))
+    assert same_pass(first, make_first_pass(source_of(X, y, groups), 3))
     names = da.from_array(np.array(as_frame(DATA)["run"], dtype=object), chunks=chunks[0])
-    assert same_pass(first, look_at(source_of(X, y, names), 3))
+    assert same_pass(first, make_first_pass(source_of(X, y, names), 3))
 
 
 def test_arrays_of_unknown_lengths_and_mixed_kinds_are_welcome(first):
     X, y, groups = columns_of(cut(as_frame(DATA), CUTS["many"]))
     assert np.isnan(X.values.shape[0])
-    assert same_pass(first, look_at(source_of(X.values, y.values, groups), 3))
+    assert same_pass(first, make_first_pass(source_of(X.values, y.values, groups), 3))
 
 
 def test_short_floats_stay_short_and_give_the_bits_of_long_ones():
@@ -217,7 +221,9 @@ def test_short_floats_stay_short_and_give_the_bits_of_long_ones():
     source = source_of(da.from_array(X, chunks=(9_000, 2)), da.from_array(DATA.y, chunks=9_000))
     assert source.pieces[0].compute().X.dtype == np.float32
     codes, n_bags = number_bags(None, len(X))
-    assert same_pass(look_at(ArraySource(X, DATA.y, codes, n_bags), 3), look_at(source, 3))
+    assert same_pass(
+        make_first_pass(ArraySource(X, DATA.y, codes, n_bags), 3), make_first_pass(source, 3)
+    )
 
 
 def test_many_rows_in_threads_give_the_fit_of_memory(in_memory):
@@ -238,24 +244,24 @@ def test_few_rows_are_gathered_and_give_the_fit_of_memory(method):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(cluster, in_memory, monkeypatch):
-    plain, fetch, handed, fetched, killed = passes.hand_over, passes.finish, [], [], []
+    plain, fetch, submitted, fetched, killed = passes.submit, passes.finish, [], [], []
 
     def kill_once(client, work, groups):
-        handed.append(groups)
-        # One pass is under way, and the next is handed over.
-        if len(handed) > 20 and len(handed) - len(fetched) > 1 and not killed:
+        submitted.append(groups)
+        # One pass is under way, and the next is submitted.
+        if len(submitted) > 20 and len(submitted) - len(fetched) > 1 and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
         return plain(client, work, groups)
 
-    monkeypatch.setattr(passes, "hand_over", kill_once)
+    monkeypatch.setattr(passes, "submit", kill_once)
     monkeypatch.setattr(passes, "finish", lambda *args: fetched.append(1) or fetch(*args))
     # Few points at a time, so that there are next passes.
     monkeypatch.setattr(block_likelihood, "MEMORY", 1e6)
     with distributed.Client(cluster) as client:
         found = fit(*columns_of(cut(as_frame(DATA), CUTS["many"])))
         # Both workers had their share of the partitions.
-        assert len(handed[0]) == 2
+        assert len(submitted[0]) == 2
         assert len(killed) == 1 and killed[0] not in client.run(os.getpid).values()
     assert same_fit(in_memory, found)
 
@@ -317,7 +323,7 @@ def test_bags_are_matched_with_the_bits_of_memory(name, cluster, monkeypatch):
         source = source_of(*columns_of(cut(as_frame(data), CUTS["many"])))
         source = replace(source, groups=((0, 3, 6, 9), (1, 4, 7), (2, 5, 8)))
         for each in (ArraySource(data.X, data.y, codes, n_bags), source):
-            first = look_at(each, 3)
+            first = make_first_pass(each, 3)
             target = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
             params = read_parameters(target, points)
             with_slopes = target.within_bag.evaluate(params, target.power, True, None)
@@ -343,10 +349,10 @@ def test_pieces_are_shared_out_among_workers_by_their_rows(cluster, first, monke
         shared = source_of(*cut_in_six)
         assert [len(group) for group in piled.groups] == [6]
         assert sorted(len(group) for group in shared.groups) == [3, 3]
-        assert same_pass(first, look_at(shared, 3))
+        assert same_pass(first, make_first_pass(shared, 3))
         # A piece that was moved is made again where its worker is lost.
         os.kill(client.run(os.getpid)[addresses[0]], signal.SIGKILL)
-        assert same_pass(first, look_at(piled, 3))
+        assert same_pass(first, make_first_pass(piled, 3))
 
 
 def test_moves_share_rows_out_by_threads_and_leave_what_is_even():
@@ -387,7 +393,7 @@ def test_totals_are_packed_on_their_way_and_come_out_as_they_went_in():
 def test_many_groups_are_merged_in_a_tree(first):
     source = source_of(*columns_of(cut(as_frame(DATA), [504] * 100)))
     one_each = replace(source, groups=tuple((k,) for k in range(100)))
-    assert same_pass(first, look_at(one_each, 3))
+    assert same_pass(first, make_first_pass(one_each, 3))
 
 
 # --- what is wrong ------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 
 from tables import table_of
 from unshuffle.data.bags import make_bags
-from unshuffle.io import join_design, make_design, make_design_from_two, write_out
+from unshuffle.io import expand_design, join_design, make_design, make_design_from_two
 
 
 def test_all_columns_but_label_and_bag_are_features():
@@ -87,7 +87,7 @@ def test_a_weight_of_two_is_the_line_written_twice_and_of_zero_not_at_all():
     X, y = np.array([1.0, 1, 2, 3, 3, 3])[:, None], np.array([9.0, 9, 7, 8, 8, 8])
     written = make_bags(X, y, [1, 1, 1, 2, 2, 2])
     assert same_bits(join_design(design), written)
-    again = write_out(design, "this")
+    again = expand_design(design, "this")
     assert same_bits(make_bags(again.X, again.y, again.groups), written)
     assert again.rows.tolist() == [0, 0, 1, 2, 2, 2]
 
@@ -98,7 +98,7 @@ def test_weights_of_rows_and_labels_in_two_files_are_each_their_own():
     design = make_design_from_two(rows, labels, bag="g", weight="k")
     written = make_bags(np.array([[1.0], [1.0], [2.0]]), np.array([5.0, 4.0, 4.0]))
     assert same_bits(join_design(design), written)
-    again = write_out(design, "this")
+    again = expand_design(design, "this")
     assert same_bits(make_bags(again.X, again.y, again.groups), written)
 
 

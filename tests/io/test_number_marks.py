@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from command_line import assert_one_line
-from unshuffle.cli import streaming
+from unshuffle.cli import load_blocks
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import read_table
-from unshuffle.io.sources.table_source import Asked, lay_down
+from unshuffle.io.sources.table_source import ColumnChoice, read_to_scratch
 from unshuffle.io.text import pieces
 
 NBSP, NARROW = "\u00a0", "\u202f"
@@ -123,20 +123,20 @@ def test_a_mark_far_down_a_large_file_is_seen(name, write, monkeypatch):
     later, meant = LATE[name]
     monkeypatch.setattr(pieces, "PIECE_BYTES", 256)
     path = write("a,b\n" + "822,3\n" * 600 + later + "17,4\n" * 600)
-    asked = Asked("b", ("a",))
+    asked = ColumnChoice("b", ("a",))
     if meant is None and "x" not in later:
         with pytest.raises(InputError, match="row 601: column 'a' holds"):
             read_table(path)
         with pytest.raises(Exception, match="may separate thousands"):
-            lay_down([str(path)], asked)
+            read_to_scratch([str(path)], asked)
     elif meant is None:
         assert read_table(path).columns["a"].tolist()[600] == "0x1F"
         with pytest.raises(InputError, match="row 601"):
-            lay_down([str(path)], asked)
+            read_to_scratch([str(path)], asked)
     else:
         whole = [822.0] * 600 + meant + [17.0] * 600
         assert read_table(path).columns["a"].tolist() == whole
-        assert lay_down([str(path)], asked).source.gather()[0].ravel().tolist() == whole
+        assert read_to_scratch([str(path)], asked).source.gather()[0].ravel().tolist() == whole
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_a_calibration_file_reads_thousands_marks(wages, capsys):
 
 def test_streamed_files_are_refused_or_read_alike(wages, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     ls = ["--label", "y", "--bag", "bag", "--json", "-q", "--method", "ls"]
     assert run(["fit", "points.csv", *ls]) == 2
     assert "column 'wage' holds" in capsys.readouterr().err

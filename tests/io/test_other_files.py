@@ -1,4 +1,4 @@
-"""Reading Parquet, FCS and data frames: what is read is what was written."""
+"""Reading Parquet and FCS: what is read is what was written."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from tables import fcs_bytes, needs_files, parquet_bytes
 from unshuffle import errors
 from unshuffle.errors import InputError
-from unshuffle.io import make_design, read_table, read_tables, table_from_frame
+from unshuffle.io import make_design, read_table, read_tables
 
 
 def test_parquet_columns_keep_numbers_text_and_missing_cells(write):
@@ -19,24 +19,6 @@ def test_parquet_columns_keep_numbers_text_and_missing_cells(write):
     assert table.columns["f"].dtype == np.float64
     assert table.columns["t"].tolist() == ["u", None]
     assert table.columns["b"].tolist() == ["True", "False"]
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_of_both_libraries_give_the_same_table(library):
-    module = pytest.importorskip(library)
-    frame = module.DataFrame({"x": [1, 2], "y": [0.5, float("nan")], "t": ["u", None]})
-    table = table_from_frame(frame)
-    assert table.names == ("x", "y", "t") and table.columns["x"].dtype == np.float64
-    np.testing.assert_array_equal(table.columns["y"], [0.5, np.nan])
-    assert table.columns["t"].tolist() == ["u", None] and len(table.sha256) == 64
-
-
-def test_a_frame_with_duplicate_names_is_refused():
-    pd = pytest.importorskip("pandas")
-    with pytest.raises(InputError, match=r"data frame"):
-        table_from_frame(pd.DataFrame([[1, 2]], columns=["x", "x"]))
-    with pytest.raises(InputError, match=r"data frame"):
-        table_from_frame([[1, 2]])
 
 
 def test_channels_go_by_short_and_long_name(write):

@@ -9,7 +9,7 @@ import pytest
 from command_line import assert_one_line
 from unshuffle import make_shuffled, shuffle_labels
 from unshuffle.cli.app import run
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.errors import InputError
 from unshuffle.io.paths import expand_paths
@@ -49,8 +49,8 @@ def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
     moved = replace(DATA, X=DATA.X[order], y=y[order], groups=DATA.groups[order])
     write(tmp_path, moved, [20_000, 30_399, 1])
     codes, n_bags = number_bags(DATA.groups, len(DATA.y))
-    one = look_at(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
-    other = look_at(source_of(tmp_path, n_jobs=2), 3)
+    one = make_first_pass(ArraySource(DATA.X, DATA.y, codes, n_bags), 3)
+    other = make_first_pass(source_of(tmp_path, n_jobs=2), 3)
     for name in ("sizes", "first", "second", "third"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert np.array_equal(one.cells.values, other.cells.values)
@@ -60,15 +60,15 @@ def test_files_give_the_bits_of_arrays_in_any_order_and_cut(tmp_path):
 @pytest.mark.parametrize("share", [0.0, 0.4, 2.0])
 def test_blocks_that_are_kept_are_those_that_are_read(tmp_path, monkeypatch, share):
     n_bytes = int(share * 50_400 * 32)
-    monkeypatch.setattr("unshuffle.io.sources.parquet_source.KEPT_BYTES", n_bytes)
+    monkeypatch.setattr("unshuffle.io.sources.parquet_source.CACHE_BYTES", n_bytes)
     source = source_of(write(tmp_path, DATA, [20_000, 30_400]), n_jobs=2)
-    one = look_at(source, 3)
-    kept = [source.kept.find(group) is not None for group in source.groups]
+    one = make_first_pass(source, 3)
+    kept = [source.cache.find(group) is not None for group in source.places]
     assert sum(kept) == pytest.approx(min(share, 1.0) * len(kept), abs=1)
     assert sum(
-        32 * g.n_rows for g, is_kept in zip(source.groups, kept, strict=True) if is_kept
+        32 * g.n_rows for g, is_kept in zip(source.places, kept, strict=True) if is_kept
     ) <= (n_bytes)
-    other = look_at(source, 3)
+    other = make_first_pass(source, 3)
     for name in ("sizes", "first", "second", "third"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert np.array_equal(one.cells.values, other.cells.values)
@@ -78,7 +78,7 @@ def test_without_a_bag_column_every_file_is_a_bag(tmp_path):
     write(tmp_path, DATA, [400, 50_000])
     table = open_parquet(expand_paths([str(tmp_path)]))
     source = table.as_source("score", ["a", "b"], None)
-    assert sorted(look_at(source, 0).sizes) == [400, 50_000]
+    assert sorted(make_first_pass(source, 0).sizes) == [400, 50_000]
 
 
 def write_folders(folder, sizes):
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_named_with_file_and_row(tmp_path, name):
     changes, words = BROKEN[name]
     write(tmp_path, DATA, [20_000, 30_400], **changes)
     with pytest.raises(InputError, match=f"part[01].parquet, {words}"):
-        look_at(source_of(tmp_path), 0)
+        make_first_pass(source_of(tmp_path), 0)
 
 
 def test_files_of_other_columns_types_or_no_rows_are_refused(tmp_path):
@@ -205,7 +205,7 @@ def test_a_row_group_that_cannot_be_read_is_named(tmp_path):
     content[4:60] = b"\xff" * 56  # the header of the first page
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"part0\.parquet: row group 0 .* cannot be read"):
-        look_at(source_of(tmp_path), 0)
+        make_first_pass(source_of(tmp_path), 0)
 
 
 def test_what_has_no_room_in_memory_is_refused_with_a_way_out(tmp_path, capsys, monkeypatch):

@@ -8,15 +8,15 @@ import pytest
 from command_line import assert_one_line
 from tables import fcs_bytes
 from unshuffle import make_shuffled
-from unshuffle.cli import streaming
+from unshuffle.cli import load_blocks
 from unshuffle.cli.app import run
 from unshuffle.errors import InputError
 from unshuffle.io import make_design, read_table, read_tables
 from unshuffle.io.sources import scratch_source
 from unshuffle.io.sources.scratch_source import Scratch, ScratchWriter
-from unshuffle.io.sources.table_source import Asked, lay_down
+from unshuffle.io.sources.table_source import ColumnChoice, read_to_scratch
 from unshuffle.io.text import pieces as text_pieces
-from unshuffle.io.text.pieces import UnusualError, open_text, read_pieces
+from unshuffle.io.text.pieces import WholeFileError, open_text, read_pieces
 
 pytest.importorskip("pyarrow")
 
@@ -84,8 +84,8 @@ WRITTEN = {
 @pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
 def test_pieces_give_the_bits_of_the_whole_file(content, write):
     path = write(content)
-    asked = Asked("score", ("b", "a"), "run")
-    laid = lay_down([str(path)], asked)
+    asked = ColumnChoice("score", ("b", "a"), "run")
+    laid = read_to_scratch([str(path)], asked)
     table = read_table(path)
     assert_same(laid, table, asked, "run")
     assert laid.notes == table.notes
@@ -95,10 +95,10 @@ def test_without_a_bag_all_rows_are_one_and_a_column_is_pointed_out(write, monke
     monkeypatch.setattr(text_pieces, "PIECE_BYTES", 1000)
     lines = [f"{k},{k * k},{k % 4},{k + 0.5}" for k in range(40)]
     path = write("\n".join(["a,b,plate,score", *lines]) + "\n")
-    laid = lay_down([str(path)], Asked("score"))
+    laid = read_to_scratch([str(path)], ColumnChoice("score"))
     assert laid.source.n_bags == 1 and laid.forgotten is not None
     assert laid.forgotten[0] == "plate"
-    assert_same(laid, read_table(path), Asked("score"), None)
+    assert_same(laid, read_table(path), ColumnChoice("score"), None)
 
 
 def test_several_files_are_one_table_with_a_bag_column_and_a_bag_each_without(write):
@@ -108,12 +108,12 @@ def test_several_files_are_one_table_with_a_bag_column_and_a_bag_each_without(wr
         for k, part in enumerate((lines[:4], lines[4:25], lines[25:]))
     ]
     names = [str(path) for path in paths]
-    asked = Asked("score", ("a", "b"), "run")
+    asked = ColumnChoice("score", ("a", "b"), "run")
     assert_same(
-        lay_down(names, asked), read_tables(paths, bag="run", shares_bags=True), asked, "run"
+        read_to_scratch(names, asked), read_tables(paths, bag="run", shares_bags=True), asked, "run"
     )
-    asked = Asked("score", ("a", "b"))
-    laid = lay_down(names, asked)
+    asked = ColumnChoice("score", ("a", "b"))
+    laid = read_to_scratch(names, asked)
     assert laid.source.n_bags == 3
     assert_same(laid, read_tables(paths), asked, "file")
 
@@ -134,8 +134,8 @@ def test_names_of_bags_mean_what_they_mean_in_whole_files(name, write):
         )
         for i, own in enumerate(BAGS[name])
     ]
-    asked = Asked("score", ("a",), "run")
-    laid = lay_down([str(path) for path in paths], asked)
+    asked = ColumnChoice("score", ("a",), "run")
+    laid = read_to_scratch([str(path) for path in paths], asked)
     assert_same(laid, read_tables(paths, bag="run", shares_bags=True), asked, "run")
 
 
@@ -144,8 +144,8 @@ def test_missing_values_are_dropped_and_counted_as_in_whole_files(write):
     lines[9] = lines[9].replace(lines[9].split(",")[0], "NA")
     lines[30] = lines[30].replace(lines[30].split(",")[2], "inf")
     path = write("\n".join([HEAD, *lines]) + "\n")
-    asked = Asked("score", ("a", "b"), "run", drop_missing=True)
-    laid = lay_down([str(path)], asked)
+    asked = ColumnChoice("score", ("a", "b"), "run", drop_missing=True)
+    laid = read_to_scratch([str(path)], asked)
     assert_same(laid, read_table(path), asked, "run")
     design = make_design(
         read_table(path), label="score", features=["a", "b"], bag="run", missing="drop"
@@ -156,8 +156,8 @@ def test_missing_values_are_dropped_and_counted_as_in_whole_files(write):
 def test_logarithms_count_what_has_none_as_missing(write):
     path = write("a,score\n" + "".join(f"{k},{10.0**k if k else 0}\n" for k in range(20)))
     with pytest.raises(InputError, match=r"1 of 20 labels .*row 1, column 'score', value 0"):
-        lay_down([str(path)], Asked("score", log10=True))
-    laid = lay_down([str(path)], Asked("score", log10=True, drop_missing=True))
+        read_to_scratch([str(path)], ColumnChoice("score", log10=True))
+    laid = read_to_scratch([str(path)], ColumnChoice("score", log10=True, drop_missing=True))
     assert gather(laid.source)[1].tolist() == [float(k) for k in range(1, 20)]
 
 
@@ -187,10 +187,10 @@ def test_what_is_wrong_is_said_in_the_words_of_whole_files(name, write):
     path = write(BROKEN[name])
     with pytest.raises(InputError) as whole:
         make_design(read_table(path), label="score", features=["a", "b"], bag="run")
-    with pytest.raises((InputError, UnusualError)) as pieces:
-        lay_down([str(path)], Asked("score", ("a", "b"), "run"))
+    with pytest.raises((InputError, WholeFileError)) as pieces:
+        read_to_scratch([str(path)], ColumnChoice("score", ("a", "b"), "run"))
     # What is better read as a whole gets these words by being read so.
-    if not isinstance(pieces.value, UnusualError):
+    if not isinstance(pieces.value, WholeFileError):
         assert str(pieces.value) == str(whole.value)
     else:
         assert name in ("a mark left open", "names alone")
@@ -198,7 +198,7 @@ def test_what_is_wrong_is_said_in_the_words_of_whole_files(name, write):
 
 def test_files_that_differ_in_columns_and_empty_ones_are_named(write):
     good = write("\n".join([HEAD, *make_lines(20)]), "good.csv")
-    asked = Asked("score", None, "run")
+    asked = ColumnChoice("score", None, "run")
     for content, words in (
         ("a,b,run\n1,2,3\n", r"late.csv and .*good.csv differ in the column 'score'"),
         ("", r"late.csv: the file is empty"),
@@ -206,7 +206,7 @@ def test_files_that_differ_in_columns_and_empty_ones_are_named(write):
     ):
         late = write(content, "late.csv")
         with pytest.raises(InputError, match=words):
-            lay_down([str(good), str(late)], asked)
+            read_to_scratch([str(good), str(late)], asked)
 
 
 def test_cytometry_files_are_a_bag_each_and_go_by_long_names(write):
@@ -217,8 +217,8 @@ def test_cytometry_files_are_a_bag_each_and_go_by_long_names(write):
         )
         for k in range(2)
     ]
-    asked = Asked("y", ("x", "C"))
-    laid = lay_down([str(path) for path in paths], asked)
+    asked = ColumnChoice("y", ("x", "C"))
+    laid = read_to_scratch([str(path) for path in paths], asked)
     assert (laid.label, laid.features, laid.source.n_bags) == ("B", ("A", "C"), 2)
     assert_same(laid, read_tables(paths), asked, "file")
 
@@ -269,7 +269,7 @@ def test_the_command_gives_the_same_digits_from_pieces_and_keeps_the_model(
     asked = ["fit", str(path), "--label", "score", "--bag", "run", "--json"]
     assert run([*asked, "--save", str(tmp_path / "one.json")]) == 0
     whole = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     assert run([*asked, "--save", str(tmp_path / "other.json")]) == 0
     pieces = json.loads(capsys.readouterr().out)
     # Offsets of single bags need the rows.
@@ -294,7 +294,7 @@ def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
     asked = ["fit", "data.csv", "--label", "y", "--bag", "bag", "--method", method, "--json"]
     assert run(asked) == 0
     whole = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     assert run([*asked, "--verbose"]) == 0
     out, err = capsys.readouterr()
     pieces = json.loads(out)
@@ -307,7 +307,7 @@ def test_few_rows_of_large_files_are_gathered_and_give_the_digits_of_memory(
 
 def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, capsys, monkeypatch):
     path = write("a,kind,y\n" + "".join(f"{k},{'uv'[k % 2]},{2 * k}\n" for k in range(30)))
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
     asked = ["fit", str(path), "--label", "y", "--method", "ls", "--quiet"]
     assert run(asked) == 0  # as one table, with a category
     capsys.readouterr()
@@ -318,7 +318,7 @@ def test_what_fits_neither_pieces_nor_memory_is_refused_with_a_way_out(write, ca
 
 def test_a_file_that_may_not_be_opened_is_named_as_ever(write, capsys, monkeypatch):
     path = write("a,y\n1,2\n")
-    monkeypatch.setattr(streaming, "MEMORY_BYTES", 0)
+    monkeypatch.setattr(load_blocks, "MEMORY_BYTES", 0)
 
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
@@ -335,9 +335,9 @@ def test_a_bag_column_that_no_file_has_is_said_and_folders_are_read_as_a_whole(t
         (tmp_path / name).mkdir()
         paths.append(str(tmp_path / name / "part.csv"))
         (tmp_path / name / "part.csv").write_text("a,score\n1,2\n3,4\n5,6\n")
-    laid = lay_down(paths, Asked("score", bag="rum"))
+    laid = read_to_scratch(paths, ColumnChoice("score", bag="rum"))
     assert laid.source.n_bags == 2 and "no file has a column 'rum'" in laid.notes[0]
-    with pytest.raises(UnusualError, match="folders name"):
-        lay_down(paths, Asked("score", bag="run"))
+    with pytest.raises(WholeFileError, match="folders name"):
+        read_to_scratch(paths, ColumnChoice("score", bag="run"))
     table = read_tables(paths, bag="run", shares_bags=True)
     assert table.columns["run"].tolist() == ["1", "1", "1", "2", "2", "2"]

@@ -13,7 +13,7 @@ from unshuffle.errors import InputError
 from unshuffle.io import make_design, read_table
 from unshuffle.io.text import parsing
 from unshuffle.io.text.dialect import sniff_dialect
-from unshuffle.io.text.notation import Texts
+from unshuffle.io.text.notation import TextColumn
 
 WRITTEN = {
     "comma": "a,b,name\n1,2.5,u\n-3,4e2,v\n",
@@ -66,7 +66,7 @@ cells = st.one_of(
 
 def as_arrays(column):
     """Numbers as they are; text as its different cells, and which each row has."""
-    return [column.cells, column.codes] if isinstance(column, Texts) else [column]
+    return [column.cells, column.codes] if isinstance(column, TextColumn) else [column]
 
 
 @given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=8), st.sampled_from(".,"))
@@ -75,8 +75,8 @@ def test_both_text_readers_agree(rows, decimal):
     quoted = [[f'"{cell.replace(chr(34), 2 * chr(34))}"' for cell in row] for row in rows]
     body = "".join(";".join(row) + "\n" for row in quoted).encode()
     dialect = sniff_dialect(b"a;b;c\n" + body, ";", decimal, True, "data")
-    fast = parsing.read_fast(body, dialect, 0, range(3))
-    plain = parsing.read_plain(body, dialect, "data", range(3))
+    fast = parsing.read_with_pyarrow(body, dialect, 0, range(3))
+    plain = parsing.read_with_csv(body, dialect, "data", range(3))
     assert fast is not None
     for one, other in zip(fast, plain, strict=True):
         assert type(one) is type(other)

@@ -98,7 +98,7 @@ def test_every_file_gives_ordinary_least_squares(kind, book, folder, capsys, mon
         pytest.importorskip("pandas").DataFrame(columns).to_parquet(name)
     if kind.endswith(("pieces", "blocks")):
         monkeypatch.setattr(methods, "BLOCKS_ABOVE", N - 1)
-        monkeypatch.setattr("unshuffle.cli.streaming.MEMORY_BYTES", 10)
+        monkeypatch.setattr("unshuffle.cli.load_blocks.MEMORY_BYTES", 10)
     how = ["--label", "y", "--bag", "pool", "--level", "0.9", "--json", "-q"]
     assert run(["fit", name, *how]) == 0
     found = json.loads(capsys.readouterr().out)

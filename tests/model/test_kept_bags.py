@@ -8,7 +8,7 @@ import pytest
 from oracles import central_differences, place_in_distribution, score_in_distribution
 from simulated_device import COMPILER, SimulatedDevice
 from unshuffle import Likelihood, kernels, make_bags, make_shuffled, shuffle_labels
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.gpu.source import place_source
@@ -32,7 +32,7 @@ def as_source(data, **how):
 
 
 def build_from_rows(data, n_jobs=None, **how):
-    first = look_at(as_source(data, n_jobs=n_jobs, **how), 1)
+    first = make_first_pass(as_source(data, n_jobs=n_jobs, **how), 1)
     scaling = standardise_pass(first, True)
     return build_blocks(first, scaling, None, Likelihood(), n_jobs)[0], scaling
 
@@ -224,7 +224,7 @@ def send_to_card(_):
 
 @pytest.mark.parametrize("read", [read_parquet, read_dask, send_to_card])
 def test_small_bags_have_the_same_bits_from_every_source(read, tmp_path):
-    first = look_at(read(tmp_path), 1)
+    first = make_first_pass(read(tmp_path), 1)
     there = build_blocks(first, standardise_pass(first, True), None, Likelihood())[0]
     assert there.within_bag.n_kept == TARGET.within_bag.n_kept
     (value, gradient), (same, again) = TARGET(POINT), there(POINT)

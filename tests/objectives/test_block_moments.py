@@ -7,7 +7,7 @@ import pytest
 
 from unshuffle import Moments, kernels, make_shuffled, shuffle_labels
 from unshuffle.data.bags import make_bags
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import find_block_strategy
@@ -71,7 +71,7 @@ def test_tensors_in_blocks_are_those_of_rows():
     data = make_data(3, 4)
     bags = make_bags(data.X, data.y, data.groups)
     standard, _ = standardise(bags, True, False)
-    first = look_at(source_of(data.X, data.y, data.groups), 0)
+    first = make_first_pass(source_of(data.X, data.y, data.groups), 0)
     found = take_moments(first, standardise_pass(first, True, False), 4)
     # Bags stand in other orders: by size here, by labels there.
     expected = moments.make_tensors(standard, moments.make_monomials(4, 4))

@@ -8,7 +8,7 @@ import pytest
 import oracles
 from unshuffle import kernels, make_shuffled, shuffle_labels
 from unshuffle.data.bags import make_bags
-from unshuffle.data.blocks.first_pass import look_at
+from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_strategy
@@ -37,7 +37,7 @@ def build(data, loss, **how):
     """Return the same problem in blocks and in memory."""
     standard, scaling = standardise(make_bags(data.X, data.y, data.groups), True, True)
     memory = Problem(standard, loss, None, no_penalty(data.X.shape[1] + 1), True)
-    first = look_at(source_of(data.X, data.y, data.groups, **how), 0)
+    first = make_first_pass(source_of(data.X, data.y, data.groups, **how), 0)
     units = standardise_pass(first, True)
     np.testing.assert_allclose(units.scale, scaling.scale, rtol=1e-10)
     found = take_moments(first, units, 2)
@@ -192,7 +192,7 @@ def test_methods_end_where_they_end_in_memory(method):
 
 def test_a_smaller_sample_has_the_distributions_of_rows_and_labels():
     data = make_data(bags=3, n=60_000)
-    first = look_at(source_of(data.X, data.y, data.groups), 0)
+    first = make_first_pass(source_of(data.X, data.y, data.groups), 0)
     units = standardise_pass(first, True)
     bags = draw_subsample(first, units, 5000)
     assert bags.n == pytest.approx(5000, abs=3) and bags.is_plain

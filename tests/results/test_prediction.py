@@ -318,7 +318,7 @@ def test_the_command_line_finds_bags_by_name(kind, folder, capsys, monkeypatch):
     if kind in ("parquet", "pieces"):
         monkeypatch.setattr(methods, "BLOCKS_ABOVE", 250)
     if kind == "pieces":
-        monkeypatch.setattr("unshuffle.cli.streaming.MEMORY_BYTES", 10)
+        monkeypatch.setattr("unshuffle.cli.load_blocks.MEMORY_BYTES", 10)
     args += ["--bag", "pool", "--bag-offsets", "estimate", "--starts", "8", "--save", "m.json"]
     assert run([*args, "-q"]) == 0
     cells = [f"{line.split(',')[1]},{line.split(',')[3]},{line.split(',')[0]}" for line in lines]

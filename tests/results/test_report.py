@@ -173,12 +173,12 @@ def test_one_answer_that_is_not_identified_is_a_range(tmp_path, without_pictures
 
 
 def test_the_words_of_a_report_are_those_of_the_reader(tmp_path, without_pictures):
-    from unshuffle.cli.wording import speak
+    from unshuffle.cli.wording import rephrase
 
     model, data = fit()
     model = with_solution(model, status=Status.THIN_POSTERIOR)
     assert "try another random_state" in report(tmp_path / "r.html", model, data)
-    assert "try another --seed" in report(tmp_path / "r.html", model, data, words=speak)
+    assert "try another --seed" in report(tmp_path / "r.html", model, data, words=rephrase)
 
 
 def with_solution(model, **changes):

@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from registry_examples import fit_quietly, make_method_data
 from unshuffle import ShuffledLinearRegression, make_shuffled
-from unshuffle.cli.wording import speak
+from unshuffle.cli.wording import rephrase
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.stats import Stats
 from unshuffle.core.uncertainty import Posterior, StudentT
@@ -223,7 +223,7 @@ def test_what_could_not_be_sampled_has_ways_out(d, n_bags, said, unsaid):
     (advice,) = [line for line in told if line.startswith("What would help")]
     assert all(words in advice for words in (*said, "a known noise level"))
     assert unsaid not in advice
-    assert "another --seed and --method ls" in speak(told[-1])
+    assert "another --seed and --method ls" in rephrase(told[-1])
 
 
 # ---- advice --------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The command line: one library call per command.
 
-`app` holds the table of commands and turns errors into exit codes, `options` what several
-commands share, `console` where output goes; every command has a file of its own, whose imports of
-the library wait until it runs, so that ``unshuffle --help`` answers at once.
+`app` has the table of commands and maps errors to exit codes. `options` has shared options,
+`dataset`, `load_tables` and `load_blocks` the data, `console` the output. Each command in
+`commands` imports the library when it runs, so ``unshuffle --help`` is fast.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The table of commands, and the one place where errors become exit codes."""
+"""The table of commands, and the mapping of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from unshuffle import __version__
-from unshuffle.cli.console import flush_results, give_up
-from unshuffle.cli.wording import speak
+from unshuffle.cli.console import discard_output, flush_results
+from unshuffle.cli.wording import rephrase
 from unshuffle.errors import InputError, shorten, suggest
 
-# Name → where the command is. Its module is imported when it runs or when help is shown, so it
-# must import neither numpy nor the library at the top (a test counts what help imports).
+# Name → module and function. Help imports every module, so none imports numpy or the library at
+# module level; a test counts what help imports.
 COMMANDS = {
     "demo": "unshuffle.cli.commands.demo:demo",
     "describe": "unshuffle.cli.commands.describe:describe",
@@ -49,11 +49,11 @@ when the risk is above it; 130 interrupted."""
 
 
 class _ClosedPipeError(Exception):
-    """The reader of our output has gone; click would make an error of a BrokenPipeError."""
+    """The reader of the output has closed it; click would report a BrokenPipeError as an error."""
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported when they are needed."""
+    """A click group that imports a command when it is used."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -102,7 +102,7 @@ def run(args: Sequence[str]) -> int:
     _open_streams()
     _accept_any_text()
     try:
-        # Click hands back what the command returned, or the code it was left with.
+        # Click returns the value of the command, or its exit code.
         result = app.main(list(args), prog_name="unshuffle", standalone_mode=False, obj=tuple(args))
         flush_results()
         return result if isinstance(result, int) else OK
@@ -110,70 +110,70 @@ def run(args: Sequence[str]) -> int:
         click.echo(exc.ctx.get_help() if exc.ctx else "", err=True)
         return WRONG
     except click.UsageError as exc:
-        return _complain(f"{exc.format_message()}{_way_out(exc)}")
+        return _print_error(f"{exc.format_message()}{_name_help(exc)}")
     except click.ClickException as exc:
-        return _complain(exc.format_message())
+        return _print_error(exc.format_message())
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else OK if exc.code is None else FAILED
     except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted")
+        _print_error("interrupted")
         return INTERRUPTED
     except MemoryError:
-        return _complain("the memory does not suffice; use fewer rows or columns")
+        return _print_error("the memory does not suffice; use fewer rows or columns")
     except (BrokenPipeError, _ClosedPipeError):
-        return _leave_pipe()
+        return _end_quietly()
     except OSError as exc:
-        return _explain_output(exc)
-    except ValueError as exc:  # InputError, and what scikit-learn says of data
+        return _explain_output_error(exc)
+    except ValueError as exc:  # InputError, and errors of scikit-learn about data
         if not isinstance(exc, InputError) and os.environ.get("UNSHUFFLE_TRACEBACK"):
             raise
-        return _complain(str(exc))
+        return _print_error(str(exc))
     except Exception as exc:
-        return _confess(exc)
+        return _report_bug(exc)
 
 
 def _open_streams() -> None:
-    """Print to nowhere where a stream is closed, as by ``>&-``."""
+    """Open the null device in place of a closed stream, as after ``>&-``."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _accept_any_text() -> None:
-    """Let no character of a column name break the output, whatever the terminal's encoding."""
+    """Escape characters that the terminal's encoding does not have."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _complain(message: str) -> int:
-    # Long enough for every message of the library, short enough for a terminal.
-    line = shorten(speak(" ".join(message.split())), 1000)
+def _print_error(message: str) -> int:
+    # No message of the library is longer.
+    line = shorten(rephrase(" ".join(message.split())), 1000)
     click.echo(f"unshuffle: {line}", err=True)
     return WRONG
 
 
-def _way_out(error: click.UsageError) -> str:
+def _name_help(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "unshuffle"
     return f" (see '{path} --help')"
 
 
-def _leave_pipe() -> int:
-    """End quietly when the reader of our output has gone, as in ``unshuffle … | head``."""
-    give_up(sys.stdout)
+def _end_quietly() -> int:
+    """Return 0 when the reader of the output has closed it, as in ``unshuffle … | head``."""
+    discard_output(sys.stdout)
     return OK
 
 
-def _explain_output(error: OSError) -> int:
+def _explain_output_error(error: OSError) -> int:
     if error.errno == errno.ENOSPC:
-        give_up(sys.stdout)  # the rest cannot be written either
-        return _complain("standard output: no space is left; make room and run again")
+        discard_output(sys.stdout)
+        return _print_error("standard output: no space is left; make room and run again")
     name = shorten(error.filename, 120) + ": " if error.filename else ""
-    return _complain(f"{name}{error.strerror or error}; check the place and its permissions")
+    return _print_error(f"{name}{error.strerror or error}; check the place and its permissions")
 
 
-def _confess(error: Exception) -> int:
-    """Admit a mistake of ours in one line; the traceback is there for the asking."""
+def _report_bug(error: Exception) -> int:
+    """Print an unexpected error in one line; UNSHUFFLE_TRACEBACK=1 shows the traceback."""
     if os.environ.get("UNSHUFFLE_TRACEBACK"):
         raise error
     what = shorten(f"{type(error).__name__}: {error}", 300)

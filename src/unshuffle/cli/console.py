@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TextIO
 
-from unshuffle.cli.wording import speak
+from unshuffle.cli.wording import rephrase
 from unshuffle.errors import shorten
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ _GAP = 3
 
 
 def make_console(stream: TextIO, least_width: int = 0) -> Console:
-    """Return a console that takes text as it is, without colour where none is wanted."""
+    """Return a rich console without markup, and without colour in pipes or under NO_COLOR."""
     from rich.console import Console
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise  # rich would end the process here, whatever is left to do
+            raise  # rich would end the process here, before reports are written
 
     is_terminal = stream.isatty()
     has_colour = is_terminal and not os.environ.get("NO_COLOR")
@@ -38,7 +38,7 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
         file=stream,
         force_terminal=is_terminal,
         color_system="auto" if has_colour else None,
-        width=None if is_terminal else _piped_width(),
+        width=None if is_terminal else _piped_width() or 100,
         markup=False,
         emoji=False,
         highlight=False,
@@ -48,74 +48,67 @@ def make_console(stream: TextIO, least_width: int = 0) -> Console:
     return console
 
 
-def _has_columns() -> bool:
-    """Whether COLUMNS says how wide a pipe is."""
+def _piped_width() -> int | None:
+    """Return the width that COLUMNS gives; None if it is unset or too narrow for a table."""
     columns = os.environ.get("COLUMNS", "")
-    # Narrower no table can be read.
-    return columns.isdigit() and int(columns) >= 20
+    return int(columns) if columns.isdigit() and int(columns) >= 20 else None
 
 
-def _piped_width() -> int:
-    """Return the width of tables in a pipe: COLUMNS where it is set, or a fixed one."""
-    # Without a terminal and without COLUMNS there is no width to ask for.
-    return int(os.environ["COLUMNS"]) if _has_columns() else 100
-
-
-def count_fitting(table: Table, n_text: int = 1) -> int:
-    """Return how many of a table's columns of numbers fit side by side; one always does."""
+def count_fitting(table: Table) -> int:
+    """Return how many columns fit beside the first one on the screen; at least one."""
     console = make_console(sys.stdout)
-    widths = [column.min_width or 0 for column in table.columns]
-    room = console.width - sum(widths[:n_text]) - _GAP * (n_text - 1)
-    used = accumulate(width + _GAP for width in widths[n_text:])
+    first, *others = (column.min_width or 0 for column in table.columns)
+    room = console.width - first
+    used = accumulate(width + _GAP for width in others)
     return max(1, sum(total <= room for total in used))
 
 
 @contextmanager
-def _outlive_reader(stream: TextIO) -> Iterator[None]:
-    """Go on in silence where the reader of a stream has gone, as in ``unshuffle fit … | head``.
+def _ignore_closed_pipe(stream: TextIO) -> Iterator[None]:
+    """Continue when the reader of a stream has closed it, as in ``unshuffle fit … | head``.
 
-    A report or a model may be left to write, and the exit code to be told.
+    Reports and models are still written, and the exit code is returned.
     """
     try:
         yield
     except BrokenPipeError:
-        give_up(stream)
+        discard_output(stream)
 
 
-def give_up(stream: TextIO) -> None:
-    """Let what is still to be printed go nowhere: Python would try it once more at the end."""
+def discard_output(stream: TextIO) -> None:
+    """Send further output to the null device: Python flushes the stream once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def flush_results() -> None:
-    """Hand over what was printed on stdout, if anybody is there to read it."""
-    with _outlive_reader(sys.stdout):
+    """Flush stdout, unless its reader has closed it."""
+    with _ignore_closed_pipe(sys.stdout):
         sys.stdout.flush()
 
 
 def print_result(*parts: Any) -> None:
     """Print text and tables on stdout."""
     console = make_console(sys.stdout)
-    with _outlive_reader(sys.stdout):
+    with _ignore_closed_pipe(sys.stdout):
         for part in parts:
             if isinstance(part, str):
-                # Without a width a sentence stays one line: the reader of the pipe can wrap it.
-                is_free = not console.is_terminal and not _has_columns()
-                console.print(shorten(speak(part), _LONGEST), soft_wrap=is_free)
+                # Without a width a sentence stays one line, for the next program to wrap.
+                is_free = not console.is_terminal and _piped_width() is None
+                console.print(shorten(rephrase(part), _LONGEST), soft_wrap=is_free)
             else:
-                # A table wider than the screen is wrapped there; cut off, it would be useless.
+                # A table wider than the screen is printed in full: rich would cut cells off.
                 needed = part.__rich_measure__(console, console.options).minimum
                 make_console(sys.stdout, needed).print(part)
 
 
 def print_json(content: Any) -> None:
-    """Print exactly one JSON object on stdout; what is no number becomes null."""
-    with _outlive_reader(sys.stdout):
+    """Print one JSON object on stdout; NaN and infinities become null."""
+    with _ignore_closed_pipe(sys.stdout):
         sys.stdout.write(json.dumps(as_json(content), indent=2, allow_nan=False) + "\n")
 
 
 def as_json(content: Any) -> Any:
-    """Turn arrays, NumPy numbers and numbers that are none into what JSON can hold."""
+    """Return content as JSON types: arrays become lists, NaN and infinities None."""
     if isinstance(content, dict):
         return {str(key): as_json(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -124,7 +117,7 @@ def as_json(content: Any) -> Any:
         return content
     if isinstance(content, float):
         return float(content) if math.isfinite(content) else None
-    # Only NumPy's scalars and arrays are left.
+    # What is left are NumPy's scalars and arrays.
     return as_json(content.tolist())
 
 
@@ -132,16 +125,16 @@ def print_messages(lines: Iterable[str], quiet: bool = False) -> None:
     """Print messages on stderr, one line each, after the results that came before them."""
     if quiet:
         return
-    # A result that cannot be written should be the only thing said.
+    # Results first: if they cannot be written, that error is the only output.
     flush_results()
     console = make_console(sys.stderr)
-    with _outlive_reader(sys.stderr):
+    with _ignore_closed_pipe(sys.stderr):
         for line in lines:
-            console.print(shorten(speak(line), _LONGEST), soft_wrap=True, style="dim")
+            console.print(shorten(rephrase(line), _LONGEST), soft_wrap=True, style="dim")
 
 
 def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]:
-    """Show on stderr how far work is, where stderr is a terminal; `reporter` tells it."""
+    """Return a progress display on stderr; an empty context where stderr is no terminal."""
     if quiet or not sys.stderr.isatty():
         return nullcontext()
     from unshuffle.cli.progress import Display
@@ -150,16 +143,16 @@ def show_progress(text: str, quiet: bool = False) -> AbstractContextManager[Any]
 
 
 def describe_effort(seconds: float) -> str:
-    """Say how long something took, and how much memory the process needed at most."""
-    most = _find_most_memory()
+    """Return the time taken and the most memory that the process has used as text."""
+    most = _find_largest_memory()
     memory = "" if most is None else f", at most {most / 2**20:.0f} MB of memory"
     return f"{seconds:.1f} s{memory}"
 
 
-def _find_most_memory() -> int | None:
-    """Return the most memory of this process in bytes; None where the system does not count it."""
+def _find_largest_memory() -> int | None:
+    """Return the most memory this process has used, in bytes; None where it is not counted."""
     try:
-        # Not getrusage alone: there a process may begin with the count of the one that started it.
+        # getrusage may begin with the count of the parent process.
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
     except (OSError, StopIteration):
@@ -173,15 +166,16 @@ def _find_most_memory() -> int | None:
 
 
 def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]:
-    """Return what tells the display of `show_progress`, where there is one, how far work is.
+    """Return the report function that drives the display of `show_progress`.
 
-    With `verbose` every stage is a line on stderr as well, also without a terminal.
+    With `verbose` every stage is also printed as a line on stderr.
     """
     from unshuffle.progress import Lines, say_nothing
 
     if not verbose:
         return say_nothing if status is None else status.report
-    lines = Lines(_write_line if status is None else lambda text: status.write(text.rstrip()))
+    write = (lambda text: print_messages([text])) if status is None else status.write
+    lines = Lines(lambda text: write(text.rstrip()))
 
     def report(stage: str, share: float) -> None:
         lines(stage, share)
@@ -192,23 +186,17 @@ def reporter(status: Any, verbose: bool = False) -> Callable[[str, float], None]
 
 
 @contextmanager
-def report_progress(
-    text: str, quiet: bool = False, verbose: bool = False
-) -> Iterator[Callable[[str, float], None]]:
-    """Show progress, and yield what tells it; what is compiled meanwhile is told too."""
+def report_progress(text: str, quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """Show progress, compilation included, and yield the function that reports it."""
     with show_progress(text, quiet) as status:
-        report = reporter(status, verbose)
+        report = reporter(status)
         if status is None:
-            yield report  # without numba, which takes a while to import
+            yield report  # importing numba for `watch_compiling` takes time
             return
         from unshuffle.progress import watch_compiling
 
         with watch_compiling(report):
             yield report
-
-
-def _write_line(text: str) -> None:
-    print_messages([text.rstrip()])
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> Table:
@@ -222,7 +210,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
     for j, name in enumerate(columns):
         is_text = j < n_text
         longest = max([len(shorten(name)), *(len(line[j]) for line in lines)])
-        # Names are folded to no less than this, and numbers never.
+        # Text is folded to 12 characters at least, numbers never.
         table.add_column(
             Text(shorten(name)),
             justify="left" if is_text else "right",

@@ -1,4 +1,4 @@
-"""From options to a fit, for every command that makes one."""
+"""The fit that the options ask for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import Dataset, read_calibration
+from unshuffle.cli.dataset import Dataset
+from unshuffle.cli.load_tables import read_calibration
 
 if TYPE_CHECKING:
     from unshuffle.options import FitOptions
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def fit_data(data: Dataset, options: dict[str, Any], report: Report | None = None) -> Fit:
-    """Fit the data as the options say; `report` is told how far the work is."""
+    """Return the fit of the data with the options of the command; `report` gets the progress."""
     from unshuffle.options import make_rng
     from unshuffle.progress import say_nothing
     from unshuffle.results.fit import note_label
 
     asked, report = make_options(options, data.n_rows), report or say_nothing
-    report("fitting", 0.0)  # libraries are imported by now
+    report("fitting", 0.0)  # after the imports, which take a second
     found = data.fit(asked, make_rng(options["seed"]), report)
     return note_label(found, data.transformed_label, data.has_logs or data.is_log10)
 
 
 def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
-    """Return what the fit is asked for; many rows go to all processors unless --jobs is given."""
+    """Return the options of the fit; many rows use all processors unless --jobs is given."""
     from unshuffle.methods import BLOCKS_ABOVE
     from unshuffle.options import FitOptions
 
@@ -52,20 +53,20 @@ def make_options(options: dict[str, Any], n: int = 0) -> FitOptions:
 
 
 def choose_share(options: dict[str, Any]) -> Any:
-    """Return the share of wrong links, None where probabilities, an audit or a file give it.
+    """Return the share of wrong links; None where probabilities, an audit or a file give it.
 
-    The share "estimate" stays: match probabilities are then calibrated by the fit.
+    "estimate" is kept: the fit then calibrates the match probabilities.
     """
     from unshuffle.options import ESTIMATE
 
     share = options.get("mislinked")
-    told = (options.get("link_probability"), options.get("audit"))
-    is_told = isinstance(share, Path) or any(each is not None for each in told)
-    return None if is_told and share != ESTIMATE else share
+    given = (options.get("link_probability"), options.get("audit"))
+    is_given = isinstance(share, Path) or any(each is not None for each in given)
+    return None if is_given and share != ESTIMATE else share
 
 
 def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[str, Any]) -> None:
-    """Keep a fit, with how its columns came from the file, where the options say."""
+    """Write the model file of --save: the fit, and how its columns were made from the file."""
     from unshuffle.results.storage import store_model
 
     asked = {each.name: getattr(found.options, each.name) for each in fields(found.options)}
@@ -82,7 +83,7 @@ def save_fit(found: Fit, data: Dataset, options: dict[str, Any], origin: dict[st
 
 
 def choose_method(options: dict[str, Any]) -> Any:
-    """Return the method that the options name, with its time limit where one is given."""
+    """Return the method, with its time limit where one is given."""
     limit = options.get("time_limit")
     if limit is None:
         return options["method"]
@@ -96,7 +97,7 @@ def choose_method(options: dict[str, Any]) -> Any:
 
 
 def choose_noise(options: dict[str, Any]) -> Any:
-    """Return the noise that the options give: None, an sd, or measured in a calibration run."""
+    """Return the noise: None, an sd, or the noise measured in a calibration run."""
     if options["noise"] is not None and options["calibration"] is not None:
         raise click.UsageError("give --noise or --calibration, not both")
     if options["calibration"] is not None:

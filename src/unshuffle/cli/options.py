@@ -29,7 +29,7 @@ def split_names(ctx: click.Context, param: click.Parameter, values: Sequence[str
 
 
 def read_share(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    """Return a share of wrong links as a number, or the file that has one for each block."""
+    """Return a share of wrong links, or the path of a file with one for each block."""
     if value is None:
         return None
     try:
@@ -64,7 +64,7 @@ def check_level(ctx: click.Context, param: click.Parameter, value: float) -> flo
 
 
 def read_offsets(ctx: click.Context, param: click.Parameter, value: str) -> str | float:
-    """Turn the sd of offsets into a number, and refuse what is neither that nor a known word."""
+    """Return --bag-offsets as a word or an sd; refuse anything else."""
     if value in ("auto", "none", "estimate"):
         return value
     try:
@@ -79,7 +79,7 @@ def read_offsets(ctx: click.Context, param: click.Parameter, value: str) -> str 
 
 
 def check_device(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse a GPU that is not there before anything is read."""
+    """Refuse a GPU that does not exist, before anything is read."""
     if value is not None:
         from unshuffle.gpu.devices import find_device
 
@@ -88,39 +88,40 @@ def check_device(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def check_dask(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse a cluster without the library for it before anything is read."""
+    """Refuse --dask without its library, before anything is read."""
     if value is not None:
         import_extra("distributed", "dask", "--dask")
     return value
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Offer the methods to the shell."""
+    """Return the methods that complete a word in the shell."""
     return [name for name in METHODS if name.startswith(incomplete)]
 
 
-def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--seed``."""
-    text = "Random seed; the same seed gives the same digits."
-    kind = click.IntRange(min=0)
-    return click.option("--seed", type=kind, default=0, show_default=True, metavar="N", help=text)(
-        command
-    )
+def join_options(*options: Decorator) -> Decorator:
+    """Return several options as one decorator, in the order of the help text."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json``."""
-    return click.option(
-        "--json", "as_object", is_flag=True, help="Print one JSON object and nothing else."
-    )(command)
-
-
-def pictures_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--pictures`` and ``--picture-format``."""
-    return _add(_PICTURES, command)
-
-
-_PICTURES = (
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Random seed; the same seed gives the same digits.",
+)
+json_option = click.option(
+    "--json", "as_object", is_flag=True, help="Print one JSON object and nothing else."
+)
+pictures_options = join_options(
     click.option(
         "--pictures", metavar="DIR", help="Write each picture of the report to a file of DIR."
     ),
@@ -132,37 +133,51 @@ _PICTURES = (
         help="Format of the pictures.",
     ),
 )
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    callback=split_names,
+    metavar="A,B",
+    help="Columns that are not features; all others are.",
+)
+categorical_option = click.option(
+    "--categorical",
+    multiple=True,
+    callback=split_names,
+    metavar="A,B",
+    help="Columns whose numbers are codes of categories.",
+)
+id_option = click.option(
+    "--id",
+    metavar="COL",
+    help="Column of row names. It is not a feature, and is copied to every table of rows.",
+)
+level_option = click.option(
+    "--level",
+    type=float,
+    default=0.95,
+    show_default=True,
+    callback=check_level,
+    metavar="P",
+    help="Level of the intervals.",
+)
+method_option = click.option(
+    "--method",
+    default="auto",
+    show_default=True,
+    metavar="M",
+    shell_complete=complete_methods,
+    help=f"One of {', '.join(METHODS)}. With --mislinked also ll or chambers.",
+)
 
 
-def exclude_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--exclude``."""
-    return click.option(
-        "--exclude",
-        multiple=True,
-        callback=split_names,
-        metavar="A,B",
-        help="Columns that are not features; all others are.",
-    )(command)
-
-
-def features_option(text: str) -> Callable[..., Any]:
-    """Return ``--features`` with its help, which says what is taken without it."""
+def features_option(text: str) -> Decorator:
+    """Return ``--features`` with a help text that names the default."""
     return click.option("--features", multiple=True, callback=split_names, metavar="A,B", help=text)
 
 
-def categorical_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--categorical``."""
-    return click.option(
-        "--categorical",
-        multiple=True,
-        callback=split_names,
-        metavar="A,B",
-        help="Columns whose numbers are codes of categories.",
-    )(command)
-
-
 class ManyFiles(Sectioned):
-    """A command whose options for files take several, as shells write patterns out.
+    """A command whose --rows and --labels take several files, as shells expand patterns.
 
     ``--labels a.fcs b.fcs`` means ``--labels a.fcs --labels b.fcs``.
     """
@@ -190,22 +205,56 @@ def repeat_options(args: Sequence[str], names: Sequence[str]) -> list[str]:
     return written
 
 
-def label_option(text: str, **how: Any) -> Callable[..., Any]:
-    """Return ``--label`` with its help, which ends with expressions."""
+def label_option(text: str) -> Decorator:
+    """Return ``--label`` with a help text, followed by that on expressions."""
     more = " Also an expression, such as 'log10(FITC-A / PE-A)'. Names may stand in backquotes."
-    return click.option("--label", metavar="COL", help=f"{text}{more}", **how)
+    return click.option("--label", metavar="COL", help=f"{text}{more}")
 
 
-def id_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--id``."""
-    return click.option(
-        "--id",
-        metavar="COL",
-        help="Column of row names. It is not a feature, and is copied to every table of rows.",
-    )(command)
+reading_options = join_options(
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="What to do with rows that have a missing value.",
+    ),
+    click.option(
+        "--na",
+        multiple=True,
+        callback=split_names,
+        metavar="CODE,COL=CODE",
+        help="Codes of missing values, such as 999, in all columns or in one.",
+    ),
+    click.option(
+        "--dates",
+        multiple=True,
+        callback=split_names,
+        metavar="COL,COL=DAY",
+        help="Columns of dates: days since DAY (YEAR-MONTH-DAY), or since 2000-01-01.",
+    ),
+    click.option(
+        "-d", "--delimiter", metavar="MARK", help="Such as ',' or 'tab'. Default: detected."
+    ),
+    click.option("--decimal", metavar="MARK", help="'.' or ','. Default: detected."),
+    click.option(
+        "--thousands",
+        metavar="MARK",
+        help="'.', ',', \"'\" or 'space'. Default: detected if numbers have one reading.",
+    ),
+    click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1. Default: detected."),
+    click.option(
+        "--header/--no-header", default=None, help="Whether the first line has column names."
+    ),
+    click.option(
+        "--allow-offset-error",
+        is_flag=True,
+        help="Read FCS files whose data end one byte too far.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors alone on stderr."),
+)
 
-
-_DATA = (
+data_options = join_options(
     click.argument("data", nargs=-1),
     label_option("Column of labels."),
     features_option(
@@ -269,52 +318,10 @@ _DATA = (
         is_flag=True,
         help="Fit log10 of the labels. Values of 0 and below count as missing.",
     ),
+    reading_options,
 )
 
-_READING = (
-    click.option(
-        "--missing",
-        type=click.Choice(["error", "drop"]),
-        default="error",
-        show_default=True,
-        help="What to do with rows that have a missing value.",
-    ),
-    click.option(
-        "--na",
-        multiple=True,
-        callback=split_names,
-        metavar="CODE,COL=CODE",
-        help="Codes of missing values, such as 999, in all columns or in one.",
-    ),
-    click.option(
-        "--dates",
-        multiple=True,
-        callback=split_names,
-        metavar="COL,COL=DAY",
-        help="Columns of dates: days since DAY (YEAR-MONTH-DAY), or since 2000-01-01.",
-    ),
-    click.option(
-        "-d", "--delimiter", metavar="MARK", help="Such as ',' or 'tab'. Default: detected."
-    ),
-    click.option("--decimal", metavar="MARK", help="'.' or ','. Default: detected."),
-    click.option(
-        "--thousands",
-        metavar="MARK",
-        help="'.', ',', \"'\" or 'space'. Default: detected if numbers have one reading.",
-    ),
-    click.option("--encoding", metavar="NAME", help="Such as utf-8 or latin-1. Default: detected."),
-    click.option(
-        "--header/--no-header", default=None, help="Whether the first line has column names."
-    ),
-    click.option(
-        "--allow-offset-error",
-        is_flag=True,
-        help="Read FCS files whose data end one byte too far.",
-    ),
-    click.option("-q", "--quiet", is_flag=True, help="Print errors alone on stderr."),
-)
-
-_TUNING = (
+tuning_options = join_options(
     click.option("--noise", type=float, metavar="SD", help="Noise sd, if known."),
     click.option(
         "--calibration",
@@ -345,16 +352,6 @@ _TUNING = (
 )
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name the data."""
-    return _add((*_DATA, *_READING), command)
-
-
-def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how a file is read."""
-    return _add(_READING, command)
-
-
 def choose_reading(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `read_table`."""
     names = ("delimiter", "decimal", "thousands", "encoding", "header", "allow_offset_error", "na")
@@ -362,12 +359,12 @@ def choose_reading(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def choose_marks(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options of `read_table` that hold for every file of numbers."""
+    """Return the options of `read_table` for files beside the data, such as calibrations."""
     names = ("decimal", "thousands", "allow_offset_error", "na")
     return {name: options[name] for name in names}
 
 
-_LINKS = (
+links_option = join_options(
     click.option(
         "--mislinked",
         "--mismatch-rate",
@@ -404,74 +401,26 @@ _LINKS = (
 )
 
 
-def links_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what is known of links between rows and the labels beside them."""
-    return _add(_LINKS, command)
-
-
-def level_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--level``."""
-    return click.option(
-        "--level",
-        type=float,
-        default=0.95,
-        show_default=True,
-        callback=check_level,
-        metavar="P",
-        help="Level of the intervals.",
-    )(command)
-
-
-def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the estimator."""
-    return method_option(tuning_options(time_limit_option(_model_holds_option(command))))
-
-
-def _model_holds_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--model-holds``."""
-    return click.option(
-        "--model-holds",
-        is_flag=True,
-        help="Declare that the linear model with this noise holds, as in simulations or calibrated "
-        "assays. Intervals are then those of the model.",
-    )(command)
-
-
-def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the estimator but the method."""
-    return _add(_TUNING, command)
-
-
-def time_limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--time-limit``."""
-    return click.option(
+model_options = join_options(
+    method_option,
+    tuning_options,
+    click.option(
         "--time-limit",
         type=float,
         metavar="SECONDS",
         help="Time limit of --method certified; then the gap is printed. Default: 60.",
-    )(command)
-
-
-def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--method``."""
-    return click.option(
-        "--method",
-        default="auto",
-        show_default=True,
-        metavar="M",
-        shell_complete=complete_methods,
-        help=f"One of {', '.join(METHODS)}. With --mislinked also ll or chambers.",
-    )(command)
-
-
-def _add(options: Sequence[Decorator], command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
+    ),
+    click.option(
+        "--model-holds",
+        is_flag=True,
+        help="Declare that the linear model with this noise holds, as in simulations or calibrated "
+        "assays. Intervals are then those of the model.",
+    ),
+)
 
 
 def provenance(seed: int | None, digest: str | None) -> dict[str, Any]:
-    """Return what repeats a run: version, seed, hash of the data, and the command."""
+    """Return what reproduces a run: version, seed, hash of the data, and the command."""
     args = click.get_current_context().find_root().obj or ()
     command = shlex.join(["unshuffle", *args])
     return {"version": __version__, "seed": seed, "data_sha256": digest, "command": command}

@@ -1,4 +1,4 @@
-"""A simulated experiment of pooled cytometry: FCS files of cells, and the shares of constructs."""
+"""A simulated pooled cytometry experiment: FCS files of cells, and the shares of constructs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def draw_pools(options: dict[str, Any], rng: np.random.Generator) -> Pools:
     return Pools(made.X.round(4), shares, made.weights, made.intercept, made.noise)
 
 
-def measure(pools: Pools, share: np.ndarray, n_cells: int, rng: np.random.Generator) -> bytes:
+def make_fcs(pools: Pools, share: np.ndarray, n_cells: int, rng: np.random.Generator) -> bytes:
     """Return an FCS file of cells that carry constructs in these shares."""
     import numpy as np
 
@@ -78,11 +78,11 @@ def write_pools(folder: str, options: dict[str, Any]) -> tuple[Pools, list[str]]
     sizes = np.bincount(np.arange(options["n"]) % n_pools, minlength=n_pools).tolist()
     written = []
     for name, share, n_cells in zip(names, pools.shares, sizes, strict=True):
-        write_whole(target / f"{name}.fcs", measure(pools, share, n_cells, rng))
+        write_whole(target / f"{name}.fcs", make_fcs(pools, share, n_cells, rng))
         written.append(f"{name}.fcs")
     single = np.zeros(N_CONSTRUCTS)
     single[0] = 1.0
-    write_whole(target / "single.fcs", measure(pools, single, N_SINGLE, rng))
+    write_whole(target / "single.fcs", make_fcs(pools, single, N_SINGLE, rng))
     head = ["pool", "construct", *(f"x{j}" for j in range(1, d + 1)), "share"]
     rows = [
         (name, f"c{k}", *features, share)

@@ -1,4 +1,4 @@
-"""A line on the terminal that tells how far work is: stage, bar, share done and time left."""
+"""The progress display on a terminal: a bar, the stage, the share done and the time left."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from unshuffle.formatting import show_time
 if TYPE_CHECKING:
     from rich.console import Console
 
-# A share below this is too little to tell the time left from.
+# Below this share the time left is not estimated.
 _LEAST_SHARE = 0.03
 
 
 class Display:
-    """Shows stages as they are reported; nothing is left on the terminal when it ends.
+    """A rich progress bar of the stages of a fit, erased when it ends.
 
-    Between two reports the bar goes on by the time that the work before took, so that stages of
-    one step do not seem to stand still.
+    Between two reports the bar advances at the pace of the work before.
     """
 
     def __init__(self, console: Console, text: str) -> None:
@@ -47,7 +46,7 @@ class Display:
 
         self._begin = self._reported = time.monotonic()
         self._stage, self._done, self._ahead = shorten(text.removesuffix(" …")), 0.0, 0.0
-        # What was shown before functions were compiled, and the seconds since its times.
+        # Stage, share, and seconds since start and report, as they were before compilation.
         self._before: tuple[str, float, float, float, float] = (self._stage, 0.0, 0.0, 0.0, 0.0)
         self._compiled, self._is_in_blocks, self._lock = 0.0, False, Lock()
         self._progress = Progress(Bar(), Line(), console=console, transient=True)
@@ -61,7 +60,7 @@ class Display:
         self._progress.stop()
 
     def report(self, stage: str, share: float) -> None:
-        """Take note of a stage and of the share of it that is done."""
+        """Set the stage and the share of it that is done."""
         from unshuffle.progress import (
             BLOCK_STAGES,
             COMPILING,
@@ -74,18 +73,18 @@ class Display:
         with self._lock:
             now = time.monotonic()
             if self._stage == COMPILING and stage != COMPILING:
-                # The rest of the work has no share in the time that compiling took.
+                # Compilation does not count in the pace of the work.
                 self._compiled = now - self._begin
                 self._stage, self._done, self._ahead = self._before[:3]
                 self._begin, self._reported = (now - spent for spent in self._before[3:])
             if stage == RESUMED:
                 return
-            # Until its last stage has ended: other fits may follow.
+            # The course of a fit in blocks holds until its last stage has ended.
             self._is_in_blocks = stage == IN_BLOCKS or (self._is_in_blocks and self._done < 1.0)
             course = BLOCK_STAGES if self._is_in_blocks else STAGES
             done, ahead = measure_course(stage, share, course)
             if self._is_in_blocks and stage not in (IN_BLOCKS, COMPILING):
-                # Stages are passed several times, and others belong to a sample: both go on.
+                # Stages repeat, and a sample has stages of its own: the share never falls.
                 is_further = stage in course and done >= self._done
                 done, ahead = (done, ahead) if is_further else (self._done, self._ahead)
             if stage == COMPILING and self._stage != COMPILING:
@@ -97,12 +96,12 @@ class Display:
             self._stage, self._done, self._ahead, self._reported = stage, done, ahead, now
 
     def write(self, text: str) -> None:
-        """Print a line above the bar, which would otherwise stand before it."""
+        """Print a line above the bar."""
         self._progress.console.print(text, soft_wrap=True, style="dim")
 
     @property
     def share(self) -> float | None:
-        """The share that is done, as far as can be told; None where nothing can."""
+        """The estimated share that is done; None while it is unknown."""
         now = time.monotonic()
         if self._done < _LEAST_SHARE:
             return self._done or None
@@ -110,11 +109,11 @@ class Display:
         if pace <= 0 or self._ahead == 0.0:
             return self._done
         waited = (now - self._reported) / (pace * self._ahead)
-        # A stage that tells nothing comes so near to its end by waiting, and no nearer.
+        # A stage without reports approaches 90 % of its share by waiting.
         return self._done + self._ahead * min(1 - math.exp(-waited), 0.9)
 
     def describe(self) -> str:
-        """Say the stage, the share that is done, and the time left."""
+        """Return the stage, the share that is done, and the time left as text."""
         share, text = self.share, self._stage
         if not share:
             return f"{text} …"

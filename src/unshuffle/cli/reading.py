@@ -1,4 +1,4 @@
-"""Tables as the options describe them: files, missing codes, dates and ids."""
+"""Tables read as the options describe: missing codes, dates, ids, and columns of several files."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 from unshuffle.cli.options import FILE_BAG, choose_reading
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from unshuffle.io import Table
 
 Used = Callable[[Sequence["Table"]], Collection[str]]
 
 
 def read_file(path: str, options: dict[str, Any]) -> Table:
-    """Read a file as the options describe it."""
+    """Return the table of one file."""
     from unshuffle.io import read_table
 
     table = read_table(path, **choose_reading(options), texts=list_texts(options))
-    return settle([table], options)[0]
+    return convert_dates([table], options)[0]
 
 
 def read_files(
     paths: Sequence[str], options: dict[str, Any], used: Used
 ) -> tuple[Table, str | None]:
-    """Read one file, or several; return the table and its bag column.
+    """Return the table of one or several files, and its bag column.
 
-    Several are one table where --bag names a column they have, and a bag each otherwise. `used`
-    returns the columns of the tables that are needed.
+    Several files are one table if they have the column of --bag, else each is a bag. `used` returns
+    the columns that all tables must have.
     """
     from unshuffle.io import read_table, read_tables
     from unshuffle.io.paths import expand_paths
@@ -45,44 +43,46 @@ def read_files(
 
 
 def list_texts(options: dict[str, Any]) -> list[str]:
-    """Return the columns whose cells are kept as they are written."""
+    """Return the columns that are read as text: ids keep leading zeros."""
     name = options.get("id")
     return [] if name is None else [name]
 
 
-def settle(tables: Sequence[Table], options: dict[str, Any]) -> list[Table]:
-    """Count days in columns of dates; refuse options that name no column of any table."""
+def convert_dates(tables: Sequence[Table], options: dict[str, Any]) -> list[Table]:
+    """Turn columns of dates into days; refuse --dates and --na of unknown columns."""
     from unshuffle.io.columns.dates import count_days, read_origins
     from unshuffle.io.columns.missing_codes import read_codes
 
     origins = read_origins(options["dates"])
     for name in origins:
-        find_in_some(tables, name, "column of dates")
+        _check_known(tables, name, "column of dates")
     for name in read_codes(options["na"]).by_column:
-        find_in_some(tables, name, "column with missing codes")
-    return [count_days(table, _choose(origins, table)) for table in tables]
+        _check_known(tables, name, "column with missing codes")
+    return [
+        count_days(table, {name: day for name, day in origins.items() if _has(table, name)})
+        for table in tables
+    ]
 
 
-def find_in_some(tables: Sequence[Table], name: str, role: str) -> None:
-    """Refuse a name that no table knows."""
-    if not any(name in table.columns or name in table.aliases for table in tables):
+def _has(table: Table, name: str) -> bool:
+    return name in table.columns or name in table.aliases
+
+
+def _check_known(tables: Sequence[Table], name: str, role: str) -> None:
+    """Refuse a column that is in none of the tables."""
+    if not any(_has(table, name) for table in tables):
         tables[0].find(name, role)
 
 
-def _choose(origins: dict[str, date], table: Table) -> dict[str, date]:
-    known = (*table.columns, *table.aliases)
-    return {name: origin for name, origin in origins.items() if name in known}
-
-
 def list_origins(options: dict[str, Any]) -> dict[str, str]:
-    """Return the day from which each column of dates counts, as JSON writes it."""
+    """Return the first day of each column of dates in ISO format."""
     from unshuffle.io.columns.dates import read_origins
 
     return {name: day.isoformat() for name, day in read_origins(options["dates"]).items()}
 
 
 def list_ids(table: Table, options: dict[str, Any], rows: Sequence[int]) -> list[Any] | None:
-    """Return the names of these rows, where a column is named that holds them."""
+    """Return the ids of these rows; None without --id."""
     if options.get("id") is None:
         return None
     from unshuffle.io.table import as_text
@@ -91,11 +91,11 @@ def list_ids(table: Table, options: dict[str, Any], rows: Sequence[int]) -> list
     return names[list(rows)].tolist()
 
 
-def list_used(options: dict[str, Any], *more: str | None) -> Used:
-    """Return what says which columns of several files are needed: others may differ.
+def needed_columns(options: dict[str, Any], *more: str | None) -> Used:
+    """Return a function that lists the columns a fit needs of several files.
 
-    Without --features these are all but those of --exclude. ``more`` are columns beside the
-    features, or expressions of columns.
+    Other columns may differ between the files. Without --features all columns are needed but those
+    of --exclude. ``more`` are columns beside the features, or expressions of columns.
     """
     from unshuffle.io.columns.label_column import list_sources
 
@@ -105,7 +105,7 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
             every = dict.fromkeys(name for table in tables for name in table.names)
             names += [name for name in every if name not in options["exclude"]]
             names = [name for name in names if name not in tables[0].aside]
-        # A label may be an expression; features are columns, also those of other files alone.
+        # A label may be an expression of columns, a feature may not.
         aliases = tables[0].aliases
         found = [aliases.get(name, name) for name in names if name is not None]
         found += [name for each in more for name in list_sources(tables[0], each)]
@@ -114,8 +114,8 @@ def list_used(options: dict[str, Any], *more: str | None) -> Used:
     return find
 
 
-def list_label_columns(options: dict[str, Any]) -> Used:
-    """Return what says which columns of several files of labels are needed."""
+def needed_label_columns(options: dict[str, Any]) -> Used:
+    """Return a function that lists the columns a fit needs of several files of labels."""
     from unshuffle.io.columns.label_column import list_sources
 
     def find(tables: Sequence[Table]) -> list[str]:

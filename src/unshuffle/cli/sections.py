@@ -1,4 +1,4 @@
-"""Help in sections, with what is used most first."""
+"""Help texts whose options are grouped in sections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECTIONS = {
 
 
 class Sectioned(click.Command):
-    """A command whose options stand in `SECTIONS`, after those that are its own."""
+    """A command whose help groups options by `SECTIONS`, after its own options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""

@@ -1,15 +1,15 @@
-"""Tables as CSV, every digit kept."""
+"""Tables as CSV with all digits."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
 def format_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    r"""Return names and rows as CSV: None is an empty cell, and floats keep all digits.
+    r"""Return a header and rows as CSV: None is an empty cell, and floats keep all digits.
 
     >>> format_csv(["a", "b"], [(1, 0.1), ("x,y", None)])
     'a,b\n1,0.1\n"x,y",\n'
@@ -19,6 +19,11 @@ def format_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(names)
     writer.writerows([_show(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def format_columns(columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return columns by name as CSV."""
+    return format_csv(list(columns), zip(*columns.values(), strict=True))
 
 
 def list_cells(column: Any) -> list[Any]:

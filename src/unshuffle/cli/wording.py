@@ -1,11 +1,11 @@
-"""The words of the command line in place of the library's: options, not parameters."""
+"""Messages of the library in the words of the command line: options in place of parameters."""
 
 from __future__ import annotations
 
 import re
 
-# What the library says → what the command line says. Phrases rather than words, so that a column
-# that happens to be called like a parameter keeps its name.
+# Phrase of the library → phrase of the command line. Whole phrases, since a column may be called
+# like a parameter.
 _PHRASES = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -52,10 +52,10 @@ _PHRASES = tuple(
 )
 
 
-def speak(text: str) -> str:
-    """Return a sentence of the library in the words of the command line.
+def rephrase(text: str) -> str:
+    """Return a message of the library with options in place of parameters.
 
-    >>> speak("drop such rows (missing='drop')")
+    >>> rephrase("drop such rows (missing='drop')")
     'drop such rows (--missing drop)'
     """
     for pattern, words in _PHRASES:

@@ -1,4 +1,4 @@
-"""Anchors: pairs of row and label that the user knows."""
+"""Anchors: known pairs of a row and its label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORMS = (
 
 
 def find_links(anchors: Any, n: int, place: str = "") -> np.ndarray | None:
-    """Return for each of n rows where its label stands, −1 where it is unknown; None for no pair.
+    """Return the place of each row's label, −1 where it is unknown; None without known pairs.
 
     `place` goes before the row in error messages ("bag 3, ").
 
@@ -90,9 +90,9 @@ def split_pairs(codes: np.ndarray, links: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def find_beside(row_order: np.ndarray, label_order: np.ndarray) -> np.ndarray:
-    """Return for each label the row that it stood beside, both in canonical order.
+    """Return for each label the row beside which it was given, both in canonical order.
 
-    The orders say where each stood in the data as given.
+    `row_order` and `label_order` are the places in the data as given.
 
     >>> find_beside(np.array([2, 0, 1]), np.array([0, 1, 2])).tolist()
     [1, 2, 0]
@@ -103,7 +103,7 @@ def find_beside(row_order: np.ndarray, label_order: np.ndarray) -> np.ndarray:
 
 
 def _as_array(anchors: Any) -> np.ndarray:
-    """Return booleans or whole numbers, in one row."""
+    """Return a one-dimensional array of booleans or whole numbers."""
     import narwhals as nw  # a fit without anchors does without it
 
     frame = nw.from_native(anchors, allow_series=True, pass_through=True)
@@ -122,7 +122,7 @@ def _as_array(anchors: Any) -> np.ndarray:
 
 
 def _check_places(values: np.ndarray, n: int, least: int, place: str) -> None:
-    """Refuse places where no row or label stands."""
+    """Refuse places outside the data."""
     wrong = values[(values < least) | (values >= n)]
     if len(wrong):
         raise InputError(

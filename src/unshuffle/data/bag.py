@@ -1,4 +1,4 @@
-"""One bag as the user gives it: rows and labels whose pairing is unknown."""
+"""`Bag`, a bag as given by the user, and numbers of bags by their names."""
 
 from __future__ import annotations
 
@@ -155,12 +155,12 @@ def _check_item_counts(counts: Any, items: Any, name: str) -> np.ndarray:
 
 
 def choose_kind(n_bags: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest kind of numbers that so many bags can have."""
+    """Return the smallest integer type for the numbers of n bags."""
     return np.int8 if n_bags <= 127 else np.int16 if n_bags <= 32767 else np.int32
 
 
 def _number_whole(groups: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Number names that are whole numbers between two ends, in small numbers, some at a time."""
+    """Return the numbers of bag names that are integers from low to high, by blocks."""
     size = 1 << 16
     parts = [slice(at, at + size) for at in range(0, len(groups), size)]
     is_there = np.zeros(high - low + 1, bool)
@@ -175,7 +175,7 @@ def _number_whole(groups: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def bag_key(name: Hashable) -> str:
-    """Return the name of a bag as text, by which it is found again in other data.
+    """Return the name of a bag as text, the same for 3, 3.0 and NumPy numbers.
 
     >>> bag_key(3.0), bag_key(np.int64(3)), bag_key("a")
     ('3', '3', 'a')
@@ -185,15 +185,15 @@ def bag_key(name: Hashable) -> str:
 
 
 def number_names(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """Number the bag names; any hashable names will do, also of mixed types."""
+    """Return the numbers of bag names, which may be any hashable values, as int64."""
     return number_tightly(groups).astype(np.int64, copy=False)
 
 
 def number_tightly(groups: Sequence[Hashable] | np.ndarray) -> np.ndarray:
-    """Number the bag names in integers of any kind: whole numbers in as small ones as will do."""
+    """Return the numbers of bag names in any integer type; for integer names in the smallest."""
     if isinstance(groups, np.ndarray) and groups.dtype.kind == "i" and len(groups):
         low, high = int(groups.min()), int(groups.max())
-        if high - low < len(groups):  # sorting them would take several times their memory
+        if high - low < len(groups):  # without sorting, which takes several times the memory
             return _number_whole(groups, low, high)
     if isinstance(groups, np.ndarray) and groups.dtype.kind in "iubUS":
         return np.unique(groups, return_inverse=True)[1].ravel()

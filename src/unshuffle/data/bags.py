@@ -1,7 +1,7 @@
-"""Bags: sets of rows and labels, the only input type of the solvers.
+"""Bags in canonical order, the input of all solvers in memory.
 
-Labels are sorted, rows are sorted, and bags are ordered by content. So no bit of any result depends
-on the order of labels, rows or bags.
+Rows and labels are sorted, and bags are ordered by content. So no bit of any result depends on the
+order of rows, labels or bags.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unshuffle.errors import InputError
 
 __all__ = ["Bag", "Bags", "join_bags", "make_bags"]
 
-# Up to so many items, frequencies are expanded into single items, which every method takes.
+# Up to this number of items, frequencies are expanded into single items, which all methods take.
 EXPANDED_ITEMS = 20_000
 
 
@@ -32,10 +32,10 @@ EXPANDED_ITEMS = 20_000
 class Bags:
     """All bags in canonical order: rows, labels, and how they belong together.
 
-    A known pair (an anchor) stands as a bag of one row: that is the linked residual, to every
-    method. `original_bags` then has, for each bag here, the number of the bag as given that it was
-    part of; None where no pair is known. A bag of which only the mean label is known stands as one
-    row, its mean, with its number of individuals in `known_means`.
+    A known pair (an anchor) is a bag of one row, with a linked residual in every method.
+    `original_bags` then has for each bag the number of the bag as given that it was part of; it is
+    None without known pairs. A bag of which only the mean label is known is one row, its mean row,
+    with its number of individuals in `known_means`.
     """
 
     rows: Rows
@@ -80,7 +80,7 @@ class Bags:
         return count_original_bags(self.original_bags, self.n_bags)
 
     @property
-    def home_places(self) -> np.ndarray:
+    def original_places(self) -> np.ndarray:
         """The place of each bag as given, in the order of the first rows of bags."""
         firsts = np.minimum.reduceat(self.rows.order, self.offsets[:-1])
         if self.original_bags is not None:
@@ -93,7 +93,7 @@ class Bags:
 
     @property
     def n_anchors(self) -> int:
-        """Number of pairs known inside larger bags, also those that are left over."""
+        """Number of known pairs inside bags of several rows."""
         if self.original_bags is None:
             return 0
         sizes = np.bincount(self.original_bags, self.sizes)
@@ -101,7 +101,7 @@ class Bags:
 
     @property
     def is_linked(self) -> bool:
-        """Whether every bag holds one row and its label: by anchors, or as given."""
+        """Whether every bag is one row with its label, by anchors or as given."""
         return self.known_means is None and self.is_plain and self.n_bags == self.n
 
     @property
@@ -128,13 +128,13 @@ class Bags:
             and not self.rows.has_masses
             and not self.labels.has_masses
             and self.labels.is_raw
-            # Rows drawn at random from rows with masses may have none, but leave labels over.
+            # Rows sampled from rows with masses may have unit masses, but fewer rows than labels.
             and np.array_equal(self.rows.offsets, self.labels.offsets)
         )
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Numbers, means and second moments, of every bag and of all; made once."""
+        """Sizes, means and second moments, of every bag and pooled."""
         if self.known_means is not None:
             return make_statistics_of_means(self.rows, self.labels, self.known_means)
         return make_statistics(self.rows, self.labels, self.pairing, self.is_plain)
@@ -149,7 +149,7 @@ class Bags:
 
     def mapped(self, X: np.ndarray, shift: float, scale: float) -> Bags:
         """Return the same bags with other columns, and labels (y − shift)/scale."""
-        # The scatter of `known_means` follows in `standardise`, which knows the factors.
+        # `standardise` scales `known_means`.
         return replace(self.with_columns(X), labels=self.labels.mapped(shift, scale))
 
     def subsample(self, n_rows: int, rng: np.random.Generator) -> Bags:
@@ -184,7 +184,7 @@ def make_bags(
     groups: Sequence[Hashable] | np.ndarray | None = None,
     anchors: Any = None,
 ) -> Bags:
-    """Bring rows, labels and bag names to the canonical order; `anchors` are known pairs.
+    """Return bags in canonical order from rows, labels and bag names; `anchors` are known pairs.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def arrange(
     label_codes: np.ndarray,
     original_bags: np.ndarray | None = None,
 ) -> Bags:
-    """Bring rows and labels of numbered bags to the canonical order; as many of each in a bag.
+    """Return bags in canonical order from numbered rows and labels, as many of each in a bag.
 
     `original_bags` numbers, for each bag, the one that it was part of.
     """
@@ -282,10 +282,10 @@ def _gather(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags:
-    """Bring separate bags to the canonical form.
+    """Join separate bags in canonical order.
 
-    `same_individuals` says whether both sides of a bag are the same individuals; None means that
-    they are where the numbers of rows and labels agree in every bag.
+    `same_individuals` is whether rows and labels are the same individuals; None means that they are
+    if their numbers agree in every bag.
     """
     bags = list(bags)
     if not bags:
@@ -311,7 +311,17 @@ def join_bags(bags: Iterable[Bag], same_individuals: bool | None = None) -> Bags
         parts = (*labels[r][:3], *rows[r][:2])
         return len(rows[r][0]), len(labels[r][0]), *(part.tobytes() for part in parts)
 
-    places = sorted(range(len(bags)), key=content)
+    return _stack_bags(bags, rows, labels, sorted(range(len(bags)), key=content), pairing)
+
+
+def _stack_bags(
+    bags: list[Bag],
+    rows: Sequence[tuple[np.ndarray, ...]],
+    labels: Sequence[tuple[np.ndarray, ...]],
+    places: list[int],
+    pairing: Pairing,
+) -> Bags:
+    """Return bags in the order of `places`, from their ordered rows and labels."""
     return Bags(
         _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
         _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
@@ -353,11 +363,7 @@ def _join_with_means(bags: list[Bag], pairing: Pairing) -> Bags:
         np.array([bags[r].has_mean_alone for r in places]),
         np.sum([scatters[r] for r in places], axis=0),
     )
-    return Bags(
-        _stack_rows([rows[r] for r in places], _starts([len(bag.X) for bag in bags])[places]),
-        _stack_labels([labels[r] for r in places], _starts(list(map(_n_items, bags)))[places]),
-        known_means=known,
-    )
+    return replace(_stack_bags(bags, rows, labels, places, pairing), known_means=known)
 
 
 def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
@@ -382,7 +388,7 @@ def _join_anchored(bags: list[Bag], pairing: Pairing) -> Bags:
 
 
 def _stack_rows(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Rows:
-    """Lay the rows of bags end to end; the rows of a bag as given began at its start."""
+    """Concatenate the rows of bags; `starts` are the places of their first rows as given."""
     X = np.asfortranarray(np.concatenate([part[0] for part in parts]))
     order = np.concatenate([start + part[2] for start, part in zip(starts, parts, strict=True)])
     offsets = _offsets([len(part[0]) for part in parts])
@@ -390,7 +396,7 @@ def _stack_rows(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Rows
 
 
 def _stack_labels(parts: list[tuple[np.ndarray, ...]], starts: np.ndarray) -> Labels:
-    """Lay the labels of bags end to end; one array for both ends where no bin has a width."""
+    """Concatenate the labels of bags; both ends are one array where all bins have width zero."""
     low, high = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     order = np.concatenate([start + part[3] for start, part in zip(starts, parts, strict=True)])
     offsets = _offsets([len(part[0]) for part in parts])
@@ -413,7 +419,7 @@ def _starts(sizes: list[int]) -> np.ndarray:
 
 
 def _as_masses(parts: list[np.ndarray]) -> np.ndarray:
-    """Join masses; where all are one, as ones that take no memory."""
+    """Concatenate masses; ones are a broadcast array that takes no memory."""
     masses = np.concatenate(parts)
     return unit_masses(len(masses)) if (masses == 1.0).all() else masses
 
@@ -421,7 +427,7 @@ def _as_masses(parts: list[np.ndarray]) -> np.ndarray:
 def _order_items(
     X: np.ndarray, counts: np.ndarray | None, write: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows of a bag sorted, their masses, and where each stood."""
+    """Return the rows of a bag sorted, their masses, and their places as given."""
     place = np.arange(len(X))
     masses = np.ones(len(X)) if counts is None else counts
     if counts is not None and write:
@@ -434,7 +440,7 @@ def _order_items(
 
 
 def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ends of the labels of a bag sorted, their masses, and where each stood."""
+    """Return the ends of the labels of a bag sorted, their masses, and their places as given."""
     if isinstance(bag.y, Histogram):
         keep = np.flatnonzero(bag.y.counts)
         low, high, masses = bag.y.edges[:-1][keep], bag.y.edges[1:][keep], bag.y.counts[keep]
@@ -443,7 +449,7 @@ def _order_labels(bag: Bag, write: bool) -> tuple[np.ndarray, np.ndarray, np.nda
             copies = masses.astype(int)
             keep, low, high = (np.repeat(part, copies) for part in (keep, low, high))
             masses = np.ones(len(keep))
-        # Bins of the same ends may stand in any order.
+        # Bins of the same ends are ordered by their masses.
         order = np.lexsort([masses, high, low])
         return low[order] + 0.0, high[order] + 0.0, masses[order], keep[order]
     values, masses, place = _order_items(bag.y[:, None], bag.label_counts, write)
@@ -468,7 +474,7 @@ def _order_bags(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Order bags by size, then labels, then rows: by content alone, never by name.
 
-    Also return their original bags, numbered by content and in the new order. Equal pairs stand in
+    Also return their original bags, numbered by content and in the new order. Equal pairs are in
     the order of their original bags.
     """
 

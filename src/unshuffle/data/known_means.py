@@ -9,11 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class KnownMeans:
-    """Which bags are known by their mean label alone; each stands as one row, its mean row.
+    """Bags of which only the mean label is known; each is one row, its mean row.
 
     Parameters
     ----------
-    counts : individuals of each bag as it stands, (R,).
+    counts : individuals of each bag, (R,).
     is_mean : which bags are known by their mean, (R,).
     scatter : sum over their rows of (x − x̄ᵣ)(x − x̄ᵣ)ᵀ, (d, d): the spread that mean rows lack.
     """
@@ -38,22 +38,22 @@ class KnownMeans:
         return replace(self, scatter=np.pad(scatter, (0, n_more)))
 
     def column_variances(self) -> np.ndarray:
-        """Return the part of each column's variance that lies inside these bags."""
+        """Return the variance of each column inside these bags, as a part of the total."""
         return np.asarray(np.diagonal(self.scatter) / self.counts.sum())
 
     def label_spread(self, rows: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> float:
         """Return the root mean square of all labels, from those that are known.
 
-        It has a part between bags and a part inside. The latter is that of the bags with single
-        labels. With means alone it is what weighted least squares on the means (Goodman 1953) tells
-        of it: the rows of a bag vary, and noise is added. It is no larger than if the bags were
-        formed at random, when the mean of n labels has a variance of var(y)/n.
+        It has a part between bags and a part inside bags. The latter is that of bags with single
+        labels. With means alone, weighted least squares on the means (Goodman 1953) estimates it:
+        from the spread of rows inside bags, and from the noise. It is at most that of bags formed
+        at random, where the mean of n labels has the variance var(y)/n.
 
         Parameters
         ----------
         rows, labels : one row and label for each mean, and those of the other bags, both less their
             centres, (m, d) and (m,).
-        sizes : rows of each bag as it stands, (R,).
+        sizes : rows of each bag, (R,).
         """
         unit, spans = float(np.abs(labels).max(initial=0.0)), np.abs(rows).max(axis=0, initial=0.0)
         spans = np.maximum(spans, np.sqrt(np.diagonal(self.scatter) / self.counts.sum()))

@@ -1,7 +1,7 @@
-"""Labels as a weighted sample: values or bins, each with the number of labels it stands for.
+"""Labels as a weighted sample of values or bins.
 
-A mass is a frequency: mass 2 is the label written twice. A bin says only that its labels lie
-between two ends; raw labels are bins of width zero.
+A mass is a frequency: mass 2 is the label written twice. The labels of a bin are between its ends;
+raw labels are bins of width zero.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from unshuffle.errors import InputError
 
-# Losses that compare points take a bin as two points or more, of the variance of a uniform bin: at
-# most 16, and about 512 in all.
+# Losses that compare points replace a bin by 2 to 16 points, about 512 in all, with the variance of
+# a uniform distribution on the bin.
 _MOST_POINTS, _POINTS_OF_ALL = 16, 512
 
 
@@ -67,7 +67,7 @@ class Histogram:
 
 
 def as_numbers(values: Any, what: str) -> np.ndarray:
-    """Return what was given as numbers, of any shape."""
+    """Return an array of floats, of any shape; refuse text."""
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as exc:
@@ -75,27 +75,27 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
 
 
 def _as_row(values: Any, what: str) -> np.ndarray:
-    """Return what was given as one row of numbers."""
+    """Return a one-dimensional array of floats; refuse any other."""
     found = as_numbers(values, what)
     if found.ndim != 1:
         raise InputError(f"{what} must be one row of numbers, got shape {found.shape}")
     return found
 
 
-def check_edges(low: np.ndarray, high: np.ndarray, place: str = "bin") -> None:
-    """Refuse ends of bins that are no numbers or decrease, and bins without any end."""
+def check_edges(low: np.ndarray, high: np.ndarray) -> None:
+    """Refuse bins whose ends are NaN or decrease, and bins without a finite end."""
     wrong = np.flatnonzero(np.isnan(low) | np.isnan(high) | ~(low <= high))
     if len(wrong):
         k = wrong[0]
         raise InputError(
-            f"{place} {k} goes from {low[k]:g} to {high[k]:g}: edges must be numbers that do not "
+            f"bin {k} goes from {low[k]:g} to {high[k]:g}: edges must be numbers that do not "
             "decrease"
         )
     endless = np.flatnonzero((np.isinf(low) & np.isinf(high)) | (low == np.inf) | (high == -np.inf))
     if len(endless):
         k = endless[0]
         raise InputError(
-            f"{place} {k} goes from {low[k]:g} to {high[k]:g} and says nothing: give it at least "
+            f"bin {k} goes from {low[k]:g} to {high[k]:g} and says nothing: give it at least "
             "one end, or leave it out"
         )
 
@@ -117,8 +117,8 @@ def check_counts(counts: np.ndarray, what: str, place: str) -> None:
 class Labels:
     """The labels of all bags end to end: bin ``low`` to ``high`` holds ``masses`` labels.
 
-    Bag r holds the items ``offsets[r]:offsets[r + 1]``, sorted; ``order[i]`` says where item i
-    stood in the data as given. For raw labels `low` and `high` are one array.
+    Bag r holds the items ``offsets[r]:offsets[r + 1]``, sorted; ``order[i]`` is the place of item i
+    in the data as given. For raw labels `low` and `high` are one array.
     """
 
     low: np.ndarray
@@ -134,7 +134,7 @@ class Labels:
 
     @cached_property
     def has_masses(self) -> bool:
-        """Whether some item stands there more than once."""
+        """Whether some mass is not 1."""
         return has_several(self.masses)
 
     @cached_property
@@ -208,6 +208,5 @@ def unit_masses(n: int) -> np.ndarray:
 
 
 def has_several(masses: np.ndarray) -> bool:
-    """Return whether some mass is not one; ones that take no memory need not be looked at."""
-    # A copy, and what comes back from another process, does take memory.
+    """Return whether some mass is not 1; broadcast ones are recognised by their strides."""
     return masses.strides != (0,) and bool((masses != 1.0).any())

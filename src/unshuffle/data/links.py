@@ -1,4 +1,4 @@
-"""Links of unknown quality: what is known of the match of each row with the label beside it."""
+"""Links between rows and the labels beside them: match probabilities, rates and audits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from unshuffle.data.anchors import NO_LABEL, find_links
 from unshuffle.errors import InputError, quote, shorten
 from unshuffle.options import ESTIMATE, FitOptions
 
-# Jeffreys' prior of a mismatch rate counts half a wrong and half a right link besides an audit's.
+# Jeffreys' prior of a mismatch rate adds half a wrong and half a right link to an audit.
 _JEFFREYS = 0.5
-# Halvings until the shift of match probabilities that meets a rate is known to rounding.
+# Bisection steps until the shift of match probabilities is exact to rounding.
 _HALVINGS = 60
 # What is known of single pairs.
 PER_PAIR = ("probability", "safe", "columns")
 # A match probability of one is taken as safe; below it, odds stay finite.
 _SAFEST = 1.0 - 1e-12
-# Beyond this a match probability that is not taken as calibrated says no more.
+# Match probabilities that are calibrated by the fit are clipped at this value.
 _SURE = 1.0 - 1e-4
 
 
@@ -50,8 +50,8 @@ class Links:
         Pairs that are certainly right.
     columns : array of shape (n, k), frame or str, optional
         Columns that explain link quality, such as the frequency of a name or a string distance. The
-        logit of the mismatch rate is linear in them. They are taken to be unrelated to the noise,
-        and stand in place of `probability`.
+        logit of the mismatch rate is linear in them. They are assumed independent of the noise, and
+        replace `probability`.
 
     Notes
     -----

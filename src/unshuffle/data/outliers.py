@@ -65,14 +65,14 @@ class Outlier:
     is_log: bool = False
 
     def stands_out(self, low: float, high: float) -> bool:
-        """Say whether the cell still is an outlier where other values reach from low to high."""
+        """Return whether the cell is an outlier beside other values from low to high."""
         if self.sds is None:
             return low >= 0
         reach = max(high - self.centre, 0.0) if self.value > self.centre else self.centre - low
         return abs(self.value - self.centre) >= OUTLIERS.gap * reach
 
     def describe(self) -> str:
-        """Say what the cell holds and how far it, or its logarithm, is."""
+        """Return a phrase on the value of the cell, and the distance of it or its logarithm."""
         rows = f" in {self.rows} rows" if self.rows > 1 else ""
         value = 10.0**self.value if self.is_log else self.value
         if self.sds is None:
@@ -82,7 +82,7 @@ class Outlier:
 
 
 def is_code(value: float) -> bool:
-    """Say whether a number looks like a code for missing values.
+    """Return whether a number looks like a code of missing values.
 
     >>> [is_code(value) for value in (999.0, -9.0, 98.0, 12.0, 1e15)]
     [True, True, True, False, False]
@@ -102,13 +102,13 @@ def find_outlier(values: np.ndarray) -> Outlier | None:
         for sign, end in ((1.0, largest), (-1.0, smallest)):
             with np.errstate(over="ignore"):
                 is_far = sign * (end - centre) / spread > OUTLIERS.far
-            found = _look_beyond(values, centre, sign * spread) if is_far else None
+            found = _find_far_cells(values, centre, sign * spread) if is_far else None
             if found is not None:
                 return found
     return _find_negative_code(values)
 
 
-def _look_beyond(values: np.ndarray, centre: float, unit: float) -> Outlier | None:
+def _find_far_cells(values: np.ndarray, centre: float, unit: float) -> Outlier | None:
     """Return the cells beyond the outermost gap on one side, in units of the spread."""
     with np.errstate(over="ignore", invalid="ignore"):
         distances = (values - centre) / unit
@@ -151,7 +151,7 @@ def _measure(values: np.ndarray) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         centre = float(np.median(some))
         spread = 1.4826 * float(np.median(np.abs(some - centre)))
-    # Numbers whose sums overflow have none; they are refused elsewhere.
+    # Numbers whose sums overflow are refused elsewhere.
     return (centre, spread) if np.isfinite([centre, spread]).all() else (0.0, 0.0)
 
 
@@ -163,7 +163,7 @@ def warn_of_outliers(
     name_label: Callable[[int], str] = "row {}".format,
     stacklevel: int = 2,
 ) -> None:
-    """Warn of outliers among features and labels, with the names of columns and rows."""
+    """Warn of outliers in features and labels, with the names of columns and rows."""
     found = []
     for j, column in enumerate(X.T):
         outlier = find_outlier(column)

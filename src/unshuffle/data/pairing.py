@@ -1,8 +1,8 @@
-"""How rows and labels of a bag belong together: as individuals, all or some of them, or not at all.
+"""Pairings: whether rows and labels are the same individuals, a subset, or separate samples.
 
-The pairing is what the likelihood sums over, and how much the mean of a bag counts. With the same
-individuals on both sides the mean label pins the mean prediction to within σ/√n; where labels are
-missing, or were measured on other individuals, the sampling error of both sides enters.
+The likelihood sums over the pairing, which also sets the weight of bag means. With the same
+individuals on both sides, mean label and mean prediction differ by σ/√n. Where labels are missing
+or come from other individuals, the sampling error of both sides is added.
 """
 
 from __future__ import annotations
@@ -20,24 +20,20 @@ class Pairing(ABC):
     """How the labels of a bag come from its rows; n rows and m labels, both as masses."""
 
     name: ClassVar[str]
-    # What it means for the reader, in a sentence.
+    # The pairing in a sentence, for output.
     sentence: ClassVar[str]
-    # Whether a label belongs to one of the rows, so that it can be matched.
+    # Whether each label belongs to one of the rows.
     has_individuals: ClassVar[bool] = True
-    # Whether it goes without saying: each row has its label.
+    # Whether each row has its label, which output does not mention.
     is_usual: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
-        """Return how much each bag counts: what its mean label counts for, in labels."""
+        """Return the weight of each bag: the effective number of labels behind its mean."""
 
     @abstractmethod
     def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
         """Return f so that ȳ − z̄ has variance σ²/m + f var(z), var(z) being that of the bag."""
-
-    @abstractmethod
-    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
-        """Refuse numbers of rows and labels that the pairing does not allow."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +56,6 @@ class Permutation(Pairing):
     def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
         return np.zeros(len(n))
 
-    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
-        wrong = np.flatnonzero(n != m)
-        if len(wrong):
-            r = wrong[0]
-            raise InputError(
-                f"{place} {r} has {n[r]:g} rows but {m[r]:g} labels: give as many labels as rows, "
-                "or say with same_individuals what the numbers mean"
-            )
-
 
 @dataclass(frozen=True)
 class Subset(Pairing):
@@ -89,16 +76,6 @@ class Subset(Pairing):
 
     def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
         return 1.0 / m - 1.0 / n
-
-    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
-        wrong = np.flatnonzero(m > n)
-        if len(wrong):
-            r = wrong[0]
-            raise InputError(
-                f"{place} {r} has {n[r]:g} rows but {m[r]:g} labels, more labels than individuals: "
-                "give every individual's row, or fit them as separate samples "
-                "(same_individuals=False)"
-            )
 
 
 @dataclass(frozen=True)
@@ -121,13 +98,8 @@ class Draws(Pairing):
     def row_factors(self, n: np.ndarray, m: np.ndarray) -> np.ndarray:
         return 1.0 / m + 1.0 / n
 
-    def check(self, n: np.ndarray, m: np.ndarray, place: str = "bag") -> None:
-        """Allow any numbers."""
 
-
-def choose_pairing(
-    n: np.ndarray, m: np.ndarray, same_individuals: bool | None, place: str = "bag"
-) -> Pairing:
+def choose_pairing(n: np.ndarray, m: np.ndarray, same_individuals: bool | None) -> Pairing:
     """Return the pairing of bags with n rows and m labels.
 
     Unless stated, rows and labels are the same individuals where their numbers agree in every
@@ -146,6 +118,11 @@ def choose_pairing(
         return Permutation() if is_equal else Draws()
     if not same_individuals:
         return Draws()
-    pairing = Permutation() if is_equal else Subset()
-    pairing.check(n, m, place)
-    return pairing
+    wrong = np.flatnonzero(m > n)
+    if len(wrong):
+        r = wrong[0]
+        raise InputError(
+            f"bag {r} has {n[r]:g} rows but {m[r]:g} labels, more labels than individuals: give "
+            "every individual's row, or fit them as separate samples (same_individuals=False)"
+        )
+    return Permutation() if is_equal else Subset()

@@ -12,7 +12,7 @@ import numpy as np
 
 from unshuffle import kernels
 
-# Numbers that work on many points at once keeps in memory; no answer depends on it.
+# Most numbers in memory of work on many points at once; no answer depends on it.
 BATCH_NUMBERS = 2_000_000
 # Directions with less than this share of the largest variance are rounding: columns are collinear.
 FLAT = 1e-10
@@ -64,9 +64,9 @@ def solve_rows(rows: np.ndarray, labels: np.ndarray, rcond: float) -> tuple[np.n
 
 
 def condense(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most d rows and labels that have the least squares of many, in place of them.
+    """Return at most d rows and labels with the same least squares as many (Householder QR).
 
-    Reflections bring the rows to a triangle with the same singular values; LAPACK sees only that.
+    The triangle has the singular values of the rows, and LAPACK sees only the triangle.
     """
     n, d = rows.shape
     if n <= d:

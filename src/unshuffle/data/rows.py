@@ -14,8 +14,8 @@ from unshuffle.data.labels import has_several
 class Rows:
     """The rows of all bags end to end: bag r holds ``offsets[r]:offsets[r + 1]``.
 
-    ``X`` is stored by columns, which is what the kernels read. A mass is how often the row stands
-    there; ``order[i]`` says where row i stood in the data as given.
+    ``X`` is stored by columns, as the kernels read it. Masses are frequencies of rows; ``order[i]``
+    is the place of row i in the data as given.
     """
 
     X: np.ndarray
@@ -25,7 +25,7 @@ class Rows:
 
     @cached_property
     def has_masses(self) -> bool:
-        """Whether some item stands there more than once."""
+        """Whether some mass is not 1."""
         return has_several(self.masses)
 
     @cached_property

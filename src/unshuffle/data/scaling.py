@@ -1,4 +1,4 @@
-"""Standardisation: the units in which the solvers work, and the way back to the user's.
+"""Standardisation: the units of the solvers, and the way back to the user's units.
 
 Every column is divided by its spread, and centred when there is an intercept. The labels are
 divided by theirs, and centred where the loss allows. A fit is then the same in any units, also at
@@ -65,7 +65,7 @@ class Scaling:
         """Turn a penalty on |user's weights|**power into one on standard weights.
 
         A loss of homogeneity `degree` shrinks by label_scale**degree in standard units, and the
-        penalty must shrink with it, so that λ keeps the meaning it has in the user's units.
+        penalty must shrink with it: λ then keeps its meaning in the user's units.
         The intercept is never penalised.
         """
         # Units of the labels that cancel are never raised to a power, which could overflow.
@@ -82,9 +82,9 @@ class Scaling:
 
 
 def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[Bags, Scaling]:
-    """Bring bags to standard units, with a last column of ones when there is an intercept."""
+    """Return bags in standard units, with a last column of ones for an intercept."""
     X, stats = bags.X, bags.statistics
-    # Bins count with the variance inside them, which their points have.
+    # The points of bins have the variance inside bins.
     points = replace(bags, labels=bags.labels.points)
     y, point_stats = points.y, points.statistics if points.labels is not bags.labels else stats
     centre = stats.mean if has_intercept else np.zeros(bags.d)
@@ -92,7 +92,7 @@ def standardise(bags: Bags, has_intercept: bool, centre_labels: bool) -> tuple[B
     scale = np.array([_spread(X[:, j] - centre[j], stats.row_weights) for j in range(bags.d)])
     if known is not None:
         scale = np.hypot(scale, np.sqrt(known.column_variances()))
-    # A spread of rounding errors around a large constant is none.
+    # A spread of rounding errors around a large constant counts as zero.
     scale[scale <= 1e-14 * np.abs(centre)] = 0.0
     label_centre = stats.label_mean if centre_labels else 0.0
     if known is None:

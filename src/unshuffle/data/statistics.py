@@ -20,7 +20,7 @@ from unshuffle.data.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Of each bag the numbers of rows `n` and labels `m`, its weight and means; the rest of all.
+    """Numbers of rows `n` and labels `m`, weights and means of each bag, and pooled moments.
 
     `row_weights` and `label_weights` add up to one each; None means that all count alike. `gram` is
     the pooled second moment of the rows about zero.
@@ -39,7 +39,7 @@ class Statistics:
 
     @property
     def shares(self) -> np.ndarray:
-        """How much each bag counts, adding up to one."""
+        """The weights of bags, adding up to one."""
         return self.weights / self.weights.sum()
 
     def average_rows(self, values: np.ndarray) -> float:
@@ -54,7 +54,7 @@ class Statistics:
 
 
 def make_statistics(rows: Rows, labels: Labels, pairing: Pairing, is_plain: bool) -> Statistics:
-    """Take the statistics of bags; plain ones have a label for each row."""
+    """Return the statistics of bags; plain ones have a label for each row."""
     X, y, starts = rows.X, labels.values, rows.offsets[:-1]
     if is_plain:
         sizes = np.diff(rows.offsets)
@@ -90,7 +90,7 @@ def make_statistics(rows: Rows, labels: Labels, pairing: Pairing, is_plain: bool
 
 
 def make_statistics_of_means(rows: Rows, labels: Labels, known: KnownMeans) -> Statistics:
-    """Take the statistics of bags of which some are known by their mean: each counts n times."""
+    """Return the statistics of bags of which some have a known mean, which counts n times."""
     X, y, n = rows.X, labels.values, known.counts
     sizes = np.diff(rows.offsets)
     weights = np.repeat(n / sizes, sizes) / n.sum()

@@ -1,4 +1,4 @@
-"""Columns of a model from a formula (Wilkinson and Rogers 1973), and again from new frames."""
+"""Formulas (Wilkinson and Rogers 1973): the columns of a model, from the data and from new data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from unshuffle.errors import InputError, import_extra, quote, shorten
 from unshuffle.formatting import SHOWN_NAMES
 from unshuffle.formulas.expressions import ELEMENTWISE, calls_logarithm, check_expression
-from unshuffle.formulas.frames import find_column, find_library, read_frame, take_columns
+from unshuffle.formulas.frames import check_column, find_library, read_frame, take_columns
 
 _INTERCEPT = "Intercept"
 # A factor of one column, whatever its coding.
@@ -25,7 +25,7 @@ _FACTOR = re.compile(r"C\((`[^`]+`|\w+)\s*[,)]")
 
 @dataclass(frozen=True, eq=False)
 class FormulaColumns:
-    """How a formula makes columns, with what new frames need: levels, knots, means and scales.
+    """The columns of a formula, with the levels, knots, means and scales of the data fitted.
 
     Attributes
     ----------
@@ -87,8 +87,7 @@ class FormulaColumns:
         frame = take_columns(read_frame(data), self.variables, self._what)
         side = self._read_side("rhs", self.variables)
         _check_kinds(frame, side, self.levels, self._what)
-        found = self._evaluate(side, frame)
-        found = found[[name for name in found.columns if name != _INTERCEPT]]
+        found = _drop_intercept(self._evaluate(side, frame))
         if len(found.columns) != len(self.names):
             raise InputError(
                 f"{self._what} gives {len(found.columns)} columns, and the fit has "
@@ -132,13 +131,13 @@ class FormulaColumns:
         return f"formula {quote(self.text)}"
 
     def _read_side(self, name: str, columns: Collection[str]) -> Any:
-        """Return one side of the formula, checked: its text may come from a file."""
+        """Return one side of the formula, checked again: its text may come from a model file."""
         side = getattr(_parse(self.text, self.variables), name)
         _check_factors(side, columns, self._what)
         return side
 
     def _evaluate(self, side: Any, frame: Any) -> Any:
-        """Return the columns of one side, with levels and states of the fit."""
+        """Return the columns of one side, with the levels and states of the fit."""
         formulaic = import_extra("formulaic", "formula", "a formula")
         kinds = import_extra("formulaic.parser.types", "formula", "a formula").Factor.Kind
         encoders = {
@@ -199,7 +198,7 @@ def read_formula(
         raise InputError(
             f"{what}: the label must be numbers, and {quote(factors[0].expr)} is a factor"
         )
-    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    features = _drop_intercept(matrix)
     if not len(features.columns):
         raise InputError(f"{what}: the right side has no feature; name a column")
     spec, factor = matrix.model_spec, factors[0]
@@ -254,7 +253,7 @@ def read_terms(text: str, data: Any) -> tuple[np.ndarray, list[str]]:
     variables = _list_variables(side, frame.columns)
     with _explaining(what):
         matrix = _materialize(formulaic.ModelSpec(side), take_columns(frame, variables, what))
-    features = matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+    features = _drop_intercept(matrix)
     if not len(features.columns):
         raise InputError(f"{what}: there is no column; name one")
     return _as_numbers(features, what), variables
@@ -291,7 +290,7 @@ def list_variables(text: str, names: Collection[str], aside: Collection[str] = (
 
 
 def _parse(text: str, available: Collection[str]) -> Any:
-    """Return formulaic's formula with a left and a right side."""
+    """Return the formula as formulaic parses it; refuse one without two sides."""
     formulaic = import_extra("formulaic", "formula", "a formula")
     what = f"formula {quote(text)}"
     with _explaining(what):
@@ -309,28 +308,16 @@ def _check_factors(side: Any, columns: Collection[str], what: str) -> None:
     for term in side:
         for factor in term.factors:
             if factor.eval_method.value == "lookup":
-                _check_column(factor.expr, columns, what)
+                check_column(factor.expr, columns, what)
             elif factor.eval_method.value == "python":
                 code, aliases = _clean(factor.expr)
                 for name in aliases.values():
-                    _check_column(name, columns, what)
+                    check_column(name, columns, what)
                 check_expression(code, [*columns, *aliases], what)
 
 
-def _check_column(name: str, columns: Collection[str], what: str) -> None:
-    if name not in columns:
-        find_column(_Names(list(columns)), name, what)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The names of a frame without its columns."""
-
-    columns: list[str]
-
-
 def _clean(expr: str) -> tuple[str, dict[str, str]]:
-    """Return an expression in which names in backticks are identifiers, and what these mean."""
+    """Return an expression with identifiers for names in backticks, and the names by identifier."""
     code = import_extra("formulaic.utils.code", "formula", "a formula")
     aliases: dict[str, str] = {}
     return code.sanitize_variable_names(expr, {}, aliases), aliases
@@ -354,13 +341,13 @@ def _find_names(factor: Any) -> set[str]:
 
 
 def _materialize(spec: Any, frame: Any) -> Any:
-    """Evaluate a formula on a frame, with nothing in reach but the listed functions."""
+    """Evaluate a formula on a frame; it can call the listed functions only."""
     materializers = import_extra("formulaic.materializers", "formula", "a formula")
     functions = {name: getattr(np, name) for name in ELEMENTWISE}
     made = materializers.PandasMaterializer(frame, context=functions)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # A logarithm of zero is found afterwards, with its row.
+        # A logarithm of zero is refused later, with its row.
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
@@ -368,9 +355,13 @@ def _materialize(spec: Any, frame: Any) -> Any:
             return made.get_model_matrix(spec, na_action="ignore", output="pandas")
 
 
+def _drop_intercept(matrix: Any) -> Any:
+    return matrix[[name for name in matrix.columns if name != _INTERCEPT]]
+
+
 @contextmanager
 def _explaining(what: str) -> Iterator[None]:
-    """Turn formulaic's errors into one line."""
+    """Raise errors of formulaic as an `InputError` of one line."""
     try:
         yield
     except InputError:
@@ -388,7 +379,7 @@ def _explaining(what: str) -> Iterator[None]:
 
 
 def _as_numbers(matrix: Any, what: str) -> np.ndarray:
-    """Return a matrix of finite numbers, or name the first cell that is none."""
+    """Return a matrix of finite numbers; refuse others with their first row."""
     values = np.ascontiguousarray(matrix.to_numpy(dtype=float))
     wrong = ~np.isfinite(values)
     if wrong.any():
@@ -403,7 +394,7 @@ def _as_numbers(matrix: Any, what: str) -> np.ndarray:
 
 
 def _check_kinds(frame: Any, side: Any, levels: Mapping[str, Any], what: str) -> None:
-    """Refuse text where the fit has numbers, and levels that it has not seen."""
+    """Refuse text where the fit has numbers, and levels that were not in the fit."""
     for factor in {factor for term in side for factor in term.factors}:
         names = [name for name in frame.columns if name in _find_names(factor)]
         is_plain = factor.eval_method.value == "lookup"
@@ -421,7 +412,7 @@ def _check_kinds(frame: Any, side: Any, levels: Mapping[str, Any], what: str) ->
 
 
 def _check_levels(values: list[Any], name: str, known: list[Any], what: str) -> None:
-    """Refuse a level that the fit has not seen."""
+    """Refuse a level that was not in the fit."""
     seen = set(known)
     for row, value in enumerate(values):
         if value not in seen:
@@ -435,7 +426,7 @@ def _check_levels(values: list[Any], name: str, known: list[Any], what: str) -> 
 
 
 def _name_columns(spec: Any) -> Iterator[str]:
-    """Name the columns; the coding of a factor is left out of the name where that is unique."""
+    """Yield the names of columns, without the coding of factors where they remain unique."""
     names = [name for name in spec.column_names if name != _INTERCEPT]
     short = names
     for expr in spec.encoder_state:
@@ -446,7 +437,7 @@ def _name_columns(spec: Any) -> Iterator[str]:
 
 
 def _list_sources(spec: Any) -> Iterator[str]:
-    """Name for each column the columns of the frame behind it."""
+    """Yield for each column the columns of the frame that it is made of."""
     for row in spec.structure:
         names = sorted({str(each) for each in spec.term_variables[row.term] if _is_data(each)})
         for name in row.columns:
@@ -467,7 +458,7 @@ def _find_levels(state: tuple[Any, dict[str, Any]]) -> list[Any] | None:
 
 
 def _plain(state: Any) -> Any:
-    """Return the state of transformations as plain numbers, lists and dictionaries."""
+    """Return the state of transformations as Python numbers, lists and dictionaries."""
     if isinstance(state, Mapping):
         return {key: _plain(each) for key, each in state.items()}
     if isinstance(state, np.generic):

@@ -1,4 +1,4 @@
-"""Linear combinations of coefficients from text such as "x1 - 2 * x2", by recursive descent."""
+"""Parser of contrasts: linear combinations of coefficients such as "x1 - 2 * x2"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def read_contrast(text: str, names: Sequence[str]) -> np.ndarray:
-    """Return the factor of each named coefficient, and the constant last.
+    """Return the factor of each coefficient in a contrast, and the constant last.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def read_contrast(text: str, names: Sequence[str]) -> np.ndarray:
     """
     if not isinstance(text, str):
         raise InputError(f"a contrast is a text such as 'x1 - x2', got {quote(text)}")
-    reader = _Reader(text, tuple(names), _cut(text, names))
+    reader = _Parser(text, tuple(names), _split_tokens(text, names))
     found = reader.read_sum()
     if reader.tokens:
-        raise reader.complain()
+        raise reader.refuse()
     if not found[:-1].any():
         raise InputError(
             f"contrast {quote(text)} names no coefficient, or they cancel: write 'x1 - x2'"
@@ -53,8 +53,8 @@ def read_contrast(text: str, names: Sequence[str]) -> np.ndarray:
     return found
 
 
-def _cut(text: str, names: Sequence[str]) -> list[str | int | float]:
-    """Cut a text into signs, numbers, and positions of coefficients (as int)."""
+def _split_tokens(text: str, names: Sequence[str]) -> list[str | int | float]:
+    """Return the tokens of a text: signs (str), coefficients by place (int) and numbers (float)."""
     # The longest first: one name may begin another. A name of digits alone needs backticks.
     bare = sorted((name for name in names if not _NUMBER.fullmatch(name)), key=len, reverse=True)
     found: list[str | int | float] = []
@@ -85,7 +85,7 @@ def _cut(text: str, names: Sequence[str]) -> list[str | int | float]:
 
 
 def _stands_at(name: str, text: str, at: int) -> bool:
-    """Return whether a name stands at a place, and not only as the beginning of another word."""
+    """Return whether a name is at a place, and is not the beginning of a longer word."""
     end = at + len(name)
     is_cut = end < len(text) and re.match(r"\w\w", name[-1:] + text[end]) is not None
     return bool(name) and text.startswith(name, at) and not is_cut
@@ -101,21 +101,22 @@ def _find(name: str, names: Sequence[str], text: str) -> int:
 
 
 @dataclass
-class _Reader:
-    """What is left to read of a contrast."""
+class _Parser:
+    """A recursive-descent parser; `tokens` are those not yet read."""
 
     text: str
     names: tuple[str, ...]
     tokens: list[str | int | float]
 
-    def complain(self) -> InputError:
+    def refuse(self) -> InputError:
+        """Return the error of a text that is no contrast."""
         return InputError(
             f"contrast {quote(self.text)} is no sum of coefficients times numbers, such as "
             "'x1 - 2 * x2'"
         )
 
     def take(self, signs: str) -> str | None:
-        """Take the next token where it is one of the signs."""
+        """Return and remove the next token if it is one of the signs."""
         if self.tokens and isinstance(self.tokens[0], str) and self.tokens[0] in signs:
             return str(self.tokens.pop(0))
         return None
@@ -133,10 +134,10 @@ class _Reader:
             other = self.read_part()
             if sign == "/":
                 if other[:-1].any() or not other[-1]:
-                    raise self.complain()
+                    raise self.refuse()
                 product = product / other[-1]
             elif other[:-1].any() and product[:-1].any():
-                raise self.complain()
+                raise self.refuse()
             else:
                 product = product * other[-1] if product[:-1].any() else other * product[-1]
         return product
@@ -148,10 +149,10 @@ class _Reader:
         if self.take("("):
             inside = self.read_sum()
             if not self.take(")"):
-                raise self.complain()
+                raise self.refuse()
             return inside
         if not self.tokens or isinstance(self.tokens[0], str):
-            raise self.complain()
+            raise self.refuse()
         token = self.tokens.pop(0)
         part = np.zeros(len(self.names) + 1)
         if isinstance(token, int):

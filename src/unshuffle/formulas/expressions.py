@@ -1,7 +1,7 @@
-"""Expressions that a formula may hold: arithmetic, columns, and functions from a fixed list.
+"""Check of expressions in formulas: arithmetic, columns, and functions from a fixed list.
 
-The library formulaic evaluates expressions as Python. A formula may come from a model file, so
-every expression is checked against the list before it is evaluated.
+formulaic evaluates expressions as Python. A formula may come from a model file, so every expression
+is checked before it is evaluated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALLOWED = (
 
 
 def check_expression(code: str, columns: Collection[str], what: str) -> None:
-    """Refuse an expression that calls or names anything but known functions and columns.
+    """Refuse an expression with names other than known functions and columns.
 
     >>> check_expression("log(x) + np.sqrt(z)", ["x", "z"], "formula")
     >>> check_expression("open('x')", ["x"], "formula")  # doctest: +ELLIPSIS
@@ -78,7 +78,7 @@ def _check(node: ast.AST, columns: Collection[str], what: str) -> None:
 
 
 def _check_text(text: str | bytes, what: str) -> None:
-    """Refuse quotation marks in a text: formulaic puts it into code of its own."""
+    """Refuse quotation marks in a text: formulaic inserts it into code."""
     if isinstance(text, bytes) or not text.isprintable() or set(text) & set("'\"\\"):
         raise InputError(
             f"{what}: the text {quote(text)} holds quotation marks, backslashes or unprintable "

@@ -1,4 +1,4 @@
-"""Frames of every library as a pandas frame, which formulaic reads."""
+"""Conversion of frames of any library to pandas, which formulaic reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unshuffle.errors import InputError, import_extra, quote, suggest
 
 
 def find_library(data: Any) -> str | None:
-    """Return the library of a frame, "pandas" or "polars"; None for everything else."""
+    """Return the library of a frame, "pandas" or "polars"; None for other data."""
     frame = nw.from_native(data, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return None
@@ -53,7 +53,7 @@ def read_frame(data: Any) -> Any:
 
 
 def _read_series(series: Any, pandas: Any) -> Any:
-    """Return a column as pandas has it: the levels of an Enum keep their order."""
+    """Return a column for pandas; the levels of an Enum keep their order."""
     if isinstance(series.dtype, nw.Enum):
         return pandas.Categorical(series.to_list(), categories=list(series.dtype.categories))
     if series.dtype == nw.Categorical:
@@ -61,17 +61,20 @@ def _read_series(series: Any, pandas: Any) -> Any:
     return series.to_numpy()
 
 
+def check_column(name: str, columns: Collection[str], what: str) -> None:
+    """Refuse an unknown column, with the nearest name."""
+    if name not in columns:
+        raise InputError(f"{what}: no column is called {quote(name)}; {suggest(name, columns)}")
+
+
 def find_column(frame: Any, name: str, what: str) -> Any:
-    """Return a column by its name, or say which name is nearest."""
-    if name not in frame.columns:
-        raise InputError(
-            f"{what}: no column is called {quote(name)}; {suggest(name, list(frame.columns))}"
-        )
+    """Return a column by its name; refuse an unknown one."""
+    check_column(name, list(frame.columns), what)
     return frame[name]
 
 
 def take_columns(frame: Any, names: Collection[str], what: str) -> Any:
-    """Return the named columns, numbers as floats, or say which cell is missing."""
+    """Return the named columns as a pandas frame; refuse dates, missing and infinite values."""
     pandas = import_extra("pandas", "formula", "a formula")
     taken = {}
     for name in names:
@@ -96,14 +99,14 @@ def take_columns(frame: Any, names: Collection[str], what: str) -> Any:
                 f"(first: row {row}): drop such rows with their labels, or fill them in"
             )
         if not is_number and not is_category:
-            # Not every version of formulaic knows the texts of every version of pandas.
+            # Some versions of formulaic do not know the text types of some versions of pandas.
             column = pandas.Series(np.array(column.tolist(), dtype=object), dtype=object)
         taken[name] = column
     return pandas.DataFrame(taken)
 
 
 def _as_numbers(column: Any) -> np.ndarray:
-    """Return numbers of NumPy; whole numbers stay whole, as levels of a factor may be."""
+    """Return a column as a NumPy array; whole numbers stay integers, for they may be levels."""
     if column.dtype.kind == "f":
         return np.asarray(column.to_numpy(dtype=float))
     return np.asarray(column.to_numpy(dtype=bool if column.dtype.kind == "b" else np.int64))

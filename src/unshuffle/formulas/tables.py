@@ -1,4 +1,4 @@
-"""Tables from files by a formula, and new tables for the model that was fitted."""
+"""Designs of tables by a formula, and new rows for the fitted model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_formula_design(
     aside: Collection[str] = (),
     missing: Missing = "error",
 ) -> tuple[Design, FormulaColumns]:
-    """Return what a fit needs, and how the formula made the columns of it."""
+    """Return the design of a table by a formula, and how the formula made its columns."""
     roles = [table.find(name) for name in (bag, weight, anchor) if name is not None]
     left_out = {*roles, *aside, *table.aside}
     variables = list_variables(text, table.names, left_out)
@@ -40,14 +40,14 @@ def make_formula_design(
     groups = None if bag is None else bag_keys(table, table.find(bag), rows)
     anchors = None if anchor is None else read_anchors(table, table.find(anchor), rows)
     notes = [*table.notes, *notes, *left]
-    design = Design(X, y, groups, columns.names, tuple(notes), {}, rows, counts, anchors=anchors)
+    design = Design(X, y, groups, columns.names, tuple(notes), rows, counts, anchors=anchors)
     return design, columns
 
 
 def build_new_rows(
     table: Table, columns: FormulaColumns, missing: Missing = "error", bag: str | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[Any] | None, list[str]]:
-    """Return X as the model has it, the places of its rows in the table, their bags, and notes."""
+    """Return X coded as in the fit, the places of its rows in the table, their bags, and notes."""
     used = [table.find(name) for name in columns.variables]
     more = [] if bag is None else [table.find(bag, "bag column")]
     rows, notes = complete_rows(table, [*used, *more], missing, is_optional=False)
@@ -57,7 +57,7 @@ def build_new_rows(
 
 
 def _take(table: Table, names: Sequence[str], rows: NDArray[np.intp]) -> dict[str, Any]:
-    """Return columns of a table; whole numbers as such, for they may be levels."""
+    """Return columns of a table by name; whole numbers as integers, for they may be levels."""
     taken = {}
     for name in names:
         column = table.columns[name][rows]

@@ -8,8 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from unshuffle.data.blocks.histogram_source import HistogramSource, ScanningSource
-from unshuffle.data.blocks.sources import Block, Grid, Pass, Source
+from unshuffle.data.blocks.sources import (
+    Block,
+    Grid,
+    HistogramSource,
+    Pass,
+    ScanningSource,
+    Source,
+)
 from unshuffle.errors import InputError
 from unshuffle.gpu import scanning
 from unshuffle.gpu.devices import Device, find_device

@@ -1,8 +1,8 @@
-"""Reading tables people already have, and choosing from them what a fit needs.
+"""Reading tables from files, and designs of a fit from tables.
 
-`read_table` turns a file into a `Table`, `make_design` turns a `Table` into X, y and groups,
-`make_design_from_two` one of rows and one of labels, and `join_design` a design into bags. One
-module per format; all of them build the same `Table`, so nothing downstream knows formats.
+`read_table` returns a file as a `Table`. `make_design` returns X, y and groups of a table,
+`make_design_from_two` those of a table of rows and a table of labels, and `join_design` the bags of
+a design. Each format has a reader of its own; all of them return a `Table`.
 """
 
 from importlib import import_module
@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unshuffle.io.designs.design_matrix import Apart, Coding, Design, make_design
-    from unshuffle.io.designs.histograms import is_histogram
-    from unshuffle.io.designs.joining import join_design, name_bags, write_out
-    from unshuffle.io.designs.mean_labels import is_mean_table
+    from unshuffle.io.designs.joining import expand_design, join_design, name_bags
+    from unshuffle.io.designs.label_tables import describe_label, is_histogram, is_mean_table
     from unshuffle.io.designs.new_rows import code_new_rows
     from unshuffle.io.designs.samples import Samples, choose_samples
-    from unshuffle.io.designs.two_tables import describe_label, make_design_from_two
-    from unshuffle.io.frame import table_from_frame
+    from unshuffle.io.designs.two_tables import make_design_from_two
     from unshuffle.io.reading import read_table, read_tables
     from unshuffle.io.table import Table
 
-# Public name → the module that holds it; loaded on first use, so that a file can be read while
-# another thread imports what fits need.
+# Public name → its module, imported on first use: reading a file does not need the kernels.
 _NAMES = {
     "Apart": "designs.design_matrix",
     "Coding": "designs.design_matrix",
@@ -30,17 +27,16 @@ _NAMES = {
     "Table": "table",
     "choose_samples": "designs.samples",
     "code_new_rows": "designs.new_rows",
-    "describe_label": "designs.two_tables",
-    "is_histogram": "designs.histograms",
-    "is_mean_table": "designs.mean_labels",
+    "describe_label": "designs.label_tables",
+    "expand_design": "designs.joining",
+    "is_histogram": "designs.label_tables",
+    "is_mean_table": "designs.label_tables",
     "join_design": "designs.joining",
     "make_design": "designs.design_matrix",
     "make_design_from_two": "designs.two_tables",
     "name_bags": "designs.joining",
     "read_table": "reading",
     "read_tables": "reading",
-    "table_from_frame": "frame",
-    "write_out": "designs.joining",
 }
 
 __all__ = [
@@ -52,6 +48,7 @@ __all__ = [
     "choose_samples",
     "code_new_rows",
     "describe_label",
+    "expand_design",
     "is_histogram",
     "is_mean_table",
     "join_design",
@@ -60,8 +57,6 @@ __all__ = [
     "name_bags",
     "read_table",
     "read_tables",
-    "table_from_frame",
-    "write_out",
 ]
 
 

@@ -1,4 +1,4 @@
-"""What a table holds, column by column, and which columns look like label and bag."""
+"""Description of a table by columns, with a suggested label and bag."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from unshuffle.errors import quote
 from unshuffle.io.columns.dates import find_date_form
 from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 from unshuffle.io.columns.remarks import describe_alike, numbers_rows
-from unshuffle.io.designs.design_matrix import MAX_UNDECLARED
+from unshuffle.io.designs.design_matrix import MAX_UNDECLARED, is_present
 from unshuffle.io.reading import FilePath, check_stems, read_table
 from unshuffle.io.table import Column, Table, keep_common, stack_tables
 
-# Types of columns, in the words of output and JSON.
+# Types of columns, as in output and JSON.
 NUMBERS, WHOLE, BINARY, TEXT, DATES = "numbers", "whole numbers", "0 and 1", "text", "dates"
 CONSTANT, EMPTY, NAMES = "constant", "empty", "row names"
 
-# So many levels of a text, or pairs of names, are shown.
+# Number of levels that are shown.
 _N_SHOWN = 3
-# What columns of labels are often called, the likeliest first.
+# Frequent names of label columns, the likeliest first.
 _LABELS = (
     "label", "y", "outcome", "response", "target", "fluorescence", "income", "wage", "score",
     "expression", "yield", "price", "value", "result",
 )  # fmt: skip
-# Channels of scatter say how large a cell is, not what it was measured for.
+# Channels of scatter, which are unlikely labels.
 _SCATTER = re.compile(r"(?i)^(fsc|ssc|time|width|event)")
-# Area, height and width of a pulse: channels of a cytometer are called so.
+# Area, height and width of a pulse, in names of cytometry channels.
 _CHANNEL = re.compile(r"-[AHW]$")
 
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column: its type, range or levels, missing values, and what is odd about it.
+    """A column: its type, range or levels, missing values, and remarks.
 
     ``first_missing`` is a row counted from 1, ``other_name`` the long name of a channel, ``levels``
     the most frequent values of a text or of few whole numbers with their counts, ``remarks``
@@ -62,7 +62,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class Description:
-    """A table: its columns, the suggested label and bag, and what to look at before a fit."""
+    """A table: its columns, the suggested label and bag, and remarks."""
 
     source: str
     n_rows: int
@@ -95,10 +95,9 @@ class Description:
 
 
 def read_common(paths: Sequence[FilePath], bag: str, **how: Any) -> Table:
-    """Read files as one table of the columns that all of them have, and name the others.
+    """Read files as one table of their common columns; a note names the others.
 
-    The column `bag` says which row is of which file; the parameters `how` are those of
-    `read_table`.
+    The column `bag` has the file of each row; the parameters `how` are those of `read_table`.
     """
     if len(paths) == 1:
         return read_table(paths[0], **how)
@@ -108,7 +107,7 @@ def read_common(paths: Sequence[FilePath], bag: str, **how: Any) -> Table:
 
 
 def describe_table(table: Table) -> Description:
-    """Describe every column of a table, and suggest which are label and bag."""
+    """Return the description of a table, with a suggested label and bag."""
     others = {name: alias for alias, name in table.aliases.items()}
     columns = tuple(_describe_column(table, name, others.get(name)) for name in table.names)
     bag = _suggest_bag(table, columns)
@@ -121,7 +120,7 @@ def describe_table(table: Table) -> Description:
 
 def _describe_column(table: Table, name: str, other_name: str | None) -> ColumnFacts:
     column = table.columns[name]
-    is_there = _is_there(column)
+    is_there = is_present(column)
     lacking = np.flatnonzero(~is_there)
     values = column[is_there]
     first = int(lacking[0]) + 1 if len(lacking) else None
@@ -208,7 +207,7 @@ def _describe_outlier(outlier: Outlier, name: str) -> str:
 
 
 def _describe_codes(column: Column, outlier: Outlier | None) -> list[str]:
-    """Say which ends of a column look like codes for missing values but are no outliers."""
+    """Return remarks on ends of a column that look like missing codes and are no outliers."""
     known = None if outlier is None else outlier.value
     return [
         f"{code:g} in {rows} rows looks like a code for missing values"
@@ -218,9 +217,9 @@ def _describe_codes(column: Column, outlier: Outlier | None) -> list[str]:
 
 
 def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
-    """Return ends of a column that look like codes for missing values, and how often they occur.
+    """Return ends of a column that look like missing codes, and their frequencies.
 
-    A code (99, 999, -9, …) is in several rows and lies apart from all other values.
+    A code (99, 999, -9, …) is in several rows and far from all other values.
 
     >>> ages = np.append(np.arange(18.0, 65.0), [999.0, 999.0])
     >>> find_codes(ages)
@@ -232,17 +231,11 @@ def find_codes(column: NDArray[np.float64]) -> list[tuple[float, int]]:
     found = []
     for end, rest in ((-1, levels[:-1]), (0, levels[1:])):
         gap = abs(float(levels[end]) - float(rest[end]))
-        # A code lies apart from the others by so large a share of their range.
+        # A code is further from the others than half of their range.
         is_apart = gap > 0.5 * float(np.ptp(rest)) or levels[end] < 0 <= rest[0]
         if is_code(float(levels[end])) and counts[end] > 1 and is_apart:
             found.append((float(levels[end]), int(counts[end])))
     return found
-
-
-def _is_there(column: Column) -> NDArray[np.bool_]:
-    if column.dtype == object:
-        return np.array([value is not None for value in column.tolist()], dtype=bool)
-    return np.isfinite(column)
 
 
 def _suggest_bag(table: Table, columns: Sequence[ColumnFacts]) -> str | None:
@@ -263,12 +256,12 @@ def _suggest_bag(table: Table, columns: Sequence[ColumnFacts]) -> str | None:
 
 
 def _count_runs(column: Column) -> int:
-    """Return how many runs of equal values a column has: as many as values where bags are apart."""
+    """Return the number of runs of equal values in a column."""
     return int((column[1:] != column[:-1]).sum()) + 1
 
 
 def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None) -> str | None:
-    """Return the column that is called like a label, else the last of numbers that may be one."""
+    """Return the column with the name of a label, else the last possible column of numbers."""
     left = [
         each.name
         for each in columns
@@ -285,7 +278,7 @@ def _suggest_label(table: Table, columns: Sequence[ColumnFacts], bag: str | None
 
 
 def list_columns(found: Description) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the lines of a table of the columns."""
+    """Return the header and the lines of a table of the columns."""
     has_names = any(each.other_name for each in found.columns)
     head = ["column", *(["long name"] if has_names else []), "type", "missing"]
     lines = []
@@ -318,5 +311,5 @@ def show_range(facts: ColumnFacts) -> str:
 
 
 def _show(value: float) -> str:
-    """Write all digits before the point, and four that count."""
+    """Return a number with four significant digits, or all before the point."""
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

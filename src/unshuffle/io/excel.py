@@ -1,4 +1,4 @@
-"""Excel workbooks, by openpyxl (the extra ``excel``): the first sheet, as a table."""
+"""Reader of the first sheet of Excel workbooks, by openpyxl (the extra ``excel``)."""
 
 import io
 import zipfile
@@ -16,15 +16,14 @@ _ZIP = b"PK\x03\x04"
 
 
 def is_workbook(data: bytes) -> bool:
-    """Return whether the bytes are those of a workbook, old or new, or of another zip file."""
+    """Return whether the bytes are a workbook, old or new, or another zip file."""
     return data.startswith((_ZIP, _OLD_WORKBOOK))
 
 
 def read_excel(data: bytes, source: str, digest: str) -> Table:
-    """Read the first sheet of a workbook in memory; its first filled row holds the names.
+    """Read the first sheet of a workbook; its first row that is not empty has the names.
 
-    Numbers are read as they are stored, not as they are shown; formulas by the value that was
-    stored with them.
+    Numbers are read as stored, not as displayed, and formulas by their stored value.
     """
     if data.startswith(_OLD_WORKBOOK):
         raise InputError(
@@ -41,7 +40,7 @@ def read_excel(data: bytes, source: str, digest: str) -> Table:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         sheets = book.worksheets
         rows = [list(row) for row in sheets[0].iter_rows(values_only=True)]
-    # The bytes are a stranger's: corrupt ones raise whatever the decoder meets first.
+    # Corrupt files raise many kinds of errors.
     except Exception as exc:
         raise InputError(
             f"{source}: the Excel workbook cannot be read ({shorten(exc, 100)}); save the sheet "
@@ -67,7 +66,7 @@ def _holds_workbook(data: bytes) -> bool:
 
 
 def _make_columns(rows: Sequence[list[Any]]) -> tuple[list[str], list[Column]]:
-    """Return names and columns; columns without a name and without a cell are left out."""
+    """Return names and columns, without columns that are empty and nameless."""
     width = max(len(row) for row in rows)
     filled = [row + [None] * (width - len(row)) for row in rows]
     head, body = filled[0], filled[1:]
@@ -93,7 +92,7 @@ def _convert(cells: Sequence[Any]) -> Column:
 
 
 def _as_text(cell: Any) -> str:
-    """Write a cell as text, whole numbers without a decimal point."""
+    """Return a cell as text, whole numbers without a decimal point."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     return f"{cell:.17g}" if isinstance(cell, float) else str(cell).strip()

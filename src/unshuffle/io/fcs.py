@@ -1,4 +1,4 @@
-"""Flow cytometry files, FCS 2.0, 3.0 and 3.1, by flowio (the extra ``fcs``)."""
+"""Reader of flow cytometry files, FCS 2.0, 3.0 and 3.1, by flowio (the extra ``fcs``)."""
 
 import io
 import re
@@ -18,12 +18,12 @@ _TIME = "time"
 
 
 def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool = False) -> Table:
-    """Read the events of an FCS file in memory, one column per channel.
+    """Read the events of an FCS file, one column per channel.
 
-    A column goes by the short name of its channel ($PnN); the long name ($PnS) is an alias.
-    Values are linear: gain, logarithmic amplification and time step are applied. The channel Time
-    is a feature only where it is named: it tells when an event was measured. With
-    ``allow_offset_error`` a data segment whose end is given one byte too far is read all the same.
+    A column has the short name of its channel ($PnN); the long name ($PnS) is an alias. Values are
+    linear: gain, logarithmic amplification and time step are applied. The channel Time is set
+    aside: it is a feature only if it is named. ``allow_offset_error`` accepts a data segment whose
+    stated end is one byte too far.
     """
     flowio = import_extra("flowio", "fcs", "reading FCS files")
     notes: list[str] = []
@@ -32,7 +32,7 @@ def read_fcs(data: bytes, source: str, digest: str, *, allow_offset_error: bool 
             warnings.simplefilter("always")
             flow = flowio.FlowData(io.BytesIO(data), ignore_offset_error=allow_offset_error)
             events = flow.as_array()
-    # The parser does not check what the file says: it raises a dozen kinds of error.
+    # Corrupt files raise many kinds of errors.
     except Exception as exc:
         raise InputError(_explain(exc, source)) from exc
     notes += [shorten(each.message, 200) for each in caught]
@@ -63,7 +63,7 @@ def _explain(exc: Exception, source: str) -> str:
 def _name_channels(
     short: Sequence[str], long: Sequence[str], notes: list[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the channel names and the long names that mean exactly one channel."""
+    """Return the names of channels, and the long names that are unique."""
     names = [name.strip() or f"channel {j}" for j, name in enumerate(short, start=1)]
     aliases: dict[str, str] = {}
     doubtful = set(names)
@@ -104,5 +104,5 @@ def _missing_notes(events: NDArray[np.float64], names: Sequence[str]) -> list[st
 
 
 def is_fcs(data: bytes) -> bool:
-    """Say whether the bytes begin as an FCS file does."""
+    """Return whether the bytes begin like an FCS file."""
     return re.match(rb"FCS\d\.\d", data) is not None

@@ -1,4 +1,4 @@
-"""Parquet files, by pyarrow (the extra ``parquet``)."""
+"""Reader of Parquet files, by pyarrow (the extra ``parquet``)."""
 
 import re
 from collections.abc import Sequence
@@ -10,22 +10,21 @@ from unshuffle.errors import InputError, import_extra, quote, shorten
 from unshuffle.io.table import Column, Table, make_table
 from unshuffle.io.text.arrow import as_floats
 
-# What pandas and Dask call the numbers of rows, which they write beside the columns of a frame that
-# was sorted, filtered or shuffled, and hide when they read it.
+# Names of the nameless index of a frame, which pandas and Dask write as a column.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|__null_dask_index__")
 
 
-def numbers_rows(name: str) -> bool:
-    """Whether a column is a frame's nameless index and no part of its data.
+def is_index(name: str) -> bool:
+    """Whether a column is the nameless index of a frame.
 
-    >>> [numbers_rows(name) for name in ("__index_level_0__", "index", "__null_dask_index__")]
+    >>> [is_index(name) for name in ("__index_level_0__", "index", "__null_dask_index__")]
     [True, False, True]
     """
     return _ROW_NUMBERS.fullmatch(name) is not None
 
 
 def describe_left_out(names: Sequence[str]) -> tuple[str, ...]:
-    """Say which numbers of rows were left out, if any."""
+    """Return a note on index columns that were left out."""
     if not names:
         return ()
     listed = ", ".join(map(quote, names))
@@ -39,18 +38,18 @@ def read_parquet(data: bytes, source: str, digest: str) -> Table:
     try:
         table = parquet.read_table(pa.BufferReader(data))
         names = [str(name) for name in table.column_names]
-        chosen = [j for j, name in enumerate(names) if not numbers_rows(name)]
+        chosen = [j for j, name in enumerate(names) if not is_index(name)]
         columns = [_convert(table.column(j), pa) for j in chosen]
     except pa.ArrowCancelled as exc:
-        # While it reads, pyarrow takes Ctrl-C for itself.
+        # pyarrow catches Ctrl-C while it reads.
         raise KeyboardInterrupt from exc
-    # The bytes are a stranger's: corrupt ones raise whatever the decoder meets first.
+    # Corrupt files raise many kinds of errors.
     except (pa.ArrowException, OSError, ValueError, MemoryError) as exc:
         raise InputError(
             f"{source}: the Parquet file is broken or cut off ({shorten(exc, 100)}); "
             "write or fetch it again"
         ) from exc
-    notes = describe_left_out([name for name in names if numbers_rows(name)])
+    notes = describe_left_out([name for name in names if is_index(name)])
     return make_table([names[j] for j in chosen], columns, source, notes, digest)
 
 
@@ -60,7 +59,7 @@ def _convert(column: Any, pa: Any) -> Column:
         return as_floats(column.cast(pa.float64(), safe=False))
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
-    # Everything else (text, true and false, dates) is text; few different ones are shared.
+    # Everything else (text, true and false, dates) becomes text; equal texts are shared.
     values = column.to_pylist()
     words: dict[str, str] = {}
     texts = [None if v is None else words.setdefault(str(v), str(v)) for v in values]

@@ -1,4 +1,4 @@
-"""Names of files, patterns and folders; nothing is imported that takes time."""
+"""Names of files, patterns and folders, with fast imports only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from unshuffle.errors import InputError, quote, suggest
 
 _ENDINGS = (".parquet", ".pq")
-# How writers of folders such as run=3 spell that there is no value.
+# The value of a folder such as run=3 that stands for a missing one.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
-    """Return the files that names, patterns and folders of Parquet files stand for, in order."""
+    """Return the files of names, patterns and folders of Parquet files, in order."""
     found: list[str] = []
     for path in paths:
         matched = [path]
@@ -37,7 +37,7 @@ def expand_paths(paths: Sequence[str]) -> list[str]:
 
 
 def _list_folder(path: str) -> list[str]:
-    """Return the Parquet files below a folder; one that is called as they are is none."""
+    """Return the Parquet files below a folder, without folders of such names."""
     inside = sorted(
         str(each)
         for each in Path(path).rglob("*")
@@ -49,7 +49,7 @@ def _list_folder(path: str) -> list[str]:
 
 
 def find_partitions(paths: Sequence[str | os.PathLike[str]], name: str | None) -> list[str] | None:
-    """Return what folders such as ``run=3`` say of each file; None where some say nothing.
+    """Return the values of folders such as ``run=3`` for each file; None if a file has none.
 
     >>> find_partitions(["out/run=3/a.parquet", "out/run=4/a.parquet"], "run")
     ['3', '4']
@@ -68,7 +68,7 @@ def find_partitions(paths: Sequence[str | os.PathLike[str]], name: str | None) -
 
 
 def describe_file_bags(bag: str, names: Iterable[str]) -> str:
-    """Say that files are a bag each although a column of bags was named."""
+    """Return the note that each file is a bag, for no file has the bag column."""
     near = suggest(bag, names)
     hint = f"; {near}" if near.startswith("did you mean") else ""
     return f"no file has a column {quote(bag)}, so that every file is a bag{hint}"

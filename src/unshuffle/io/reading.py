@@ -1,4 +1,4 @@
-"""One way in for every file: find out what it is, then hand it to the reader of its format."""
+"""Reading files of any format: the format is detected from the content."""
 
 import gzip
 import hashlib
@@ -22,7 +22,7 @@ from unshuffle.io.text.delimited import read_delimited
 
 FilePath = str | os.PathLike[str]
 
-# Endings that promise a format.
+# Endings of binary formats.
 _PARQUET, _CYTOMETRY = (".parquet", ".pq"), (".fcs", ".lmd")
 
 
@@ -40,15 +40,15 @@ def read_table(
 ) -> Table:
     """Read a table from a file: text (CSV, TSV, …), Parquet, FCS or Excel, gzipped or not.
 
-    The format is seen from the content. ``"-"`` reads standard input. For text, ``delimiter``
+    The format is detected from the content. ``"-"`` reads standard input. For text, ``delimiter``
     ("," or a name such as "tab"), ``decimal`` ("." or ","), ``thousands`` (".", ",", "'" or
-    "space"), ``encoding`` and ``header`` are guessed where they are not given, and the guesses are
-    in ``notes``. A column is refused where 1.665 or 1,665 may be 1665 or a decimal number.
-    ``allow_offset_error`` is for FCS files whose data segment ends one byte too far. ``na`` are
-    codes of missing values, of all columns ("999") or of one ("age=999"). In text files the columns
-    ``texts`` keep their cells as they are written, such as ids with leading zeros.
+    "space"), ``encoding`` and ``header`` are guessed unless given; guesses are in ``notes``. A
+    column is refused if its 1.665 or 1,665 may be 1665 or a decimal number. ``allow_offset_error``
+    is for FCS files whose data segment ends one byte too far. ``na`` are codes of missing values,
+    for all columns ("999") or one ("age=999"). In text files the columns ``texts`` are read as
+    text, such as ids with leading zeros.
 
-    The file is read once and hashed then, so ``sha256`` is that of what was parsed.
+    The file is read once, and ``sha256`` is the hash of the bytes that were parsed.
     """
     source = source_name(path)
     raw = _read_bytes(path, source)
@@ -56,7 +56,7 @@ def read_table(
     data = _unpack(raw, source)
     if not data or data.isspace():
         raise InputError(f"{source}: the file is empty; it needs column names and rows")
-    _check_promise(str(path), data, source)
+    _check_ending(str(path), data, source)
     codes = read_codes(na)
     if data.startswith(b"PAR1"):
         table = read_parquet(data, source, digest)
@@ -83,11 +83,10 @@ def read_tables(
 ) -> Table:
     """Read several files of the same columns, each a bag named after its file.
 
-    The column ``bag`` holds the file name without ending, and without folder where that tells them
-    apart. With ``shares_bags`` files that have this column already are one table, and folders such
-    as ``bag=3`` name the bags. ``used`` returns the columns of the tables that are needed: others
-    may be in some files alone, and are left out then. The other parameters are those of
-    `read_table`.
+    The column ``bag`` has the file name without ending, and without folder if names are unique.
+    With ``shares_bags`` files that have this column are one table, and folders such as ``bag=3``
+    name the bags. ``used`` returns the columns that all tables must have; others are left out
+    unless all files have them. The other parameters are those of `read_table`.
     """
     if not paths:
         raise InputError("no files to read; name at least one")
@@ -106,7 +105,7 @@ def read_tables(
 
 
 def check_stems(paths: Sequence[FilePath]) -> list[str]:
-    """Return the names of files as names of bags, with their folders where they need them."""
+    """Return the names of files as names of bags, with folders if names are not unique."""
     labels = [Path(path).stem for path in paths]
     if len(set(labels)) < len(labels):
         labels = [str(Path(path).with_suffix("")) for path in paths]
@@ -143,7 +142,7 @@ def _unpack(raw: bytes, source: str) -> bytes:
 
 
 def refuse_json(data: bytes, source: str) -> None:
-    """Refuse JSON, a list or lines of objects: it has no columns before somebody chooses them."""
+    """Refuse JSON, also as lines of objects: it has no columns."""
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start.startswith((b"{", b"[")):
         return
@@ -160,8 +159,8 @@ def refuse_json(data: bytes, source: str) -> None:
     )
 
 
-def _check_promise(path: str, data: bytes, source: str) -> None:
-    """Refuse a file whose ending promises another format than its content holds."""
+def _check_ending(path: str, data: bytes, source: str) -> None:
+    """Refuse a file whose ending names another format than its content."""
     ending = Path(path.removesuffix(".gz")).suffix.lower()
     if ending in _PARQUET and not data.startswith(b"PAR1"):
         raise InputError(

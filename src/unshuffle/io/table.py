@@ -1,4 +1,4 @@
-"""The one shape every file format is read into."""
+"""`Table`, the result of every reader, and tables stacked from several files."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,13 +16,13 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of equal length, with all a user should know about how they were read.
+    """Named columns of equal length, with notes on how they were read.
 
-    A column is float64 (missing cells are NaN) or an object array of str (missing cells are
-    None). ``aliases`` holds second names of columns, ``source`` is the name shown in messages,
-    ``notes`` says what was guessed, ``sha256`` is that of the bytes read. Columns ``aside``, with
-    the reason, are features only where they are named, and of columns ``logs`` the logarithm is
-    fitted. Columns ``absent`` are in some of several files alone.
+    A column is float64 (missing cells are NaN) or an object array of str (missing cells are None).
+    ``aliases`` are second names of columns, ``source`` is the name in messages, ``notes`` are
+    guesses and remarks, and ``sha256`` is the hash of the bytes. Columns ``aside`` are features
+    only if they are named, for the reason given. Logarithms are fitted of the columns ``logs``.
+    Columns ``absent`` are in some of several files only.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Table:
     logs: frozenset[str] = frozenset()
 
     def find(self, name: str, role: str = "column") -> str:
-        """Return the column that goes by this name or alias, or say which name is nearest."""
+        """Return the column of this name or alias; refuse an unknown one with the nearest name."""
         if name in self.columns:
             return name
         if name in self.aliases:
@@ -51,7 +51,7 @@ class Table:
 def make_table(
     names: Sequence[str], columns: Sequence[Column], source: str, notes: Sequence[str], digest: str
 ) -> Table:
-    """Build a table, refusing duplicate names and tables without rows."""
+    """Return a table; refuse duplicate names and tables without rows."""
     check_names(names, source)
     n_rows = len(columns[0]) if columns else 0
     if n_rows == 0:
@@ -61,7 +61,7 @@ def make_table(
 
 
 def check_names(names: Sequence[str], source: str) -> None:
-    """Refuse two columns of one name, since a label or a feature could then mean either."""
+    """Refuse two columns of one name, which would be ambiguous."""
     first: dict[str, int] = {}
     for position, name in enumerate(names, start=1):
         if name in first:
@@ -75,9 +75,9 @@ def check_names(names: Sequence[str], source: str) -> None:
 def stack_tables(
     tables: Sequence[Table], labels: Sequence[str] | None = None, bag: str | None = None
 ) -> Table:
-    """Put tables of the same columns under each other.
+    """Return tables of the same columns as one, below each other.
 
-    Where they have labels, the column ``bag`` says which is which.
+    With ``labels`` the column ``bag`` has the label of each table.
     """
     head = tables[0]
     if bag is not None and bag in head.columns:
@@ -101,7 +101,7 @@ def stack_tables(
 
 
 def join_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Say what was noted of files, once for all of which the same was.
+    """Return notes on files, each note once with the files that it is about.
 
     >>> join_notes([("a.csv", "no header"), ("b.csv", "no header"), ("b.csv", "latin-1")])
     ['a.csv and 1 more: no header', 'b.csv: latin-1']
@@ -174,7 +174,7 @@ def check_in_all(tables: Sequence[Table], name: str) -> None:
 def _stack_column(parts: Sequence[Column]) -> Column:
     if len({part.dtype for part in parts}) == 1:
         return np.concatenate(parts)
-    # Numbers in one file and text in another: text is what both can be.
+    # Numbers in one file and text in another become text.
     return np.concatenate([as_text(part) for part in parts])
 
 
@@ -187,5 +187,5 @@ def as_text(column: Column) -> NDArray[np.object_]:
 
 
 def source_name(path: object) -> str:
-    """Return the name of a file as messages show it: one line, never endless."""
+    """Return the name of a file as messages show it: one line of bounded length."""
     return "standard input" if str(path) == "-" else shorten(path, 120)

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Atomic writing of files, and checks of their places."""
 
 import os
 import secrets
@@ -9,12 +9,11 @@ from unshuffle.errors import InputError, shorten
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file so that it is either complete or, after any failure, as it was before.
+    """Write a file atomically: after a failure it is as it was before.
 
-    The content goes to a temporary file in the same folder, which then takes the place of the
-    old one in a single step. Where the system allows it, that file has no name until it is
-    complete, so that a killed process leaves nothing. Devices and pipes are written straight to:
-    they cannot be replaced.
+    The content goes to a temporary file in the same folder, which then replaces the old one in one
+    step. Where the system allows it, the temporary file has no name until it is complete, so a
+    killed process leaves nothing behind. Devices and pipes are written directly.
     """
     target = check_writable(path)
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
@@ -47,13 +46,13 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _write_nameless(place: Path, data: bytes) -> bool:
-    """Write a file that gets its name once it is complete; False where there are no such files."""
+    """Write a file that gets its name once complete; False if the system has no such files."""
     flag = getattr(os, "O_TMPFILE", None)  # of Linux
     if flag is None:
         return False
     try:
         number = os.open(place.parent, flag | os.O_WRONLY, 0o666)
-    except OSError:  # not every file system has them; other failures show at the next attempt
+    except OSError:  # not every file system has them; other failures recur in the next attempt
         return False
     with open(number, "wb") as file:
         write_through(file, data)
@@ -65,17 +64,17 @@ def _write_nameless(place: Path, data: bytes) -> bool:
 
 
 def write_through(file: BinaryIO, data: bytes) -> None:
-    """Write to the disk: a full one may show only when a file is synchronised."""
+    """Write and synchronise a file: a full disk may show only then."""
     file.write(data)
     file.flush()
     os.fsync(file.fileno())
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
-    """Refuse a place that cannot be written to, before any work is done for it."""
+    """Refuse a path that cannot be written to, before any work."""
     shown = shorten(path, 120)
     try:
-        # Through a link, so that the link stays and what it points to is replaced.
+        # A link stays, and its target is replaced.
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise InputError(f"{shown}: is a folder; give the name of a file in it")
@@ -94,7 +93,7 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that can be written to, made if it is missing."""
+    """Return a folder that can be written to; a missing one is made."""
     shown = shorten(path, 120)
     try:
         folder = Path(os.path.realpath(path))
@@ -114,7 +113,7 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def check_page(path: str | os.PathLike[str]) -> Path:
-    """Refuse a place for an HTML page that cannot be written to, or that names another format."""
+    """Refuse a path of an HTML page that cannot be written to, or that names another format."""
     target = check_writable(path)
     ending = Path(path).suffix
     if ending.lower() not in ("", ".html", ".htm"):

@@ -8,10 +8,9 @@ import numpy as np
 
 from unshuffle.core.mean_function import TERMS
 from unshuffle.data.blocks.first_pass import FirstPass
-from unshuffle.data.blocks.kept_rows import hold_rows
 from unshuffle.data.blocks.label_cells import LabelCells
 from unshuffle.data.blocks.row_sample import RowSample
-from unshuffle.data.blocks.sources import ArraySource
+from unshuffle.data.blocks.sources import ArraySource, collect_rows
 from unshuffle.data.scaling import Scaling
 from unshuffle.model.bag_means import BagMeans
 from unshuffle.model.block_likelihood import BlockWithinBag
@@ -151,7 +150,7 @@ def _keep_small(
     n_kept = int(is_kept.sum())
     if n_kept == 0:
         return _keep_none(len(kept))
-    rows, labels = hold_rows(first.source, np.arange(len(sizes)) < n_kept)
+    _, rows, labels = collect_rows(first.source, lambda block: np.flatnonzero(block.codes < n_kept))
     rows = (rows[:, kept] - scaling.centre[kept]) / scaling.scale[kept]
     labels = (labels - scaling.label_centre) / scaling.label_scale
     labels -= np.repeat(label_means[:n_kept], sizes[:n_kept])

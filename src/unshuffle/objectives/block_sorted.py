@@ -15,8 +15,7 @@ import numpy as np
 from unshuffle import kernels
 from unshuffle.data.bags import Bags
 from unshuffle.data.blocks.first_pass import FirstPass
-from unshuffle.data.blocks.kept_rows import hold_rows
-from unshuffle.data.blocks.sources import Block, Source
+from unshuffle.data.blocks.sources import Block, Source, collect_rows
 from unshuffle.data.labels import Labels, unit_masses
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
@@ -109,7 +108,11 @@ def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
 
 def _keep_bags(first: FirstPass, scaling: Scaling, labels: np.ndarray, is_kept: np.ndarray) -> Bags:
     """Return some bags in memory, their rows in an order that does not depend on the blocks."""
-    rows, _ = hold_rows(first.source, is_kept, needs_labels=False)
+
+    def find_kept(block: Block) -> np.ndarray:
+        return np.flatnonzero(is_kept[block.codes])
+
+    _, rows, _ = collect_rows(first.source, find_kept, needs_labels=False)
     kept = np.flatnonzero(is_kept)
     places = np.concatenate(
         [np.arange(first.cells.offsets[r], first.cells.offsets[r + 1]) for r in kept]

@@ -320,7 +320,7 @@ def fit_bags(
     has_links = options.mislinked is not None
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
-        bag_names = [bag_names[place] for place in bags.home_places.tolist()]
+        bag_names = [bag_names[place] for place in bags.original_places.tolist()]
     is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
     kept = bags if is_kept else None
     with watch_compiling(report):

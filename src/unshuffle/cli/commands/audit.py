@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import ask_for_label, choose_columns, leave_out_ids, read_labelled
+from unshuffle.cli.dataset import list_features
+from unshuffle.cli.load_tables import ask_for_label, choose_columns, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     exclude_option,
@@ -25,10 +24,12 @@ from unshuffle.cli.options import (
     seed_option,
     split_names,
 )
+from unshuffle.cli.output_files import check_outputs
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
-from unshuffle.cli.wording import speak
-from unshuffle.errors import InputError, quote, shorten
+from unshuffle.cli.tables import format_csv
+from unshuffle.cli.wording import rephrase
+from unshuffle.errors import InputError, quote
 from unshuffle.formatting import count, show_number
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def audit(**options: Any) -> int:
     from unshuffle.io import choose_samples
     from unshuffle.io.columns.missing import keep_positive
 
-    _check_places(options)
+    if options["known_noise"] and not options["known"]:
+        raise click.UsageError("--known-noise is the error of the columns --known; name some")
+    check_outputs(options)
     if options["label"] is None:
         ask_for_label([options["data"]], options)
     table = read_labelled(options)
@@ -126,7 +129,7 @@ def audit(**options: Any) -> int:
         known=options["known"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **leave_out_ids(choose_columns(options, table), table, options["id"]),
+        **choose_columns(options, table),
     )
     notes = _describe(samples, table, options)
     console.print_messages(notes, options["quiet"])
@@ -141,35 +144,17 @@ def audit(**options: Any) -> int:
     return DOUBTFUL if found.is_acceptable is False else OK
 
 
-def _check_places(options: dict[str, Any]) -> None:
-    """Refuse places that cannot be written to before anything is read."""
-    if options["known_noise"] and not options["known"]:
-        raise click.UsageError("--known-noise is the error of the columns --known; name some")
-    if options["report"] or options["pictures"]:
-        from unshuffle.results.report import check_report
-
-        check_report(options["report"] or "report.html")
-    if options["pictures"]:
-        from unshuffle.io.writing import make_folder
-
-        make_folder(options["pictures"])
-    if options["exposed"]:
-        from unshuffle.io.writing import check_writable
-
-        check_writable(options["exposed"])
-
-
 def _write_files(
     found: Audit, table: Table, notes: list[str], origin: dict[str, Any], options: dict[str, Any]
 ) -> None:
-    """Write the page, the pictures and the exposed rows, as far as they are asked for."""
+    """Write report, exposed rows and pictures, where the options name them."""
     written = []
     if options["report"]:
         from unshuffle.auditing.page import write_audit
 
         write_audit(
             found, options["report"], label=options["label"], source=table.source, notes=notes,
-            provenance=origin, words=speak,
+            provenance=origin, words=rephrase,
         )  # fmt: skip
         written.append(f"report written to {options['report']}")
     if options["exposed"]:
@@ -190,18 +175,13 @@ def _write_files(
 
 def list_exposed(found: Audit, options: dict[str, Any]) -> str:
     """Return the exposed rows as CSV, with ids and bags where there are columns of them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    has = {"id": options["id"] is not None, "bag": options["bag"] is not None}
-    names = ["row", *(name for name, is_there in has.items() if is_there), "label", "probability"]
-    writer.writerow(names)
-    for each in found.exposed:
-        writer.writerow(["" if (value := getattr(each, name)) is None else value for name in names])
-    return text.getvalue()
+    named = [name for name in ("id", "bag") if options[name] is not None]
+    names = ["row", *named, "label", "probability"]
+    return format_csv(names, ([getattr(each, name) for name in names] for each in found.exposed))
 
 
 def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
-    """Run the audit; an error about the table is reported with its name."""
+    """Return the audit; errors name the table."""
     from unshuffle.auditing import audit as run_audit
 
     if options["known_noise"] and any("=" in name for name in samples.known_names):
@@ -232,30 +212,27 @@ def _attack(samples: Samples, table: Table, options: dict[str, Any]) -> Audit:
 
 
 def _describe(samples: Samples, table: Table, options: dict[str, Any]) -> list[str]:
-    n, d = samples.X.shape
-    names = ", ".join(shorten(name, 30) for name in samples.names[:12])
-    more = f" and {d - 12} more" if d > 12 else ""
+    """Return messages on the table, its label and features, and notes."""
     bag = "one bag" if options["bag"] is None else f"bag {quote(options['bag'])}"
     return [
-        f"{table.source}: {count(n, 'row')}, label {quote(options['label'])}, {bag}, "
-        f"{count(d, 'feature')}: {names}{more}",
+        f"{table.source}: {count(len(samples.X), 'row')}, label {quote(options['label'])}, {bag}, "
+        f"{list_features(samples.names)}",
         *samples.notes,
     ]
 
 
 def _table(found: Audit) -> Any:
     head = ["release", "coefficient error", "right", "guessing", "control", "risk", "label error"]
-    rows = []
-    for each in found.exposures:
-        rows.append(
-            [
-                each.release.name,
-                f"{each.error:.2g}",
-                f"{each.right:.1%}",
-                f"{each.guess:.1%}",
-                f"{each.control_right.value:.1%}" if each.control.n else "–",
-                f"{each.risk.value:.1%}",
-                show_number(each.label_sd * each.label_gap),
-            ]
-        )
+    rows = [
+        [
+            each.release.name,
+            f"{each.error:.2g}",
+            f"{each.right:.1%}",
+            f"{each.guess:.1%}",
+            f"{each.control_right.value:.1%}" if each.control.n else "–",
+            f"{each.risk.value:.1%}",
+            show_number(each.label_sd * each.label_gap),
+        ]
+        for each in found.exposures
+    ]
     return console.make_table(head, rows)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import InMemory, load_data
+from unshuffle.cli.dataset import InMemory
 from unshuffle.cli.fitting import choose_noise, choose_share
+from unshuffle.cli.load_tables import load_data
 from unshuffle.cli.options import (
     ManyFiles,
     data_options,
@@ -83,7 +84,7 @@ def compare(**options: Any) -> None:
 def _compare(data: InMemory, options: dict[str, Any], report: Report) -> Iterator[Comparison]:
     """Compare on one label for each row where there is one, and on bags of any kind otherwise."""
     from unshuffle.comparison import compare_bags, compare_methods
-    from unshuffle.io import join_design, write_out
+    from unshuffle.io import expand_design, join_design
 
     how = {
         "methods": options["methods"],
@@ -104,7 +105,7 @@ def _compare(data: InMemory, options: dict[str, Any], report: Report) -> Iterato
             raise click.UsageError("links need one label beside each row; leave --mislinked out")
         return compare_bags(bags, **how)
     how |= {"mislinked": choose_share(options), "links": data.links}
-    design, truth = write_out(data.design, "compare"), data.truth
+    design, truth = expand_design(data.design, "compare"), data.truth
     if truth is not None and data.design.counts is not None:
         truth = truth.repeat(data.design.counts.astype(int))
     return compare_methods(
@@ -170,7 +171,7 @@ def _join_columns(rows: list[Comparison], blocks: list[list[list[str]]]) -> Any:
 
 
 def _explain(rows: list[Comparison], level: float) -> Iterator[str]:
-    """Say what the intervals are, which methods have none, and why a method has no answer."""
+    """Yield notes on the level, methods without intervals, and methods without an answer."""
     fitted = [row for row in rows if row.weights is not None]
     without = [row.method for row in fitted if row.intervals is None]
     if len(without) < len(fitted):

@@ -9,10 +9,10 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.commands.fit import make_object, print_fit
-from unshuffle.cli.data import Dataset, InMemory
+from unshuffle.cli.dataset import Dataset, InMemory
 from unshuffle.cli.fitting import fit_data
 from unshuffle.cli.options import json_option, provenance, seed_option
-from unshuffle.cli.wording import speak
+from unshuffle.cli.wording import rephrase
 from unshuffle.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def draw_pools(seed: int) -> InMemory:
     pools = np.repeat(np.arange(1, N_POOLS + 1), N_CELLS)
     linked = X @ WEIGHTS + INTERCEPT + NOISE * rng.standard_normal(len(X))
     y = shuffle_labels(linked, pools, rng)
-    design = Design(X, y, pools, FEATURES, (), {}, np.arange(len(X)))
+    design = Design(X, y, pools, FEATURES, (), np.arange(len(X)))
     return InMemory.of(
         design,
         source="simulated pools",
@@ -132,6 +132,6 @@ def _write_report(found: Fit, data: Dataset, path: str, origin: dict[str, Any]) 
             source=data.source,
             notes=[*data.describe(), *_introduce()],
             provenance=origin,
-            words=speak,
+            words=rephrase,
         )
     console.print_messages([f"report written to {path}"])

@@ -9,7 +9,7 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.options import FILE_BAG, choose_reading, json_option, provenance, reading_options
-from unshuffle.cli.reading import settle
+from unshuffle.cli.reading import convert_dates
 from unshuffle.formatting import count
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def describe(**options: Any) -> None:
     from unshuffle.io.paths import expand_paths
 
     table = read_common(expand_paths(options["data"]), FILE_BAG, **choose_reading(options))
-    found = describe_table(settle([table], options)[0])
+    found = describe_table(convert_dates([table], options)[0])
     if options["as_object"]:
         origin = provenance(None, table.sha256)
         console.print_json({**found.to_dict(), "provenance": origin})
@@ -66,7 +66,7 @@ def _suggest(found: Description, options: dict[str, Any]) -> list[str]:
     """Return the suggested command, or what is missing for one."""
     if found.label is None:
         return ["No column looks like a label."]
-    # Several files are a bag each without being told.
+    # Several files are a bag each by default.
     has_bag = found.bag is not None and (found.bag != FILE_BAG or len(options["data"]) == 1)
     command = ["unshuffle", "fit", *options["data"], "--label", found.label]
     command += ["--bag", str(found.bag)] if has_bag else []
@@ -96,5 +96,5 @@ def _suggest_reading(found: Description) -> list[str]:
 
 
 def _join(names: list[str]) -> str:
-    """Return names as an option takes them: one that holds a comma stands in quotation marks."""
+    """Return names as the value of an option; names with commas are in quotation marks."""
     return ",".join(f'"{name}"' if "," in name else name for name in names)

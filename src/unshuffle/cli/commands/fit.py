@@ -9,9 +9,9 @@ import click
 
 from unshuffle.cli import console
 from unshuffle.cli.app import DOUBTFUL, OK
-from unshuffle.cli.data import Dataset
-from unshuffle.cli.fit_files import check_files, write_files
+from unshuffle.cli.dataset import Dataset
 from unshuffle.cli.fitting import fit_data, save_fit
+from unshuffle.cli.load_blocks import load_dataset
 from unshuffle.cli.options import (
     ManyFiles,
     check_dask,
@@ -25,8 +25,8 @@ from unshuffle.cli.options import (
     provenance,
     seed_option,
 )
-from unshuffle.cli.streaming import load_dataset
-from unshuffle.cli.wording import speak
+from unshuffle.cli.output_files import check_outputs, write_files
+from unshuffle.cli.wording import rephrase
 from unshuffle.errors import shorten
 from unshuffle.formatting import count, show_number
 
@@ -120,17 +120,7 @@ def fit(**options: Any) -> int:
 
 
 def _fit(options: dict[str, Any]) -> int:
-    if options["report"]:
-        from unshuffle.results.report import check_report
-
-        check_report(options["report"])
-    if options["pictures"]:
-        from unshuffle.io.writing import make_folder
-        from unshuffle.results.report import check_report
-
-        check_report("pictures.html")
-        make_folder(options["pictures"])
-    check_files(options)
+    check_outputs(options)
     data = load_dataset(options)
     console.print_messages(data.describe(), options["quiet"])
     with console.show_progress("fitting", options["quiet"]) as status:
@@ -177,7 +167,7 @@ def _write_report(
             notes=data.describe(),
             columns=data.columns,
             provenance=origin,
-            words=speak,
+            words=rephrase,
         )
     console.print_messages([f"report written to {path}"], options["quiet"])
 
@@ -194,23 +184,23 @@ def _write_pictures(found: Fit, data: Dataset, options: dict[str, Any]) -> None:
             label=data.shown_label,
             ending=options["picture_format"],
         )
-    told = f"{count(len(paths), 'picture')} written to {options['pictures']}"
-    console.print_messages([told], options["quiet"])
+    written = f"{count(len(paths), 'picture')} written to {options['pictures']}"
+    console.print_messages([written], options["quiet"])
 
 
 def make_object(
     found: Fit, summary: Summary, data: Dataset, origin: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the fit as the JSON object of the public contract."""
-    told = summary.to_dict()
-    offsets = None if told["bag_offsets"] is None else data.list_offsets(found)
+    content = summary.to_dict()
+    offsets = None if content["bag_offsets"] is None else data.list_offsets(found)
     if offsets is not None:
-        told["bag_offsets"]["bags"] = offsets
-    return {**told, "data": data.to_dict(), "provenance": origin}
+        content["bag_offsets"]["bags"] = offsets
+    return {**content, "data": data.to_dict(), "provenance": origin}
 
 
 def print_fit(found: Fit, summary: Summary, truth: list[float] | None = None) -> None:
-    """Print the verdict, the table, and what competes with it."""
+    """Print the verdict, the table of coefficients, notes, and competing answers."""
     console.print_result(summary.explanation[0], "")
     console.print_result(_coefficient_table(summary, truth), "")
     console.print_result(summary.facts, *summary.notes)
@@ -231,7 +221,7 @@ def _coefficient_table(summary: Summary, truth: list[float] | None) -> Any:
 
 
 def _candidate_tables(found: Fit) -> list[Any]:
-    """Return weights down and answers across, below each other where they are too wide."""
+    """Return the tables of competing answers, each as wide as the screen allows."""
     n_answers = len(found.competing)
     n_across = console.count_fitting(_candidate_table(found, 0, n_answers))
     tables: list[Any] = []

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import load_data
 from unshuffle.cli.fitting import fit_data
+from unshuffle.cli.load_tables import load_data
 from unshuffle.cli.options import (
     ManyFiles,
     data_options,
@@ -22,6 +20,7 @@ from unshuffle.cli.options import (
     provenance,
     seed_option,
 )
+from unshuffle.cli.tables import format_columns
 from unshuffle.errors import shorten
 from unshuffle.formatting import show_probability
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unshuffle.cli.data import InMemory
+    from unshuffle.cli.dataset import InMemory
     from unshuffle.io import Design
     from unshuffle.results.fit import Fit
     from unshuffle.results.matching import Match
@@ -74,19 +73,19 @@ def match(**options: Any) -> None:
     Run any analysis on each table, and pool the results by Rubin's rules (unshuffle.pool in
     Python).
     """
-    from unshuffle.io import join_design, write_out
+    from unshuffle.io import expand_design, join_design
     from unshuffle.io.writing import check_writable, write_whole
 
     folder = _check_folder(options)
     if options["out"] and folder is None:
         check_writable(options["out"])
     data = load_data(options)
-    design = write_out(data.design, f"{data.source}: match")
+    design = expand_design(data.design, f"{data.source}: match")
     console.print_messages(data.describe(), options["quiet"])
     given = design.y
     if data.given is not None:
         kept = dataclasses.replace(data.design, y=data.given)
-        given = write_out(kept, f"{data.source}: match").y
+        given = expand_design(kept, f"{data.source}: match").y
     data = dataclasses.replace(data, design=design)
     with console.show_progress("fitting", options["quiet"]) as status:
         report = console.reporter(status)
@@ -100,15 +99,14 @@ def match(**options: Any) -> None:
         found = fitted.match(join_design(design))
     verdict = [*fitted.summary().explanation, *found.verdict]
     console.print_messages([*fitted.remarks, " ".join(verdict)], options["quiet"])
-    records = _list_records(design, found, given[found.order])
+    columns = _list_matches(data, found, given[found.order])
     links = fitted.stats.link_probability
     if links is not None:
-        records = _append(records, "link_probability", links.tolist())
+        columns["link_probability"] = links.tolist()
     if data.ids is not None:
-        ids = [data.ids[row] for row in design.rows.tolist()]
-        records = _append(records, "id", ids)
+        columns["id"] = [data.ids[row] for row in design.rows.tolist()]
     if options["out"]:
-        write_whole(options["out"], _as_csv(records))
+        write_whole(options["out"], format_columns(columns))
         console.print_messages([f"matches written to {options['out']}"], options["quiet"])
     if options["as_object"]:
         origin = provenance(options["seed"], data.sha256)
@@ -118,9 +116,12 @@ def match(**options: Any) -> None:
             "identified": fitted.identified,
             "model_fits": fitted.model_fits,
         }
-        console.print_json({"matches": records, **facts, "provenance": origin})
+        records = zip(*columns.values(), strict=True)
+        matches = [dict(zip(columns, each, strict=True)) for each in records]
+        console.print_json({"matches": matches, **facts, "provenance": origin})
     elif not options["out"]:
-        sys.stdout.write(_as_text(records) if sys.stdout.isatty() else _as_csv(records))
+        is_read = sys.stdout.isatty()
+        sys.stdout.write(_as_text(columns) if is_read else format_columns(columns))
 
 
 def _check_folder(options: dict[str, Any]) -> Path | None:
@@ -162,12 +163,10 @@ def _write_draws(
         values, places = given.tolist(), pairing.tolist()
         label = f"({data.label})" if data.label in own else data.label
         table = {**own, label: [None if at < 0 else values[at] for at in places]}
-        if not options["rows"]:  # labels of a file of their own stand in no row
+        if not options["rows"]:  # labels in a file of their own are in no row
             table["label_row"] = (design.rows[pairing] + 1).tolist()
-        records = [
-            dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)
-        ]
-        paths.append(write_whole(folder / f"completed-{k:0{n_digits}d}.csv", _as_csv(records)))
+        path = folder / f"completed-{k:0{n_digits}d}.csv"
+        paths.append(write_whole(path, format_columns(table)))
     console.print_messages(
         [f"{len(paths)} completed tables written to {options['out']}"], options["quiet"]
     )
@@ -176,41 +175,21 @@ def _write_draws(
         console.print_json({"files": [str(path) for path in paths], "provenance": origin})
 
 
-def _list_records(design: Design, found: Match, labels: np.ndarray) -> list[dict[str, Any]]:
-    """Return one record for each row: what it was matched to, how surely, and in which bag."""
-    rows, known = (design.rows + 1).tolist(), found.probability
-    probabilities = [None] * len(rows) if known is None else known.tolist()
-    records = [
-        {"row": row, "label": label, "probability": probability}
-        for row, label, probability in zip(rows, labels.tolist(), probabilities, strict=True)
-    ]
-    if design.groups is None:
-        return records
-    return [
-        {**record, "bag": bag} for record, bag in zip(records, design.groups.tolist(), strict=True)
-    ]
+def _list_matches(data: InMemory, found: Match, labels: np.ndarray) -> dict[str, list[Any]]:
+    """Return the columns row, label, probability, and bag where there are bags."""
+    design = data.design
+    known = [None] * len(design.X) if found.probability is None else found.probability.tolist()
+    columns = {
+        "row": (design.rows + 1).tolist(),
+        "label": labels.tolist(),
+        "probability": known,
+    }
+    return columns if design.groups is None else {**columns, "bag": design.groups.tolist()}
 
 
-def _append(records: list[dict[str, Any]], name: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Add a column to the records."""
-    return [{**record, name: value} for record, value in zip(records, values, strict=True)]
-
-
-def _as_csv(records: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(records[0])
-    for record in records:
-        cells = [repr(cell) if isinstance(cell, float) else cell for cell in record.values()]
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    return text.getvalue()
-
-
-def _as_text(records: list[dict[str, Any]]) -> str:
-    """Return columns for reading, tiny probabilities in words."""
-    lines = [[*records[0]]]
-    for record in records:
-        shown = {**record, "probability": show_probability(record["probability"])}
-        lines.append([shorten(cell) for cell in shown.values()])
-    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+def _as_text(columns: dict[str, list[Any]]) -> str:
+    """Return columns for a terminal, with tiny probabilities in words."""
+    shown = {**columns, "probability": map(show_probability, columns["probability"])}
+    lines = [list(shown), *([shorten(c) for c in row] for row in zip(*shown.values(), strict=True))]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(shown))]
     return "".join("  ".join(map(str.rjust, line, widths)) + "\n" for line in lines)

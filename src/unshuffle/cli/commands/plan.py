@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unshuffle.cli import console
-from unshuffle.cli.data import choose_columns, leave_out_ids, read_labelled
+from unshuffle.cli.dataset import list_features
+from unshuffle.cli.load_tables import choose_columns, read_labelled
 from unshuffle.cli.options import (
     categorical_option,
     choose_marks,
@@ -26,9 +27,10 @@ from unshuffle.cli.options import (
     seed_option,
     split_names,
 )
+from unshuffle.cli.output_files import check_outputs
 from unshuffle.cli.reading import list_ids
 from unshuffle.cli.sections import Sectioned
-from unshuffle.cli.tables import format_csv, list_cells
+from unshuffle.cli.tables import format_columns, list_cells
 from unshuffle.errors import InputError, quote, shorten, suggest
 from unshuffle.formatting import count
 
@@ -41,7 +43,6 @@ Examples:
   unshuffle plan samples.csv --runs 1,2,4,8 --noise 0.2 --label-sd 1.5 --out plan.csv
   unshuffle plan samples.csv --runs 4 --noise 0.2 --weights expected.csv --capacity 96
   unshuffle plan samples.csv --bag pool --noise 0.2 --label-sd 1.5"""
-_ENDINGS = (".svg", ".png", ".pdf")
 
 
 def split_numbers(
@@ -139,18 +140,10 @@ def plan(**options: Any) -> None:
     with their Monte Carlo errors.
     """
     from unshuffle.io import choose_samples
-    from unshuffle.io.writing import check_writable, make_folder, write_whole
+    from unshuffle.io.writing import write_whole
 
     _check_calls(options)
-    for place in (options["out"], options["figure"]):
-        if place:
-            check_writable(place)
-    if options["report"] or options["pictures"]:
-        from unshuffle.results.report import check_report
-
-        check_report(options["report"] or "report.html")
-    if options["pictures"]:
-        make_folder(options["pictures"])
+    check_outputs(options)
     table = read_labelled(options)
     samples = choose_samples(
         table,
@@ -159,9 +152,10 @@ def plan(**options: Any) -> None:
         label=options["label"],
         categorical=options["categorical"],
         missing=options["missing"],
-        **leave_out_ids(choose_columns(options, table), table, options["id"]),
+        **choose_columns(options, table),
     )
-    notes = _describe(samples, table)
+    described = f"{count(len(samples.X), 'sample')}, {list_features(samples.names)}"
+    notes = [f"{table.source}: {described}", *samples.notes]
     console.print_messages(notes, options["quiet"])
     with console.report_progress("designing", options["quiet"]) as report:
         found = _make_plan(samples, options, report)
@@ -183,7 +177,7 @@ def plan(**options: Any) -> None:
 
 
 def _write_page(found: Plan, table: Table, notes: list[str], options: dict[str, Any]) -> None:
-    """Write the page and its pictures, as far as they are asked for."""
+    """Write the report and its pictures, where the options name them."""
     written = []
     if options["report"]:
         from unshuffle.design.page import write_plan
@@ -208,24 +202,6 @@ def _check_calls(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--bag assesses bags that exist; leave out --{name}")
     if options["sizes"] and options["capacity"]:
         raise click.UsageError("give --sizes or --capacity, not both: sizes are kept exactly")
-    if options["figure"]:
-        from unshuffle.errors import import_extra
-
-        if Path(options["figure"]).suffix.lower() not in _ENDINGS:
-            raise click.UsageError(
-                f"--figure {quote(options['figure'])}: its name must end in .svg, .png or .pdf"
-            )
-        import_extra("matplotlib", "plots", "drawing")
-
-
-def _describe(samples: Samples, table: Table) -> list[str]:
-    n, d = samples.X.shape
-    names = ", ".join(shorten(name, 30) for name in samples.names[:12])
-    more = f" and {d - 12} more" if d > 12 else ""
-    return [
-        f"{table.source}: {count(n, 'sample')}, {count(d, 'feature')}: {names}{more}",
-        *samples.notes,
-    ]
 
 
 def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
@@ -270,12 +246,11 @@ def _make_plan(samples: Samples, options: dict[str, Any], report: Any) -> Plan:
 
 
 def _read_weights(options: dict[str, Any], names: Sequence[str]) -> list[float] | None:
-    """Return the weight of every feature, from a CSV or a kept model."""
+    """Return the coefficient of every feature, from a CSV or a saved model."""
     path = options["weights"]
     if path is None:
         return None
-    is_model = _is_object(path)
-    found = _weights_of_model(path) if is_model else _weights_of_table(path, options)
+    found = _weights_of_model(path) if _is_json(path) else _weights_of_table(path, options)
     missing = [name for name in names if name not in found]
     if missing:
         raise InputError(
@@ -285,12 +260,12 @@ def _read_weights(options: dict[str, Any], names: Sequence[str]) -> list[float] 
     return [found[name] for name in names]
 
 
-def _is_object(path: str) -> bool:
+def _is_json(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
-        return False  # reading it next gives the error
+        return False  # refused when the file is read
 
 
 def _weights_of_model(path: str) -> dict[str, float]:
@@ -329,7 +304,7 @@ def as_csv(found: Plan, samples: Samples, table: Table, ids: Sequence[Any] | Non
     for name in table.names:
         named = f"({name})" if name in columns else name
         columns[named] = list_cells(table.columns[name][samples.rows])
-    return format_csv(list(columns), zip(*columns.values(), strict=True))
+    return format_columns(columns)
 
 
 def _tables(found: Plan) -> list[Any]:
@@ -366,7 +341,7 @@ def _tables(found: Plan) -> list[Any]:
 
 
 def _describe_precision(shown: Sequence[Expectation]) -> str:
-    """Say how well simulated chances and widths are known."""
+    """Return a sentence with the Monte Carlo errors of chances and widths."""
     chances = [each.sign_known_mc.max() for each in shown if each.sign_known_mc is not None]
     # Intervals without ends have no width.
     widths = [

@@ -17,7 +17,7 @@ from unshuffle.cli.options import (
 )
 from unshuffle.cli.reading import list_ids, read_file
 from unshuffle.cli.sections import Sectioned
-from unshuffle.cli.tables import format_csv
+from unshuffle.cli.tables import format_columns
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
 
@@ -82,26 +82,30 @@ def predict(**options: Any) -> None:
     ends, why = _find_ends(kept, X, groups, options)
     why += _describe_bags(kept, groups)
     console.print_messages([*notes, *_describe(kept), *why], options["quiet"])
-    cells = _make_cells(rows, predictions, ends)
+    low, high = zip(*([(None, None)] * len(rows) if ends is None else ends.tolist()), strict=True)
+    columns = {"row": (rows + 1).tolist(), "prediction": predictions.tolist()}
+    columns |= {"low": low, "high": high}
     ids = list_ids(table, options, rows.tolist())
+    named = columns if ids is None else {"row": columns["row"], "id": ids, **columns}
     if options["out"]:
-        write_whole(options["out"], _as_csv(cells, ids))
+        write_whole(options["out"], format_columns(named))
         console.print_messages([f"predictions written to {options['out']}"], options["quiet"])
     if options["as_object"]:
-        console.print_json(_as_object(kept, cells, ids, options, table.sha256))
+        columns |= {} if ids is None else {"id": ids}
+        console.print_json(_as_object(kept, columns, options, table.sha256))
     elif not options["out"]:
-        sys.stdout.write(_as_csv(cells, ids))
+        sys.stdout.write(format_columns(named))
 
 
 def _find_dates(kept: Kept, options: dict[str, Any]) -> list[str]:
-    """Return columns of dates as --dates has them; the model knows those that it was fitted to."""
+    """Return columns of dates in the form of --dates: those of the model, and those asked for."""
     known = (kept.columns or {}).get("dates", {})
     asked = [each for each in options["dates"] if (each.rpartition("=")[0] or each) not in known]
     return [*asked, *(f"{name}={day}" for name, day in known.items())]
 
 
 def _find_codes(kept: Kept, options: dict[str, Any]) -> list[str]:
-    """Return codes of missing values as --na has them; the model knows those of its features."""
+    """Return codes of missing values in the form of --na: those asked for, and the model's."""
     columns = kept.columns or {}
     coded = [each for each in columns.get("coding") or [] if isinstance(each, dict)]
     named = ["", *(str(each.get("column")) for each in coded)]
@@ -111,7 +115,7 @@ def _find_codes(kept: Kept, options: dict[str, Any]) -> list[str]:
 
 
 def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:
-    """Return how the columns of a table enter X: as when the model was fitted."""
+    """Return how the columns of a table enter X, as in the fit."""
     from unshuffle.io import Coding
 
     if kept.columns is not None:
@@ -141,7 +145,7 @@ def _find_coding(kept: Kept, table: Table, bag: str | None) -> list[Coding]:
 def _find_ends(
     kept: Kept, X: np.ndarray, groups: np.ndarray | None, options: dict[str, Any]
 ) -> tuple[np.ndarray | None, list[str]]:
-    """Return the intervals, or None and a sentence on why there are none."""
+    """Return the intervals, or None and the reason."""
     level, new_label = options["level"], options["new_label"]
     try:
         return kept.result.predict_interval(X, level, new_label, groups), []
@@ -150,18 +154,17 @@ def _find_ends(
 
 
 def _describe_bags(kept: Kept, groups: np.ndarray | None) -> list[str]:
-    """Say which bags are new to the model."""
+    """Return a message on bags that the model has not seen."""
     if groups is None:
         return []
     names = list(dict.fromkeys(groups.tolist()))
     is_known = kept.result.is_known_bag(names).tolist()
     new = [shorten(name) for name, known in zip(names, is_known, strict=True) if not known]
-    told = f"bags without an effect that the model knows: {list_names(new)}"
-    return [told] if new else []
+    return [f"bags without an effect that the model knows: {list_names(new)}"] if new else []
 
 
 def _describe(kept: Kept) -> list[str]:
-    """Say what is predicted, where the model knows its name."""
+    """Return a message on what is predicted, where the model has the name of its label."""
     if kept.columns is None:
         return []
     label = f"'{kept.columns.get('label')}'"
@@ -169,41 +172,12 @@ def _describe(kept: Kept) -> list[str]:
     return [f"predictions of {what} by method {kept.result.method}"]
 
 
-def _make_cells(
-    rows: np.ndarray, predictions: np.ndarray, ends: np.ndarray | None
-) -> list[tuple[int, float, float | None, float | None]]:
-    pairs = [(None, None)] * len(rows) if ends is None else ends.tolist()
-    return [
-        (row, z, low, high)
-        for row, z, (low, high) in zip(
-            (rows + 1).tolist(), predictions.tolist(), pairs, strict=True
-        )
-    ]
-
-
-def _as_csv(
-    cells: list[tuple[int, float, float | None, float | None]], ids: list[Any] | None
-) -> str:
-    names = ["row", "prediction", "low", "high"]
-    if ids is None:
-        return format_csv(names, cells)
-    rows = [(row, name, *values) for (row, *values), name in zip(cells, ids, strict=True)]
-    return format_csv(["row", "id", *names[1:]], rows)
-
-
 def _as_object(
-    kept: Kept,
-    cells: list[tuple[int, float, float | None, float | None]],
-    ids: list[Any] | None,
-    options: dict[str, Any],
-    digest: str,
+    kept: Kept, columns: dict[str, Any], options: dict[str, Any], digest: str
 ) -> dict[str, Any]:
-    names = ("row", "prediction", "low", "high")
-    records = [dict(zip(names, cell, strict=True)) for cell in cells]
-    if ids is not None:
-        records = [{**each, "id": name} for each, name in zip(records, ids, strict=True)]
+    rows = zip(*columns.values(), strict=True)
     return {
-        "predictions": records,
+        "predictions": [dict(zip(columns, row, strict=True)) for row in rows],
         "level": options["level"],
         "new_label": options["new_label"],
         "bag": options["bag"],

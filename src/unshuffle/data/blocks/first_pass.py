@@ -1,8 +1,7 @@
-"""The first look at data in blocks: statistics, extremes, label cells and a sample of rows.
+"""The first pass over data in blocks: moments, extremes, label cells and a sample of rows.
 
-Sums are of whole numbers (shares of a column's reach in units of 2⁻⁴² at a million rows), so that
-any order, any blocks and any number of workers give the same bits; each is as exact as a sum of
-doubles is.
+Moments are sums of whole numbers (shares of a column's reach in units of 2⁻⁴² at a million rows).
+They are as exact as sums of doubles, and the same for any order, blocks and number of workers.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from unshuffle.data.blocks.row_sample import (
     RowSample,
     count_sampled,
     guess_limit,
-    is_whole,
+    is_complete,
     keep_lowest,
     renumber,
-    sample_at_once,
+    sample_listed_rows,
     select_rows,
 )
 from unshuffle.data.blocks.sources import Block, Source
@@ -31,18 +30,18 @@ from unshuffle.progress import Report, say_nothing
 
 # The smallest normal number: 1/size of anything less overflows, or has lost its digits.
 _LEAST_REACH = float(np.finfo(float).tiny)
-# Rows that are hashed at a time: what is made of them stays small.
+# Rows that are hashed at a time, to keep intermediate arrays small.
 _HASHED_ROWS = 1 << 13
-# So many times as many rows as are wanted may wait: more than lie below the limit tried first.
+# Most waiting rows, in sizes of the sample: more than lie below the limit tried first.
 _MOST_WAITING = 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """What one look tells: bags in canonical order, in the user's units.
+    """The results of the first pass: bags in canonical order, in the user's units.
 
     Moments are of t = (x − base)/reach: `first` (R, d) and `second` (R, d, d) means of each bag,
-    `third` (d, d, d) of all. `source` numbers the bags as they stand here.
+    `third` (d, d, d) of all. `source` has the bags in this order.
     """
 
     source: Source
@@ -59,7 +58,7 @@ class FirstPass:
     label_base: float
     label_square: float
     sample: RowSample
-    # The place here of every bag of the source as it was handed over.
+    # The place here of each bag of the original source.
     numbers: np.ndarray
 
     @property
@@ -94,7 +93,7 @@ class FirstPass:
         return reach * float(np.sqrt(max(self.label_square + 2.0 * gap * middle + gap**2, 0.0)))
 
     def without_labels(self) -> FirstPass:
-        """Return what is known of the rows alone: the cells of labels take a third of the data."""
+        """Return the same without label cells, which take a third of the memory of the data."""
         nothing = np.empty(0)
         offsets = np.zeros(len(self.sizes) + 1, np.int64)
         return replace(self, cells=LabelCells(offsets, *[nothing] * 6))
@@ -138,12 +137,12 @@ class FirstPass:
         return np.einsum("r,r...->...", shares, means)
 
 
-def look_at(
+def make_first_pass(
     source: Source, seed: int, report: Report = say_nothing, has_cubes: bool = True
 ) -> FirstPass:
-    """Take the first pass: two looks at all rows, and a few at the labels.
+    """Make the first pass: two passes over all rows, and a few over the labels.
 
-    Without cubes there are no third moments, which take most of the second look.
+    Without cubes there are no third moments, which take most of the second pass.
     """
     ends = _find_ends(source, seed, report)
     sample = ends.sample
@@ -188,7 +187,7 @@ def look_at(
 
 @dataclass(eq=False)
 class _Ends:
-    """Numbers, extremes and the sample as they grow; rows wait to be sampled many at a time."""
+    """Bag sizes, extremes and the sample so far; `waiting` rows are merged into it later."""
 
     counts: np.ndarray
     columns: np.ndarray
@@ -196,13 +195,13 @@ class _Ends:
     sample: RowSample
     waiting: list[RowSample] = field(default_factory=list)
 
-    def let_in(self, wanted: int) -> None:
-        """Let the rows that wait into the sample, once they are more than a sample needs."""
+    def merge_if_many(self, wanted: int) -> None:
+        """Merge the waiting rows into the sample once they are more than a sample needs."""
         if sum(len(each.hashes) for each in self.waiting) > _MOST_WAITING * wanted:
-            self.gather(wanted)
+            self.merge_waiting(wanted)
 
-    def gather(self, wanted: int) -> None:
-        """Let the rows that wait into the sample."""
+    def merge_waiting(self, wanted: int) -> None:
+        """Merge the waiting rows into the sample."""
         self.sample, self.waiting = keep_lowest([self.sample, *self.waiting], wanted), []
 
 
@@ -210,14 +209,14 @@ def _find_ends(source: Source, seed: int, report: Report) -> _Ends:
     wanted = count_sampled(source.n_bags)
     scanner = source.scanner
     if scanner is not None:
-        sample = sample_at_once(scanner, seed, wanted)
+        sample = sample_listed_rows(scanner, seed, wanted)
         if sample is not None:
             return _Ends(*scanner.find_ends(), sample)
     limit = guess_limit(source.n, wanted)
     ends = _take_ends(source, seed, wanted, limit, report)
-    if is_whole(ends.sample, wanted, limit):
+    if is_complete(ends.sample, wanted, limit):
         return ends
-    # Rows repeat, so that too few of them lie below the limit: one look more, without one.
+    # Rows repeat, so too few distinct ones lie below the limit: another pass without a limit.
     return _take_ends(source, seed, wanted, 2**64 - 1, report)
 
 
@@ -246,7 +245,7 @@ def _take_ends(source: Source, seed: int, wanted: int, limit: int, report: Repor
             hashes = np.empty(len(rows), np.uint64)
             kernels.hash_rows(rows.view(np.uint64), np.uint64(seed), hashes)
             total.waiting.append(select_rows(total.sample, hashes, codes, rows, wanted, limit))
-            total.let_in(wanted)
+            total.merge_if_many(wanted)
 
     def merge(total: _Ends, other: _Ends) -> _Ends:
         total.counts += other.counts
@@ -254,11 +253,11 @@ def _take_ends(source: Source, seed: int, wanted: int, limit: int, report: Repor
             np.minimum(mine[:, 0], theirs[:, 0], out=mine[:, 0])
             np.maximum(mine[:, 1], theirs[:, 1], out=mine[:, 1])
         total.waiting += [*other.waiting, other.sample]
-        total.let_in(wanted)
+        total.merge_if_many(wanted)
         return total
 
     found = source.map_reduce(start, add, merge, report=report, stage="reading")
-    found.gather(wanted)
+    found.merge_waiting(wanted)
     return found
 
 
@@ -316,7 +315,7 @@ def _add_up(
 
 
 def _check_reach(columns: np.ndarray, labels: float) -> None:
-    """Refuse columns and labels whose spread is so small that its inverse overflows."""
+    """Refuse columns and labels of so small a spread that its inverse overflows."""
     named = [(f"column {j}", float(size)) for j, size in enumerate(columns)]
     for name, size in [*named, ("y", labels)]:
         if 0.0 < size < _LEAST_REACH:

@@ -1,9 +1,8 @@
-"""Labels as cells: of each bag a histogram fine enough that no rank and no mean is lost.
+"""Adaptive histograms of the labels of each bag, fine enough to keep ranks and means.
 
-Cells are found by looking at the labels a few times. A cell that holds too many different labels
-is divided between its own extremes, evenly or, where they are orders of magnitude apart, by their
-logarithm; so labels near 10⁶ that differ by one, and labels from 1e-5 to 1e6, both end in fine
-cells. Each cell keeps its number of labels and their sum, exact to a part in 2³⁰ of its width.
+A few passes over the labels refine the cells. A cell with too many different labels is divided
+between its extremes: evenly, or by logarithms where these are orders of magnitude apart. Each cell
+keeps the number of its labels, and their sum to a part in 2³⁰ of its width.
 """
 
 from __future__ import annotations
@@ -21,27 +20,24 @@ from unshuffle.progress import Report, say_nothing
 
 # No cell of different labels holds a larger share of its bag ...
 RANK = 1e-4
-# ... unless there are more bags than so many cells are enough for: 13 MB for a thread.
+# ... unless the bags would need more cells than this, 13 MB for a thread.
 _MOST_CELLS = 400_000
-# Bags whose cells are more than this together are looked at one after another: threads have a total
-# each, and all cells of 20 bags took 70 MB beside a million rows of 40. Half as many take as long.
+# Most cells that are counted in one pass: each thread has a total of its own.
 ROOM = 75_000
-# Cells that turn out to hold few labels are made one, so often in pairs and up to this part of the
-# spread of the labels: what is kept of them is half as much.
+# Neighbouring cells with few labels are merged in pairs, this often, up to this fraction of the
+# spread of the labels. It halves the memory.
 _MERGES, _MERGED = 2, 512.0
-# A cell is no wider than this part of the spread of the labels, also in sparse tails.
+# Largest width of a cell as a share of the spread of the labels, also in sparse tails.
 _WIDEST = 1.0 / 256.0
 # Extremes of one sign further apart than this are divided by their logarithm.
 _FAR = 4.0
-# Labels are never spread evenly over a cell: with this many parts for each that is needed, three
-# looks are enough where 1.5 take five.
+# Parts of a divided cell for each that is needed if labels were uniform: three passes are enough.
 _MORE = 2.5
-# Parts of cells that are made together, unless one bag has more.
+# Parts of cells that are made at a time, unless one bag has more.
 _DIVIDED = 20_000
-# So often labels are looked at before a cell stays as it is: two looks are enough for the normal
-# and the lognormal, and each divides a crowded cell by its share over 1e-4.
-_MOST_LOOKS = 6
-# What cells have, one number each.
+# Most passes; two are enough for normal and lognormal labels.
+_MOST_PASSES = 6
+# The fields with one number for each cell.
 _PARTS = ("counts", "edges", "widths", "places", "lows", "highs")
 
 
@@ -75,7 +71,7 @@ class LabelCells:
         return _bag_of(self.offsets)
 
     def divide(self, most: int = ROOM) -> Iterator[LabelCells]:
-        """Yield some bags at a time, whose cells are no more than this unless one bag has more."""
+        """Yield the cells of some bags at a time, at most this many unless one bag has more."""
         start, n_bags = 0, len(self.offsets) - 1
         while start < n_bags:
             fits = np.searchsorted(self.offsets, self.offsets[start] + most, side="right")
@@ -88,19 +84,12 @@ class LabelCells:
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """What is added up of every cell."""
+    """Sums over the labels of every cell."""
 
     counts: np.ndarray
     sums: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
-
-
-def count_labels(
-    source: Source, ends: np.ndarray, sizes: np.ndarray, spread: float, report: Report = say_nothing
-) -> LabelCells:
-    """Look at the labels until every cell is fine; `ends` (R, 2) are the bags' extremes."""
-    return join_cells(find_cells(source, ends, sizes, spread, report), np.arange(len(sizes)))
 
 
 def find_cells(
@@ -119,10 +108,7 @@ def find_cells(
 
 
 def join_cells(pieces: list[LabelCells], bags: np.ndarray) -> LabelCells:
-    """Put the cells of these bags one after another. The list of pieces is used up.
-
-    What was put in order goes: all cells twice would be the most that a first pass takes.
-    """
+    """Return the cells of bags in this order; empties the list of pieces to save memory."""
     found = locate_bags(pieces)
     places = [found[r] for r in bags.tolist()]
     lists = {name: [getattr(piece, name) for piece in pieces] for name in _PARTS}
@@ -136,7 +122,7 @@ def join_cells(pieces: list[LabelCells], bags: np.ndarray) -> LabelCells:
 
 
 def locate_bags(pieces: list[LabelCells]) -> dict[int, tuple[int, slice]]:
-    """Return of every bag the piece that has its cells, and where they lie in it."""
+    """Return for each bag the piece with its cells, and their places in it."""
     return {
         int(r): (k, slice(piece.offsets[r], piece.offsets[r + 1]))
         for k, piece in enumerate(pieces)
@@ -145,7 +131,7 @@ def locate_bags(pieces: list[LabelCells]) -> dict[int, tuple[int, slice]]:
 
 
 def _choose_bags(sizes: np.ndarray, rank: float) -> list[slice]:
-    """Return bags that are looked at together: as many as the room for cells is enough for."""
+    """Return groups of bags whose cells fit into one pass."""
     wanted = np.minimum(_MORE / rank, 2.0 * sizes)
     starts, total = [0], 0.0
     for r, cells in enumerate(wanted):
@@ -166,22 +152,22 @@ def _count_some(
     unit: float,
     report: Report,
 ) -> Iterator[LabelCells]:
-    """Yield the cells of some bags, those that are fine after one look first; others have none.
+    """Yield the cells of some bags, those that need fewer passes first.
 
-    The cells of a bag depend on no other bag.
+    The cells of a bag do not depend on other bags.
     """
-    # One cell for a bag at first, divided at once.
+    # Each bag begins with one cell, which is divided before the first pass.
     chosen = np.zeros(len(sizes), np.int64)
     chosen[bags] = 1
     offsets, own = _as_offsets(chosen), ends[bags]
     totals = _Totals(sizes[bags], np.zeros(len(own), np.int64), own[:, 0], own[:, 1])
-    for look in range(_MOST_LOOKS):
+    for number in range(_MOST_PASSES):
         n_parts = _count_parts(offsets, totals, sizes, rank, spread)
         offsets, edges, widths = _divide(offsets, totals, n_parts)
-        totals = _look(source, offsets, edges, widths, unit, report)
+        totals = _add_up(source, offsets, edges, widths, unit, report)
         bag = _bag_of(offsets)
         is_crowded = _count_parts(offsets, totals, sizes, rank, spread) > 1
-        is_open = np.bincount(bag, is_crowded, len(sizes)) * (look + 1 < _MOST_LOOKS) > 0
+        is_open = np.bincount(bag, is_crowded, len(sizes)) * (number + 1 < _MOST_PASSES) > 0
         kept = (totals.counts > 0) & ~is_open[bag]
         if kept.any():
             yield LabelCells(
@@ -201,9 +187,9 @@ def _count_some(
 
 
 def _merge_pairs(cells: LabelCells, limits: np.ndarray, width: float) -> LabelCells:
-    """Make one of the first and second cell of a bag, of its third and fourth, and so on.
+    """Merge the first and second cell of a bag, the third and fourth, and so on.
 
-    Where both together hold no more labels than the bag's limit and are no wider than this.
+    A pair is merged if it holds no more labels than the bag's limit and is no wider than `width`.
     """
     bag, counts = cells.bag_of_cell, cells.counts
     is_second = (np.arange(len(bag)) - cells.offsets[bag]) % 2 == 1
@@ -239,7 +225,7 @@ def _bag_of(offsets: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-def _look(
+def _add_up(
     source: Source,
     offsets: np.ndarray,
     edges: np.ndarray,
@@ -277,7 +263,7 @@ def _look(
 def _count_parts(
     offsets: np.ndarray, totals: _Totals, sizes: np.ndarray, rank: float, spread: float
 ) -> np.ndarray:
-    """Return into how many parts to divide each cell: one where it is fine, zero where empty."""
+    """Return the number of parts of each cell: 1 for a fine cell, 0 for an empty one."""
     counts = totals.counts
     limit = rank * np.repeat(sizes, np.diff(offsets))
     with np.errstate(invalid="ignore"):  # an empty cell has no extremes
@@ -294,7 +280,7 @@ def _divide(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Divide cells between their extremes; return offsets of bags, left edges and widths.
 
-    Some bags at a time: all at once would take several times the memory of the cells.
+    It takes some bags at a time, to save memory.
     """
     made = np.concatenate([[0], np.cumsum(n_parts)])[offsets]
     edges, widths, lengths = [np.empty(0)], [np.empty(0)], np.zeros(len(offsets) - 1, np.int64)
@@ -333,6 +319,6 @@ def _divide_cells(
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             logs = np.log(near) + np.log(far / near) * (share if sign > 0 else 1.0 - share)
             edges = np.where(is_far, np.clip(sign * np.exp(logs), low, high), edges)
-    # Parts that rounding brought together are one.
+    # Parts whose edges are equal after rounding are merged.
     keep = np.append(True, (np.diff(edges) > 0) | (np.diff(bag) > 0))
     return edges[keep], bag[keep]

@@ -1,12 +1,13 @@
-"""Where rows come from: blocks that fit the memory, and one way to add them up.
+"""Sources of rows in blocks, and sums over the blocks (map and reduce).
 
-A source hands out blocks in any order, to any number of workers; whatever is added up from them
-must not depend on it. Other sources (files, clusters, graphics cards) implement the same two
-methods, `add_up` and `renumbered`.
+Blocks are read in any order by any number of workers, so sums must not depend on the order: they
+are of whole numbers. Sources for files, clusters and graphics cards implement `add_up` and
+`renumbered`.
 """
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from functools import cached_property
 from itertools import count
 from math import ceil, sqrt
 from threading import Event
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -22,12 +23,9 @@ from unshuffle.data.bag import choose_kind, number_tightly
 from unshuffle.progress import Report, say_nothing
 from unshuffle.threads import count_threads, map_all, run_all
 
-if TYPE_CHECKING:
-    from unshuffle.data.blocks.histogram_source import ScanningSource
-
 Total = TypeVar("Total")
 
-# Rows of a block: 2.6 MB with five columns, and enough work that handing blocks out costs nothing.
+# Rows of a block: 2.6 MB with five columns.
 BLOCK_ROWS = 1 << 16
 
 
@@ -35,8 +33,8 @@ BLOCK_ROWS = 1 << 16
 class Block:
     """Some rows (m, d), their labels and the numbers of their bags.
 
-    `masses` say how often each row counts; empty: once each. Where rows are not asked for `X` has
-    none, and so with labels and `y`.
+    `masses` are the frequencies of rows; empty if all are 1. `X` is empty in a pass without rows,
+    and `y` in one without labels.
     """
 
     X: np.ndarray
@@ -47,11 +45,11 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Pass(Generic[Total]):
-    """What is added up from all blocks.
+    """A sum over all blocks.
 
-    Every worker starts a total of its own, adds blocks to it in place, and the totals are merged in
-    any order. Rows and labels are read where they are needed, bags always. `report` is told of the
-    stage how far it is.
+    Every worker starts a total of its own and adds blocks to it in place; the totals are merged in
+    any order. Rows and labels are read where the pass needs them. `report` gets the stage and the
+    share of blocks that are done.
     """
 
     start: Callable[[], Total]
@@ -64,9 +62,9 @@ class Pass(Generic[Total]):
 
 
 class Grid(Protocol):
-    """Where the histograms of some points lie: see `kernels.fill_cells`.
+    """The grids of histograms of some points: see `kernels.fill_cells`.
 
-    Of point p and bag r the mean prediction lies ``-lows[p, r]`` cells behind the first node.
+    The mean prediction of bag r at point p lies ``-lows[p, r]`` cells behind the first node.
     """
 
     @property
@@ -98,18 +96,18 @@ class Source(ABC):
     n_bags: int
     # Names of the bags by their numbers, where they have names.
     bag_names: tuple[Hashable, ...] | None = None
-    # Numbers that the histograms of one call of `fill_all` may have.
+    # Most numbers in the histograms of one call of `fill_all`.
     room: int | None = None
 
     def fill_all(
         self, grids: Iterable[Grid], centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
     ) -> Iterator[np.ndarray] | None:
-        """Yield the cells of each of some grids; None where these are added up block by block."""
+        """Yield the histograms of grids; None where they are filled block by block."""
         return None
 
     @property
     def scanner(self) -> ScanningSource | None:
-        """The source itself where it adds up passes by other means than a loop over blocks."""
+        """The source itself if it computes passes without a loop over blocks."""
         return None
 
     def map_reduce(
@@ -133,7 +131,7 @@ class Source(ABC):
     def add_up_all(self, works: Iterable[Pass[Total]]) -> Iterator[Total]:
         """Yield the totals of some passes, in order.
 
-        Others may be at the next passes while something is made of a total here.
+        Workers may compute the next passes while the caller uses a total.
         """
         for work in works:
             yield self.add_up(work)
@@ -143,11 +141,69 @@ class Source(ABC):
         """Return the same rows where bag r has the number ``codes[r]``."""
 
 
+class HistogramSource(Source):
+    """A source that fills histograms where its rows are, without a loop over blocks."""
+
+    # Most numbers in the histograms of one call.
+    room: int
+
+    def fill_all(
+        self, grids: Iterable[Grid], centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
+    ) -> Iterator[np.ndarray]:
+        """Yield the histograms of grids."""
+        return (self.fill(grid, centre, factor, wants_slopes) for grid in grids)
+
+    @abstractmethod
+    def fill(
+        self, grid: Grid, centre: np.ndarray, factor: np.ndarray, wants_slopes: bool
+    ) -> np.ndarray:
+        """Return the cells that `kernels.fill_cells` would fill, bit for bit, of rows standardised
+        by `centre` and `factor`."""
+
+
+class ScanningSource(Source):
+    """A source that computes the first pass where its rows are, with the same whole numbers.
+
+    `kernels.scanning` defines the sums.
+    """
+
+    @property
+    def scanner(self) -> ScanningSource:
+        """Itself."""
+        return self
+
+    @abstractmethod
+    def find_ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the sizes of bags (R), the extremes of columns (d, 2), and of labels (R, 2)."""
+
+    @abstractmethod
+    def find_rows(
+        self, seed: int, limit: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return hashes, bags and rows of a hash up to the limit; None where more than most are."""
+
+    @abstractmethod
+    def add_moments(
+        self, base: np.ndarray, factor: np.ndarray, unit: float, cubes: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `kernels.add_moments` adds up, the third moments where they are wanted."""
+
+    @abstractmethod
+    def add_label_squares(self, base: float, factor: float, unit: float) -> int:
+        """Return what `kernels.add_label_squares` returns."""
+
+    @abstractmethod
+    def add_to_cells(
+        self, offsets: np.ndarray, edges: np.ndarray, widths: np.ndarray, unit: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `kernels.add_to_cells` adds up: numbers, sums, least and largest labels."""
+
+
 @dataclass(frozen=True, eq=False)
 class NumberedSource(Source):
-    """Rows whose bags get other numbers by a table, and are not read again for it."""
+    """A source whose bags are renumbered by a table, without reading the rows again."""
 
-    # The number of the bag that every code means; None: the code.
+    # The number of the bag of each code; None if codes are numbers.
     numbers: np.ndarray | None = field(default=None, kw_only=True)
     bag_names: tuple[Hashable, ...] | None = field(default=None, kw_only=True)
 
@@ -156,14 +212,14 @@ class NumberedSource(Source):
         return replace(self, numbers=np.asarray(numbers, dtype=np.int64))
 
     def number(self, codes: np.ndarray) -> np.ndarray:
-        """Return the present numbers of bags by their codes."""
+        """Return the numbers of bags by their codes."""
         return codes if self.numbers is None else self.numbers[codes]
 
 
 class ThreadedSource(NumberedSource):
-    """Rows that threads of this process read, each at the next place that nobody has taken."""
+    """A source read by threads of this process, which take its places in turn."""
 
-    # Where blocks are read, and how many threads do.
+    # The places of blocks, and the number of threads.
     places: Sequence[Any]
     n_jobs: int | None
 
@@ -182,7 +238,7 @@ class ThreadedSource(NumberedSource):
 
 @dataclass(frozen=True, eq=False)
 class ArraySource(ThreadedSource):
-    """Arrays in memory, read where they are."""
+    """Arrays in memory as a source, without a copy."""
 
     X: np.ndarray
     y: np.ndarray
@@ -225,22 +281,21 @@ class ArraySource(ThreadedSource):
 
     @cached_property
     def _only_bag(self) -> np.ndarray:
-        """Numbers of the only bag: to make them for every pass takes as long as adding rows up."""
+        """The codes of the only bag, made once: filling them takes as long as a pass over rows."""
         return np.zeros(min(self.block_rows, self.n), np.int64)
 
     @cached_property
     def _are_labels_ready(self) -> bool:
-        """Whether labels are handed out as they lie: none is a zero, which may be negative."""
+        """Whether labels are used without a copy: there is no zero, which may be -0.0."""
         y = self.y
         is_plain = y.dtype == np.float64 and y.flags.c_contiguous and y.flags.writeable
         return bool(is_plain and (y != 0.0).all())
 
 
 def limit_threads(n_jobs: int | None, n_rows: int) -> int:
-    """Return how many threads have a total of their own: few for few blocks.
+    """Return the number of threads with a total of their own: few for few blocks.
 
-    Histograms take about as long to make and to merge as a block takes to be counted. With 16
-    threads a fit of a million rows took three times the processor time of one.
+    Making and merging the histograms of a thread takes about as long as counting a block.
 
     >>> [limit_threads(16, n) for n in (1000, 100_000, 1_000_000, 10_000_000, 100_000_000)]
     [1, 2, 4, 13, 16]
@@ -254,12 +309,11 @@ def reduce_in_threads(
     work: Pass[Total],
     n_jobs: int | None,
 ) -> Total:
-    """Let threads take places in turn, each with a total of its own; merge these two by two."""
+    """Sum blocks in threads, each with a total of its own, and merge the totals in pairs."""
     tickets, done = count(), count(1)
 
     def take(total: Total, stop: Event) -> Total:
-        # Taking the next number of a counter is one step of the interpreter, so that no two
-        # threads get the same.
+        # `next` of a counter is atomic, so no two threads get the same place.
         for ticket in iter(tickets.__next__, len(places) + 1):
             if ticket >= len(places) or stop.is_set():
                 break
@@ -269,7 +323,7 @@ def reduce_in_threads(
         return total
 
     n_workers = max(1, min(count_threads(n_jobs), len(places)))
-    # Made here: allocators keep for a thread what it has freed, 30 MB beside a million rows.
+    # Made here: what a thread allocates and frees stays with its allocator.
     totals = run_all(take, [work.start() for _ in range(n_workers)], n_jobs)
     while len(totals) > 1:
         pairs = list(zip(totals[::2], totals[1::2], strict=False))
@@ -288,3 +342,29 @@ def number_bags(groups: Sequence[Hashable] | np.ndarray | None, n: int) -> tuple
     codes = number_tightly(groups)
     n_bags = int(codes.max()) + 1
     return codes.astype(choose_kind(n_bags), copy=False), n_bags
+
+
+def collect_rows(
+    source: Source, choose: Callable[[Block], np.ndarray], needs_labels: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return bags, rows and labels of all blocks that `choose` picks, one bag after another.
+
+    `choose` returns the places of rows in a block. In each bag rows and labels are sorted, each by
+    themselves, so their order does not depend on the blocks. Without `needs_labels` there are none.
+    """
+    d = source.d
+
+    def start() -> list[tuple[np.ndarray, ...]]:
+        return [(np.empty(0, np.int64), np.empty((0, d)), np.empty(0))]
+
+    def add(total: list[tuple[np.ndarray, ...]], block: Block) -> None:
+        own = choose(block)
+        if len(own):
+            y = (block.y[own] if needs_labels else block.y[:0]) + 0.0
+            total.append((block.codes[own].astype(np.int64), block.X[own] + 0.0, y))
+
+    parts = source.map_reduce(start, add, operator.add, needs_labels=needs_labels)
+    codes, rows, y = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    del parts
+    order = np.lexsort([*rows.T[::-1], codes])
+    return codes[order], rows[order], y[np.lexsort([y, codes])] if needs_labels else y

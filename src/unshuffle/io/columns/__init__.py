@@ -1,1 +1,1 @@
-"""Columns of a table: dates, missing values, expressions, shares, bags, and notes on them."""
+"""Columns of a table: dates, missing values, expressions, shares, bags and notes."""

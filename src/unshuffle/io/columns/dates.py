@@ -1,4 +1,4 @@
-"""Columns of dates: what they look like, and as numbers of days since a date."""
+"""Columns of dates: their form, and their conversion to days since a date."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import numpy as np
 from unshuffle.errors import InputError, quote
 from unshuffle.io.table import Table
 
-# Where nobody names another day, days are counted from here: in new data as in old.
+# The default origin of days, fixed so that old and new data agree.
 ORIGIN = date(2000, 1, 1)
 _SECONDS = 86400.0
 
-# A pattern, and how strptime reads what matches. Day before month and month before day look alike:
-# both are tried, and one alone must fit all cells.
-_TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?Z?)?"
-_ISO = re.compile(rf"(\d{{4}})-(\d{{1,2}})-(\d{{1,2}})({_TIME})")
-_OTHERS = (
-    (re.compile(r"(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})"), "day.month.year"),
-    (re.compile(r"(?P<d>\d{1,2})/(?P<m>\d{1,2})/(?P<y>\d{4})"), "day/month/year"),
-    (re.compile(r"(?P<m>\d{1,2})/(?P<d>\d{1,2})/(?P<y>\d{4})"), "month/day/year"),
-    (re.compile(r"(?P<y>\d{4})/(?P<m>\d{1,2})/(?P<d>\d{1,2})"), "year/month/day"),
-)
+# Forms of dates. Day before month and month before day look alike: both are tried, and one alone
+# must fit all cells.
+_YEAR, _MONTH, _DAY = r"(?P<y>\d{4})", r"(?P<m>\d{1,2})", r"(?P<d>\d{1,2})"
+_TIME = r"(?P<time>[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?Z?)?"
+_FORMS = {
+    "year-month-day": re.compile(f"{_YEAR}-{_MONTH}-{_DAY}{_TIME}"),
+    "day.month.year": re.compile(rf"{_DAY}\.{_MONTH}\.{_YEAR}"),
+    "day/month/year": re.compile(f"{_DAY}/{_MONTH}/{_YEAR}"),
+    "month/day/year": re.compile(f"{_MONTH}/{_DAY}/{_YEAR}"),
+    "year/month/day": re.compile(f"{_YEAR}/{_MONTH}/{_DAY}"),
+}
 
 
 @dataclass(frozen=True)
 class DateForm:
-    """How the dates of a column are written; ``doubt`` is another form that fits all cells."""
+    """The form of the dates of a column; ``doubt`` is another form that fits all cells."""
 
     name: str
     example: str
@@ -38,7 +39,7 @@ class DateForm:
 
 
 def find_date_form(cells: Collection[str]) -> DateForm | None:
-    """Return how dates are written where all cells hold one; None of any other column.
+    """Return the form of dates if all cells are dates; None for any other column.
 
     >>> find_date_form(["2021-03-04", "2021-12-31"]).name
     'year-month-day'
@@ -48,44 +49,27 @@ def find_date_form(cells: Collection[str]) -> DateForm | None:
     if not cells:
         return None
     example = next(iter(cells))
-    forms = [
-        name for name in ("year-month-day", *(name for _, name in _OTHERS)) if _fits(cells, name)
-    ]
+    forms = [form for form in _FORMS if all(_read_day(cell, form) is not None for cell in cells)]
     return DateForm(forms[0], example, forms[1] if len(forms) > 1 else None) if forms else None
 
 
-def _fits(cells: Collection[str], form: str) -> bool:
-    return all(_read_day(cell, form) is not None for cell in cells)
-
-
 def _read_day(cell: str, form: str) -> float | None:
-    """Return a date as days since the first day of the calendar, or None."""
-    cell = cell.strip()
-    try:
-        if form == "year-month-day":
-            found = _ISO.fullmatch(cell)
-            return None if found is None else _read_iso(found)
-        pattern = next(pattern for pattern, name in _OTHERS if name == form)
-        other = pattern.fullmatch(cell)
-        if other is None:
-            return None
-        return float(date(int(other["y"]), int(other["m"]), int(other["d"])).toordinal())
-    except ValueError:  # no such day
+    """Return a date as days since the first day of the calendar; None where it has another form."""
+    found = _FORMS[form].fullmatch(cell.strip())
+    if found is None:
         return None
-
-
-def _read_iso(found: re.Match[str]) -> float:
-    year, month, day, time = found.groups()
-    whole = date(int(year), int(month), int(day)).toordinal()
-    if not time:
-        return float(whole)
-    clock = datetime.fromisoformat(f"2000-01-01T{time[1:].removesuffix('Z').zfill(5)}")
-    start = datetime(2000, 1, 1)
-    return whole + (clock - start).total_seconds() / _SECONDS
+    parts = found.groupdict()
+    try:
+        day = date(int(parts["y"]), int(parts["m"]), int(parts["d"])).toordinal()
+        time = (parts.get("time") or "T0:00")[1:].removesuffix("Z")
+        clock = datetime.fromisoformat(f"2000-01-01T{time.zfill(5)}")
+    except ValueError:  # no such day or time
+        return None
+    return day + (clock - datetime(2000, 1, 1)).total_seconds() / _SECONDS
 
 
 def read_origins(names: Collection[str]) -> dict[str, date]:
-    """Return the day from which each column counts: "visit=2020-03-01", or "visit" alone."""
+    """Return the first day of each column, from "visit=2020-03-01" or "visit" alone."""
     origins = {}
     for each in names:
         name, mark, day = each.rpartition("=")
@@ -101,7 +85,7 @@ def read_origins(names: Collection[str]) -> dict[str, date]:
 
 
 def count_days(table: Table, origins: Mapping[str, date]) -> Table:
-    """Turn columns of dates into days since a date, or name the cell that holds none."""
+    """Return a table with columns of dates as days since a date; refuse cells without a date."""
     columns, notes = dict(table.columns), list(table.notes)
     for asked, origin in origins.items():
         name = table.find(asked, "column of dates")
@@ -127,12 +111,11 @@ def count_days(table: Table, origins: Mapping[str, date]) -> Table:
 
 
 def _refuse_cell(table: Table, name: str) -> InputError:
-    """Name the first cell that holds no date in the form that most cells have."""
+    """Return the error for the first cell that differs from the form of most cells."""
     cells = [(row, cell) for row, cell in enumerate(table.columns[name].tolist(), 1) if cell]
     if not cells:
         return InputError(f"{table.source}: column {quote(name)} holds no value; leave it out")
-    names = ["year-month-day", *(name for _, name in _OTHERS)]
-    best = max(names, key=lambda form: sum(_read_day(cell, form) is not None for _, cell in cells))
+    best = max(_FORMS, key=lambda form: sum(_read_day(cell, form) is not None for _, cell in cells))
     row, cell = next((r, c) for r, c in cells if _read_day(c, best) is None)
     return InputError(
         f"{table.source}, row {row}: column {quote(name)} holds {quote(cell)}, no date such as "

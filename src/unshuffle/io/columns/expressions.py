@@ -1,7 +1,7 @@
 """Labels as expressions of columns, such as ``log10(FITC-A / PE-Texas Red-A)``.
 
-A recursive-descent parser (Wirth 1976) turns the text into steps of a stack machine, which work on
-whole columns. Nothing is ever handed to Python. The grammar::
+A recursive-descent parser (Wirth 1976) turns the text into steps of a stack machine on whole
+columns; Python never evaluates the text. The grammar::
 
     sum     = product (("+" | "-") product)*
     product = sign (("*" | "/") sign)*
@@ -9,9 +9,9 @@ whole columns. Nothing is ever handed to Python. The grammar::
     power   = value (("^" | "**") sign)?
     value   = number | function "(" sum ")" | "(" sum ")" | name
 
-``×``, ``÷`` and ``−`` may stand for ``*``, ``/`` and ``-``. Where a value may stand, the longest
-name of a column that stands there is meant: ``FITC-A`` is that column, ``FITC - A`` a difference.
-A name between backticks or double quotation marks is always a column.
+``×``, ``÷`` and ``−`` mean ``*``, ``/`` and ``-``. The longest matching name of a column is taken
+as a value: ``FITC-A`` is that column, ``FITC - A`` a difference. A name in backticks or double
+quotation marks is always a column.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, shorten, suggest
 
-# Longer or deeper expressions are slips or attacks; both are far beyond what anybody writes.
+# Limits against slips and attacks, far beyond real expressions.
 MAX_LENGTH, MAX_DEPTH = 1000, 50
 
 Values = NDArray[np.float64]
 
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"\w+")
-# What an unknown name may be made of, to show all of it.
+# Characters of an unknown name, for the error message.
 _UNKNOWN = re.compile(r"[^()*/^+×÷`\"]+")
 _MARKS = frozenset('()*/^+-×÷−`"')
 _SAME = {"×": "*", "÷": "/", "−": "-", "**": "^"}
@@ -41,7 +41,7 @@ _QUOTES = '`"'
 
 @dataclass(frozen=True)
 class Operation:
-    """What a step does to one or two columns, and why it has no value where it has none."""
+    """A step on one or two columns; `has_none` marks rows without a value, for the reason `why`."""
 
     apply: Callable[..., Values]
     n_operands: int = 2
@@ -76,7 +76,7 @@ Step = float | str | Operation
 
 @dataclass(frozen=True)
 class Gap:
-    """The rows in which an expression has no value: how many, the first from 0, and why there."""
+    """The rows without a value of an expression: their number, the first (from 0), its reason."""
 
     n_rows: int
     row: int
@@ -101,9 +101,9 @@ class Expression:
         return self.steps[-1] is FUNCTIONS["log10"]
 
     def evaluate(self, columns: Mapping[str, Values]) -> tuple[Values, Gap | None]:
-        """Return the value in every row, NaN where there is none, and a gap where rows have none.
+        """Return the value in every row, NaN where there is none, and the gap of such rows.
 
-        Rows that miss a value of a column are NaN and no gap.
+        Rows with a missing value in a column are NaN and do not count in the gap.
         """
         inputs = [columns[name] for name in self.columns]
         is_known = np.all([np.isfinite(column) for column in inputs], axis=0)
@@ -126,14 +126,14 @@ class Expression:
 
 
 def _describe_gap(is_gap: NDArray[np.bool_], failures: list[tuple[NDArray[np.bool_], str]]) -> Gap:
-    """Say how many rows have no value, which is the first, and which step failed there first."""
+    """Return the number of rows without a value, the first, and the step that failed there."""
     row = int(np.argmax(is_gap))
     why = next((why for is_none, why in failures if is_none[row]), "number too large")
     return Gap(int(is_gap.sum()), row, why)
 
 
 def is_expression(text: str, names: Collection[str]) -> bool:
-    """Say whether a text is no name of a column but may be an expression.
+    """Return whether a text is no name of a column and has signs of an expression.
 
     >>> is_expression("a / b", ["a", "b"]), is_expression("FITC-A", ["FITC-A"])
     (True, False)
@@ -141,30 +141,30 @@ def is_expression(text: str, names: Collection[str]) -> bool:
     return text not in names and not _MARKS.isdisjoint(text)
 
 
-def parse_expression(text: str, names: Collection[str], role: str = "label") -> Expression:
-    """Turn a text into an expression of columns called `names`, or say where it breaks.
+def parse_expression(text: str, names: Collection[str]) -> Expression:
+    """Return a text parsed as an expression of the columns `names`; refuse it with the place.
 
     >>> parse_expression("log10(FITC-A / 2)", ["FITC-A", "FITC"]).columns
     ('FITC-A',)
     """
     if len(text) > MAX_LENGTH:
         raise InputError(
-            f"the {role} {quote(text, 30)} has {len(text)} characters; an expression may have "
+            f"the label {quote(text, 30)} has {len(text)} characters; an expression may have "
             f"{MAX_LENGTH}: shorten it"
         )
-    parser = _Parser(text, names, role)
+    parser = _Parser(text, names)
     parser.read_whole()
     expression = Expression(text, tuple(parser.steps))
     if not expression.columns:
-        raise InputError(f"the {role} {quote(text)} names no column; {suggest(text, names)}")
+        raise InputError(f"the label {quote(text)} names no column; {suggest(text, names)}")
     return expression
 
 
 class _Parser:
-    """One pass over a text; `steps` are those read so far."""
+    """A recursive-descent parser; `steps` are those read so far."""
 
-    def __init__(self, text: str, names: Collection[str], role: str) -> None:
-        self.text, self.role, self.place, self.depth = text, role, 0, 0
+    def __init__(self, text: str, names: Collection[str]) -> None:
+        self.text, self.place, self.depth = text, 0, 0
         # The longest first, so that FITC-A is found before FITC.
         self.names = sorted((name for name in names if name), key=len, reverse=True)
         self.steps: list[Step] = []
@@ -227,7 +227,7 @@ class _Parser:
             raise self.refuse("this '(' is never closed", start)
 
     def take_function(self) -> Operation | None:
-        """Return the function whose name and parenthesis stand here."""
+        """Return the function whose name and parenthesis come next; None without one."""
         word = _WORD.match(self.text, self.place)
         if word is None or not self.text[word.end() :].lstrip().startswith("("):
             return None
@@ -269,14 +269,14 @@ class _Parser:
         raise self.refuse(f"no column is called {quote(wrong)}; {suggest(wrong, self.names)}")
 
     def find_name(self) -> str | None:
-        """Return the longest name of a column that stands here and does not end inside a word."""
+        """Return the longest name of a column that comes next and does not end inside a word."""
         for name in self.names:
             if self.text.startswith(name, self.place) and not self.is_cut(name):
                 return name
         return None
 
     def is_cut(self, token: str) -> bool:
-        """Whether a word goes on behind a token that stands here."""
+        """Whether a word continues behind a token that comes next."""
         after = self.text[self.place + len(token) :][:1]
         return _WORD.match(token[-1]) is not None and _WORD.match(after) is not None
 
@@ -292,7 +292,7 @@ class _Parser:
         return self.text[self.place : self.place + 1]
 
     def take(self, *marks: str, but: str | None = None) -> str | None:
-        """Return the mark that stands here as its plain twin, or None; ``but`` is another mark."""
+        """Return and skip the mark that comes next, in ASCII; None for others, and for ``but``."""
         self.peek()
         if but is not None and self.text.startswith(but, self.place):
             return None
@@ -303,9 +303,9 @@ class _Parser:
         return None
 
     def refuse(self, what: str, place: int | None = None) -> InputError:
-        """Return the error of one line that says where the expression breaks."""
+        """Return the error with the place where the expression breaks."""
         place = self.place if place is None else place
         where = f"character {place + 1}" if place < len(self.text) else "its end"
         rest = shorten(self.text[place:], 20)
         near = f" ({rest!r})" if rest else ""
-        return InputError(f"{self.role} {quote(self.text)}, {where}{near}: {what}")
+        return InputError(f"label {quote(self.text)}, {where}{near}: {what}")

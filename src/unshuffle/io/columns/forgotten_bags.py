@@ -1,4 +1,4 @@
-"""Columns that look like bags, for those who forgot to name one."""
+"""Search for a column that looks like bags, where the user named none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from unshuffle.io.table import Column, Table
 
-# What columns of bags are called, the likeliest first.
+# Frequent names of bag columns, the likeliest first.
 NAMES = (
     "bag", "batch", "plate", "pool", "run", "lane", "chip", "tube", "well", "group", "cohort",
     "site", "donor", "subject", "patient", "sample", "block", "session", "experiment", "replicate",
@@ -18,15 +18,15 @@ NAMES = (
 
 
 def find_forgotten_bag(table: Table, taken: Collection[str]) -> tuple[str, int] | None:
-    """Return the column that is most likely a bag and its number of levels, if there is one.
+    """Return the column that looks most like bags, and its number of levels; None without one.
 
-    Its name says so, its values are text or whole numbers, and each of them repeats; columns
-    `taken` as something else are left out.
+    It has a name of bags, and values of text or whole numbers that all repeat. Columns `taken` have
+    another role.
     """
     found = []
     for place, name in enumerate(table.names):
         rank = None if name in taken else _rank(name)
-        if rank is None:  # most columns: their levels need not be counted
+        if rank is None:  # most columns, whose levels need not be counted
             continue
         n_levels = _count_levels(table.columns[name])
         if n_levels is not None:
@@ -38,7 +38,7 @@ def find_forgotten_bag(table: Table, taken: Collection[str]) -> tuple[str, int] 
 
 
 def _rank(name: str) -> tuple[bool, int] | None:
-    """Return how likely a name is that of bags, least first; None where it says nothing.
+    """Return the rank of a name as that of bags, the likeliest first; None for other names.
 
     >>> _rank("Plate_ID"), _rank("plate"), _rank("template")
     ((True, 2), (False, 2), None)
@@ -50,7 +50,7 @@ def _rank(name: str) -> tuple[bool, int] | None:
 
 
 def _count_levels(column: Column) -> int | None:
-    """Return the number of levels of a column whose levels all repeat, None of any other."""
+    """Return the number of levels of a column if all levels repeat; None otherwise."""
     if column.dtype == object:
         values = np.array([str(value) for value in column if value is not None], dtype=str)
     else:
@@ -58,6 +58,6 @@ def _count_levels(column: Column) -> int | None:
         if not np.array_equal(values, np.round(values)):
             return None
     counts = np.unique(values, return_counts=True)[1]
-    # Bags of fewer rows than this, on average, are rather numbers of rows.
+    # Levels with fewer than three rows on average are rather row numbers.
     is_one = 2 <= len(counts) <= max(2, len(values) // 3) and counts.min() >= 2
     return len(counts) if is_one else None

@@ -1,4 +1,4 @@
-"""Bags of rows as users name them: checked, and read from a column or a sequence."""
+"""Validation of `groups`, the bag of every row, given as a column or a sequence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_missing(name: Any) -> bool:
 
 
 def check_groups(groups: Any, n: int) -> Any:
-    """Refuse groups of another length, and groups that are missing."""
+    """Return groups as a collection of names; refuse a wrong length and missing names."""
     if groups is None:
         return None
     if isinstance(groups, str | bytes):

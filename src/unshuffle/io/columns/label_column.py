@@ -1,4 +1,4 @@
-"""Labels that are computed from columns: an expression becomes a column of its table."""
+"""Labels computed from columns: the value of an expression becomes a column of the table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from unshuffle.io.columns.missing import Missing
 from unshuffle.io.table import Table
 
 
-def find_expression(table: Table, label: str, role: str = "label") -> Expression | None:
-    """Return the label as an expression of columns; None where it is a column or a plain name."""
+def find_expression(table: Table, label: str) -> Expression | None:
+    """Return the label as an expression of columns; None if it is a name."""
     names = [*table.names, *table.aliases]
-    return parse_expression(label, names, role) if is_expression(label, names) else None
+    return parse_expression(label, names) if is_expression(label, names) else None
 
 
 def list_sources(table: Table, label: str | None) -> tuple[str, ...]:
-    """Return the columns of which a label is made: itself, or those of its expression.
+    """Return the columns of a label: itself, or those of its expression.
 
-    A name that the table does not have is returned as it is.
+    A name that is not in the table is returned as it is.
     """
     if label is None:
         return ()
@@ -29,20 +29,20 @@ def list_sources(table: Table, label: str | None) -> tuple[str, ...]:
     return (table.aliases.get(label, label),)
 
 
-def add_label(table: Table, label: str, missing: Missing = "error", role: str = "label") -> Table:
-    """Return a table that has its label as a column, computed where it is an expression.
+def add_label(table: Table, label: str, missing: Missing = "error") -> Table:
+    """Return the table with its label as a column, computed if it is an expression.
 
-    The columns of an expression are set aside: they are features only where they are named. Rows in
-    which it has no value are refused, or with ``missing`` of "drop" become missing values.
+    The columns of an expression are set aside: they are features only if they are named. Rows
+    without a value are refused, or with ``missing="drop"`` become missing values.
     """
-    expression = find_expression(table, label, role)
+    expression = find_expression(table, label)
     if expression is None:
         return table
     inputs = {name: table.columns[table.aliases.get(name, name)] for name in expression.columns}
     for name, column in inputs.items():
         if column.dtype == object:
             raise InputError(
-                f"{table.source}: the {role} {quote(label)} needs numbers, and column "
+                f"{table.source}: the label {quote(label)} needs numbers, and column "
                 f"{quote(name)} holds text; make it numbers"
             )
     values, gap = expression.evaluate(inputs)
@@ -54,11 +54,11 @@ def add_label(table: Table, label: str, missing: Missing = "error", role: str = 
             if gap.n_rows == table.n_rows:
                 way_out = "write another expression"
             raise InputError(
-                f"{table.source}, row {gap.row + 1}: the {role} {quote(label)} has no value: "
+                f"{table.source}, row {gap.row + 1}: the label {quote(label)} has no value: "
                 f"{gap.why} ({lacking}); {way_out}"
             )
-        notes.append(f"{role} {quote(label)}: no value in {lacking}, which count as missing")
-    parts = {table.aliases.get(name, name): f"part of the {role}" for name in expression.columns}
+        notes.append(f"label {quote(label)}: no value in {lacking}, which count as missing")
+    parts = {table.aliases.get(name, name): "part of the label" for name in expression.columns}
     return replace(
         table,
         names=(*table.names, label),

@@ -1,4 +1,4 @@
-"""Rows without a value that is needed: how many they are, and labels that have no logarithm."""
+"""Messages on missing values, and on labels without a logarithm."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -13,10 +13,14 @@ from unshuffle.io.table import Table
 Missing = Literal["error", "drop"]
 
 _LOGS = "labels turned into log10"
+DROPPED_LABELS = (
+    "labels are not linked to rows, so a dropped row takes along a label of its bag that may "
+    "belong to another row"
+)
 
 
 def note_logs(missing: Missing) -> str:
-    """Say that labels are logarithms, and what becomes of those that have none."""
+    """Return the note that labels are logarithms, and how those without one are treated."""
     return _LOGS if missing == "error" else f"{_LOGS}; values of 0 and below count as missing"
 
 
@@ -30,10 +34,9 @@ def describe_missing(
     is_optional: bool = True,
     counts: Mapping[str, int] | None = None,
 ) -> str:
-    """Return the refusal of a table in which rows miss a value; ``row`` is the first, from 1.
+    """Return the error for rows with missing values; ``row`` is the first, from 1.
 
-    Columns that are optional may be left out as well. ``counts`` has the number of missing values
-    of each column that misses some.
+    Optional columns may be left out as well. ``counts`` has the number of missing values by column.
 
     >>> describe_missing("d.csv", 3, 80, 7, "age", None).partition(";")[0]
     "d.csv, row 7: missing value in column 'age' (3 of 80 rows miss a value)"
@@ -52,8 +55,25 @@ def describe_missing(
     )
 
 
+def describe_dropped(source: str, n_rows: int, n: int, counts: Mapping[str, int]) -> str:
+    """Return the note on rows that were dropped for missing values."""
+    return (
+        f"{source}: dropped {n_rows} of {n} rows with missing or infinite values "
+        f"({list_counts(counts)})"
+    )
+
+
+def describe_none_complete(source: str, counts: Mapping[str, int]) -> str:
+    """Return the error for a table without a complete row."""
+    worst = max(counts, key=lambda name: counts[name])
+    return (
+        f"{source}: every row misses a value (column {quote(worst)} in {counts[worst]} rows); "
+        "leave such columns out"
+    )
+
+
 def list_counts(counts: Mapping[str, int]) -> str:
-    """List columns with their numbers of missing values.
+    """Return columns with their numbers of missing values as text.
 
     >>> list_counts({"age": 2, "sex": 1})
     "2 in 'age', 1 in 'sex'"
@@ -64,7 +84,7 @@ def list_counts(counts: Mapping[str, int]) -> str:
 
 
 def describe_no_logs(source: str, n_labels: int, n: int, row: int, name: str, value: float) -> str:
-    """Return the refusal of labels that have no logarithm; ``row`` is the first, from 1."""
+    """Return the error for labels without a logarithm; ``row`` is the first, from 1."""
     return (
         f"{source}: {n_labels} of {n} labels are 0 or negative and have no logarithm (first: row "
         f"{row}, column {quote(name)}, value {value:g}); drop such rows (missing='drop'), or leave "
@@ -73,9 +93,9 @@ def describe_no_logs(source: str, n_labels: int, n: int, row: int, name: str, va
 
 
 def keep_positive(table: Table, names: Collection[str], missing: Missing) -> Table:
-    """Return a table whose labels have logarithms, and say that these will be taken.
+    """Return a table whose labels are positive, marked for logarithms.
 
-    Labels of 0 and below are refused, or with ``missing`` of "drop" become missing values.
+    Labels of 0 and below are refused, or with ``missing="drop"`` become missing values.
     """
     columns = dict(table.columns)
     for name in names:

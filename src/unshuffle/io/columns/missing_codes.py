@@ -1,4 +1,4 @@
-"""Codes for missing values, such as 999 or "unknown", that the user names."""
+"""Codes of missing values, such as 999 or "unknown", given by the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from unshuffle.io.columns.missing import list_counts
 from unshuffle.io.table import Column, Table
-from unshuffle.io.text.notation import Texts, is_number
+from unshuffle.io.text.notation import TextColumn, is_number
 
 
 @dataclass(frozen=True)
@@ -26,31 +26,27 @@ class MissingCodes:
         """Return the codes of a column."""
         return self.everywhere | self.by_column.get(name, frozenset())
 
-    def clear_texts(self, name: str, column: Texts) -> tuple[Texts, int]:
-        """Return a column of text without its codes, and how many cells had one."""
+    def clear_texts(self, name: str, column: TextColumn) -> tuple[TextColumn, int]:
+        """Return a column of text with codes as missing values, and the number of such cells."""
         codes = self.find(name)
-        is_code = np.array([is_one(level, codes) for level in column.levels], dtype=bool)
-        levels = [
-            None if found else level for level, found in zip(column.levels, is_code, strict=True)
-        ]
-        return Texts(levels, column.codes), int(is_code[column.codes].sum())
+        found = np.array([is_code(level, codes) for level in column.levels], dtype=bool)
+        levels = [None if each else level for level, each in zip(column.levels, found, strict=True)]
+        return TextColumn(levels, column.codes), int(found[column.codes].sum())
 
     def clear(self, name: str, column: Column) -> tuple[Column, int]:
-        """Return a column without its codes, and how many cells had one."""
+        """Return a column with codes as missing values, and the number of such cells."""
         codes = self.find(name)
         if column.dtype == object:
-            cells = column.tolist()
-            is_code = np.array([is_one(cell, codes) for cell in cells], dtype=bool)
+            found = np.array([is_code(cell, codes) for cell in column.tolist()], dtype=bool)
             left = column.copy()
-            left[is_code] = None
-            return (_as_numbers(left) if is_code.any() else column), int(is_code.sum())
-        numbers = [float(code) for code in codes if is_number(code)]
-        is_code = np.isin(column, numbers)
-        return np.where(is_code, np.nan, column), int(is_code.sum())
+            left[found] = None
+            return (_as_numbers(left) if found.any() else column), int(found.sum())
+        found = np.isin(column, [float(code) for code in codes if is_number(code)])
+        return np.where(found, np.nan, column), int(found.sum())
 
 
 def read_codes(given: Sequence[str]) -> MissingCodes:
-    """Read codes: "999" is one of all columns, "age=999" one of the column age.
+    """Parse codes: "999" is for all columns, "age=999" for the column age.
 
     >>> codes = read_codes(["-9", "age=999"])
     >>> sorted(codes.find("age")), sorted(codes.find("income"))
@@ -67,10 +63,10 @@ def read_codes(given: Sequence[str]) -> MissingCodes:
     return MissingCodes(frozenset(everywhere), columns)
 
 
-def is_one(cell: str | None, codes: Collection[str]) -> bool:
-    """Say whether a cell holds a code, as a text or as the same number.
+def is_code(cell: str | None, codes: Collection[str]) -> bool:
+    """Return whether a cell is one of the codes, as text or as the same number.
 
-    >>> is_one("999.0", {"999"}), is_one("unknown", {"999"}), is_one(None, {""})
+    >>> is_code("999.0", {"999"}), is_code("unknown", {"999"}), is_code(None, {""})
     (True, False, False)
     """
     if cell is None:
@@ -82,7 +78,7 @@ def is_one(cell: str | None, codes: Collection[str]) -> bool:
 
 
 def _as_numbers(column: Column) -> Column:
-    """Return a column of text as numbers where only numbers are left."""
+    """Return a column of text as numbers if only numbers are left."""
     cells = column.tolist()
     if not all(cell is None or is_number(cell) for cell in cells) or not any(cells):
         return column
@@ -92,9 +88,9 @@ def _as_numbers(column: Column) -> Column:
 def clear_table(
     table: Table, codes: MissingCodes, cleared: Mapping[str, int] | None = None
 ) -> Table:
-    """Return a table without codes, and note how many cells had one.
+    """Return a table with codes as missing values, and a note on their number.
 
-    ``cleared`` are the numbers of cells that the reader of the file has cleared already.
+    ``cleared`` are the numbers of cells that the reader of the file has cleared before.
     """
     columns, counts = dict(table.columns), dict(cleared or {})
     by_name = MissingCodes(

@@ -1,4 +1,4 @@
-"""Notes on columns before a fit: outliers, constants, numbers of rows, and names almost alike."""
+"""Notes on columns before a fit: outliers, constants, row numbers, and names almost alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def remark_columns(
 ) -> list[str]:
     """Return notes on columns of numbers in these rows, and on the names of bags.
 
-    Numbers of rows are noted where the features were not chosen by name.
+    Row numbers are noted if the features were not chosen by name.
     """
     found, numbered, constant, codes = [], [], [], []
     for name in [*features, *labels]:
@@ -68,11 +68,11 @@ def _name_cell(source: str, row: int, name: str) -> str:
 
 
 class OutlierSearch:
-    """Outliers of columns that are read piece by piece: cells far in their piece, then in all."""
+    """Search for outliers in columns read piece by piece: first in a piece, then against all."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, Outlier]] = {}
-        # The least and the largest value that is no outlier in its piece.
+        # The range of values that are no outliers in their piece.
         self._ends: dict[str, tuple[float, float]] = {}
 
     def look(
@@ -83,7 +83,7 @@ class OutlierSearch:
         source: str,
         is_log: bool = False,
     ) -> None:
-        """Look at values of a column in these rows of its file, counted from 1."""
+        """Search values of a column in these rows of its file, counted from 1."""
         if not len(values):
             return
         low, high = float(values.min()), float(values.max())
@@ -97,13 +97,13 @@ class OutlierSearch:
         self._ends[name] = min(low, before[0]), max(high, before[1])
 
     def describe(self) -> list[str]:
-        """Say which outliers there are."""
+        """Return notes on the outliers that remain."""
         found = [each for n, each in self._found.items() if each[1].stands_out(*self._ends[n])]
         return [describe_outliers(found)] if found else []
 
 
 def remark_numbers(names: Sequence[str]) -> list[str]:
-    """Say which columns that look like numbers of rows are features."""
+    """Return a note on features that look like row numbers."""
     if not names:
         return []
     shown = ", ".join(quote(name, 30) for name in names[:SHOWN_NAMES])
@@ -111,7 +111,7 @@ def remark_numbers(names: Sequence[str]) -> list[str]:
 
 
 def remark_aside(table: Table) -> list[str]:
-    """Say which columns are features only where they are named."""
+    """Return notes on columns that are features only if they are named."""
     return [
         f"column {quote(name, 30)} is {reason}: no feature unless it is named as one"
         for name, reason in table.aside.items()
@@ -131,8 +131,8 @@ def find_alike(names: Iterable[str]) -> list[list[str]]:
 
 
 def describe_alike(counts: Counter[str]) -> list[str]:
-    """Say which names differ in case, blanks or punctuation alone, and how often each occurs."""
-    # Among names of rows there are too many to compare, and nothing to be merged.
+    """Return a note on names that differ in case, blanks or punctuation alone."""
+    # Names of rows are too many to compare.
     groups = find_alike(counts) if len(counts) <= sum(counts.values()) / 2 else []
     shown = []
     for group in groups[:_N_NAMES]:
@@ -144,9 +144,9 @@ def describe_alike(counts: Counter[str]) -> list[str]:
 
 
 def numbers_rows(column: Column, name: str) -> bool:
-    """Say whether a column of numbers looks like numbers of rows.
+    """Return whether a column of numbers looks like row numbers.
 
-    They are whole and all different, and run without gaps, or the name says so.
+    They are whole and all different, and run without gaps, or have a name of ids.
 
     >>> numbers_rows(np.arange(40.0), "x"), numbers_rows(7.0 * np.arange(40), "patient_id")
     (True, True)
@@ -154,11 +154,11 @@ def numbers_rows(column: Column, name: str) -> bool:
     False
     """
     n = len(column)
-    # Fewer rows are often numbered by a quantity, such as doses of 1, 2, 3.
+    # In short tables a quantity may run like this, such as doses of 1, 2, 3.
     if n < 10 or not np.array_equal(column, np.round(column)):
         return False
     is_named = _ID.fullmatch(name) is not None
-    # Running numbers may lack one in so many.
+    # Running numbers may lack one in twenty.
     if not is_named and np.ptp(column) + 1 > 1.05 * n:
         return False
     return len(np.unique(column)) == n

@@ -1,4 +1,4 @@
-"""Calls of Dask, on a cluster or in this process: errors of workers become one line."""
+"""Calls of Dask, on a cluster or in this process, with errors of workers in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PURPOSE = "fitting data of Dask"
 
 
 def find_client() -> Any:
-    """Return the client of a running cluster; None where Dask works in this process."""
+    """Return the client of a running cluster; None if Dask computes in this process."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -24,18 +24,19 @@ def find_client() -> Any:
 
 
 def find_future(piece: Any) -> Any:
-    """Return the future behind a persisted piece; None where it lies in this process."""
+    """Return the future of a persisted piece; None if it is in this process."""
     found = sys.modules["distributed"].futures_of(piece)
     return found[0] if found else None
 
 
 def compute(things: Sequence[Any]) -> list[Any]:
+    """Return the values of delayed objects."""
     dask = import_extra("dask", "dask", PURPOSE)
     return list(run(dask.compute, *things))
 
 
 def run(action: Callable[..., Any], *things: Any) -> Any:
-    """Let Dask do something; errors of its workers become one line."""
+    """Call an action of Dask; errors of its workers become one line."""
     try:
         return action(*things)
     except ImportError as exc:

@@ -1,4 +1,4 @@
-"""A cluster of Dask for as long as a fit takes: one of one's own, or one that is running."""
+"""Connection to a Dask cluster during a fit: local workers, or a running scheduler."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from joblib import effective_n_jobs
 from unshuffle.errors import InputError, import_extra, quote, shorten
 
 LOCAL = "local"
-# Seconds that a scheduler has to answer: it takes one where it is there at all.
+# Timeout in seconds for the answer of a scheduler.
 _PATIENCE = 10
 
 
 @contextmanager
 def connect(address: str, n_jobs: int | None = None) -> Iterator[Any]:
-    """Yield the client of a scheduler, or of workers on this machine where the address is "local".
+    """Yield the client of a scheduler, or of workers on this machine for the address "local".
 
-    Own workers are processes of one thread, as many as `n_jobs` says, or as there are processors.
+    Local workers are processes of one thread: `n_jobs` of them, by default one for each processor.
     """
     distributed = import_extra("distributed", "dask", "--dask")
-    # Ends of connections are no news to who asked for a fit; what goes wrong is raised.
+    # Closed connections are logged otherwise; errors are raised.
     for name in ("distributed", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         if address == LOCAL:
             n_workers = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-            with _keep_interrupts():
+            with _block_interrupts():
                 cluster = distributed.LocalCluster(
                     n_workers=n_workers, threads_per_worker=1, dashboard_address=None,
                     silence_logs=logging.CRITICAL,
@@ -49,11 +49,10 @@ def connect(address: str, n_jobs: int | None = None) -> Iterator[Any]:
 
 
 @contextmanager
-def _keep_interrupts() -> Iterator[None]:
-    """Hear of Ctrl-C afterwards only; processes and threads that are started meanwhile never do.
+def _block_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in processes and threads started meanwhile; this process gets it afterwards.
 
-    A terminal interrupts all processes of a command at once, and every worker would print where it
-    was. This process ends them.
+    A terminal interrupts all processes of a command, and every worker would print a traceback.
     """
     if os.name != "posix":
         yield
@@ -67,9 +66,9 @@ def _keep_interrupts() -> Iterator[None]:
 
 
 def _start_tracker() -> None:
-    """Start what clears up behind processes, before others do: starting it lets interrupts through.
+    """Start the resource tracker of multiprocessing, without its warnings after an interrupt.
 
-    After an interrupt there is something left to clear up, which it is to do in silence.
+    Starting it unblocks signals, so it is started before they are blocked.
     """
     from multiprocessing import resource_tracker
 

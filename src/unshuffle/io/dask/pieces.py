@@ -1,7 +1,6 @@
-"""From collections of Dask to pieces: each partition as arrays, checked where it lies.
+"""Pieces of Dask collections: each partition as arrays, checked by the worker that has it.
 
-What is wrong with a partition comes back as a sentence, and not as an error, which workers would
-print too.
+A worker returns an error as a sentence, for it would print a raised one.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle import kernels
+from unshuffle.data.bag import choose_kind
 from unshuffle.errors import InputError, import_extra, quote
 
 _PURPOSE = "fitting data of Dask"
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class PieceFacts:
-    """What is told of a piece: rows, columns, and names of bags."""
+    """Rows, columns and names of bags of a piece."""
 
     n: int
     d: int
@@ -45,20 +45,20 @@ class PieceFacts:
 
 
 def is_dask(thing: Any) -> bool:
-    """Whether something is a collection of Dask, which is not imported for it."""
+    """Whether an object is a collection of Dask, without importing Dask."""
     return hasattr(type(thing), "__dask_graph__")
 
 
 def describe_piece(piece: Piece | str) -> PieceFacts | str:
-    """Tell what a piece holds, or what is wrong with it."""
+    """Return the facts of a piece, or its error."""
     return piece if isinstance(piece, str) else PieceFacts(len(piece), piece.X.shape[1], piece.keys)
 
 
 def sort_piece(piece: Piece | str) -> Piece | str:
     """Return the piece with the rows of every bag together.
 
-    Any order gives the same bits. Of rows that mix all bags a pass reaches for all their histograms
-    at once, which no cache holds, and for rows all over the block.
+    A pass over rows of mixed bags would use the histograms of all bags at once, which no cache
+    holds. Any order gives the same bits.
     """
     if isinstance(piece, str) or (piece.codes[1:] >= piece.codes[:-1]).all():
         return piece
@@ -67,9 +67,9 @@ def sort_piece(piece: Piece | str) -> Piece | str:
 
 
 def recode_piece(piece: Piece, numbers: np.ndarray) -> Piece:
-    """Return the piece with the numbers that its bags have among all."""
-    kind = np.int8 if numbers.max() <= 127 else np.int16 if numbers.max() <= 32767 else np.int32
-    return Piece(piece.X, piece.y, numbers.astype(kind)[piece.codes], ())
+    """Return the piece with the numbers of its bags among all bags."""
+    small = numbers.astype(choose_kind(int(numbers.max())))
+    return Piece(piece.X, piece.y, small[piece.codes], ())
 
 
 def cut_into_pieces(X: Any, y: Any, groups: Any) -> tuple[list[Any], Any]:
@@ -89,31 +89,30 @@ def cut_into_pieces(X: Any, y: Any, groups: Any) -> tuple[list[Any], Any]:
             raise InputError(f"{name} must be {what}, got {type(thing).__name__} of Dask")
     empty = _check_columns(X, y)
     if all(hasattr(thing, "map_partitions") for thing in given.values()):
-        _compare({name: thing.npartitions for name, thing in given.items()})
+        _check_numbers({name: thing.npartitions for name, thing in given.items()})
         frames = import_extra("dask.dataframe", "dask", _PURPOSE)
-        # One expression, so that what the columns share is read or made once. Its kind is of no
-        # use: a partition of it is a piece.
+        # One expression, so that what the columns share is computed once. Its meta is not used.
         made = frames.map_partitions(
             make_piece, *given.values(), meta=(None, object), enforce_metadata=False,
             align_dataframes=False, clear_divisions=True,
         )  # fmt: skip
         return list(made.to_delayed()), empty
     parts = {name: _list_partitions(thing) for name, thing in given.items()}
-    _compare({name: len(each) for name, each in parts.items()})
+    _check_numbers({name: len(each) for name, each in parts.items()})
     make = dask.delayed(make_piece, pure=False)
     return [make(*each) for each in zip(*parts.values(), strict=True)], empty
 
 
 def _list_partitions(thing: Any) -> list[Any]:
-    """Return the partitions of a frame or of an array, whose columns stay together."""
+    """Return the partitions of a frame, or of an array by rows."""
     if hasattr(thing, "npartitions") and hasattr(thing, "map_partitions"):
         return list(thing.to_delayed())
     whole = thing.rechunk({1: -1}) if thing.ndim == 2 and thing.numblocks[1] > 1 else thing
-    # Not optimised one by one: what arrays share keeps its key, and is made once.
+    # Without optimisation, what arrays share keeps its key and is computed once.
     return list(np.ravel(whole.to_delayed(optimize_graph=False)))
 
 
-def _compare(numbers: dict[str, int]) -> None:
+def _check_numbers(numbers: dict[str, int]) -> None:
     for name, number in numbers.items():
         if number != numbers["X"]:
             raise InputError(
@@ -141,7 +140,7 @@ def _check_type(dtype: Any, what: str) -> None:
         raise InputError(f"{what} holds dates or times: turn them into numbers first, such as days")
     if kind == "c":
         raise InputError(f"{what} holds complex numbers: fit real and imaginary parts apart")
-    # Objects may be numbers all the same; partitions tell.
+    # Objects may be numbers; partitions are checked later.
     if kind in "US" or str(dtype).startswith(("string", "category")):
         raise InputError(
             f"{what} holds text ({dtype}): turn categories into numbers first, for instance with "
@@ -150,7 +149,7 @@ def _check_type(dtype: Any, what: str) -> None:
 
 
 def make_piece(X: Any, y: Any, groups: Any = None) -> Piece | str:
-    """Return a partition as arrays, or a sentence on what is wrong with it."""
+    """Return a partition as arrays, or its error as a sentence."""
     try:
         return _make_piece(X, y, groups)
     except InputError as exc:
@@ -180,7 +179,7 @@ def _make_piece(X: Any, y: Any, groups: Any) -> Piece:
 
 
 def _as_numbers(column: Any, what: str) -> np.ndarray:
-    """Return a column as numbers, all of them finite."""
+    """Return a column as finite numbers; refuse text, missing and infinite values."""
     _check_type(column.dtype, what)
     try:
         if hasattr(column, "to_numpy"):
@@ -212,7 +211,7 @@ def _find_text(values: np.ndarray, what: str) -> str:
 
 
 def _number_names(groups: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return which of the different names each row has, and the names."""
+    """Return the place of each row's bag name among the different names, and these."""
     if hasattr(groups, "factorize"):
         codes, found = groups.factorize()
         keys = tuple(found.tolist())

@@ -1,4 +1,4 @@
-"""A function of rows on collections of Dask: lazily, partition by partition."""
+"""Lazy predictions on Dask collections, partition by partition."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PURPOSE = "predicting rows of Dask"
 def map_rows(
     X: Any, function: Callable[[Any], np.ndarray], names: tuple[str, ...] | None = None
 ) -> Any:
-    """Return a function of the rows of a frame or an array of Dask, yet to be computed.
+    """Return a function of the rows of a Dask frame or array as a lazy collection.
 
-    It gives a number for each row, or a column for each of these `names`. A frame becomes a series
-    or a frame with the same index, an array an array.
+    The function returns a number for each row, or a column for each of these `names`. A frame gives
+    a series or a frame with the same index, an array gives an array.
     """
     if getattr(X, "ndim", None) != 2:
         raise InputError(f"X must be a table, as ddf[['a', 'b']], got {type(X).__name__} of Dask")

@@ -1,8 +1,8 @@
-"""Data of Dask as a source of blocks: partitions stay where they are, and only totals travel.
+"""Dask collections as a source of blocks: partitions stay on their workers, only totals are sent.
 
-Partitions become arrays once and are persisted by whatever scheduler is running. A pass is one task
-for each thread of each worker, over the partitions that lie there, and a tree of merges. What is
-added up are whole numbers, so that partitions, workers and lost workers leave the bits as they are.
+Partitions become arrays once and are persisted by the running scheduler. A pass is one task for
+each thread of each worker, over the partitions on that worker, and a tree of merges. Sums are of
+whole numbers, so partitions, workers and lost workers do not change the bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from unshuffle.data.blocks.sources import NumberedSource, Pass
 from unshuffle.errors import InputError, import_extra
 from unshuffle.io.dask.calls import PURPOSE, compute, find_client, find_future, run
-from unshuffle.io.dask.passes import SentPass, work_here, work_there
+from unshuffle.io.dask.passes import SentPass, compute_here, compute_on_cluster
 from unshuffle.io.dask.pieces import Piece, describe_piece, recode_piece, sort_piece
 from unshuffle.io.sources.parquet_source import ParquetSource, RowGroup
 
@@ -32,14 +32,14 @@ _PARTITION_ROWS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class DaskSource(NumberedSource):
-    """Persisted pieces; `groups` are the places of those that one task takes."""
+    """Persisted pieces; `groups` are the places of the pieces of each task."""
 
     pieces: tuple[Any, ...]
     groups: tuple[tuple[int, ...], ...]
     n: int
     d: int
     n_bags: int
-    # Whether all workers are on this machine: totals then need no detour by the scheduler.
+    # Whether all workers are on this machine: totals are then fetched directly.
     is_near: bool = False
 
     def add_up(self, work: Pass[Total]) -> Total:
@@ -52,11 +52,11 @@ class DaskSource(NumberedSource):
         client, sent = find_client(), (self._send(work) for work in works)
         groups = [[self.pieces[k] for k in group] for group in self.groups]
         if client is None:
-            return (work_here(work, groups) for work in sent)
-        return work_there(client, sent, groups, self.is_near)
+            return (compute_here(work, groups) for work in sent)
+        return compute_on_cluster(client, sent, groups, self.is_near)
 
     def _send(self, work: Pass[Any]) -> SentPass:
-        """Return a pass with all that its tasks need."""
+        """Return a pass with the data that its tasks need."""
         return SentPass(
             work.start, work.add, work.merge, work.needs_rows, work.needs_labels,
             n_bags=self.n_bags, numbers=self.numbers,
@@ -73,7 +73,7 @@ class DaskSource(NumberedSource):
 
 
 def _are_near() -> bool:
-    """Whether all workers are on this machine: elsewhere nobody knows who can be reached."""
+    """Whether all workers are on this machine, where they can be reached directly."""
     client = find_client()
     if client is None:
         return False
@@ -82,7 +82,7 @@ def _are_near() -> bool:
 
 
 def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
-    """Persist delayed pieces where they are made, and number the bags that they name."""
+    """Return the source of delayed pieces, persisted on their workers, with bags numbered."""
     dask = import_extra("dask", "dask", PURPOSE)
     kept = run(dask.persist, *(dask.delayed(sort_piece, pure=False)(piece) for piece in pieces))
     facts = compute([dask.delayed(describe_piece, pure=False)(piece) for piece in kept])
@@ -103,7 +103,7 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
     for fact in facts:
         for key in fact.keys:
             names.setdefault(key, len(names))
-    # The pieces with numbers for names share their arrays with those without, which are let go.
+    # Pieces with numbered bags share their arrays with the pieces before, which are released.
     recode = dask.delayed(recode_piece, pure=False)
     coded = [
         recode(piece, np.array([names[key] for key in fact.keys], np.int32))
@@ -111,7 +111,9 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
         if fact.n
     ]
     kept = run(dask.persist, *coded)
-    compute([dask.delayed(len, pure=False)(piece) for piece in kept])  # made by now, somewhere
+    compute(
+        [dask.delayed(len, pure=False)(piece) for piece in kept]
+    )  # wait until they are computed
     kept = _balance(kept, [fact.n for fact in facts if fact.n])
     return DaskSource(
         tuple(kept), _group(kept), n, widths[0], len(names), _are_near(), bag_names=tuple(names)
@@ -119,10 +121,10 @@ def as_dask_source(pieces: Sequence[Any]) -> DaskSource:
 
 
 def spread_parquet(source: ParquetSource) -> DaskSource:
-    """Let workers read Parquet files, some row groups for a partition."""
+    """Return Parquet files as a source that workers read, some row groups for each partition."""
     delayed = import_extra("dask", "dask", PURPOSE).delayed
-    # Workers may stand in other folders.
-    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.groups]
+    # Workers may have other working directories.
+    groups = [replace(group, path=str(Path(group.path).absolute())) for group in source.places]
     if source.bag is None:
         names: dict[Hashable, int] = {
             str(Path(str(path)).absolute()): r for path, r in source.names.items()
@@ -136,10 +138,10 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
             n_rows = 0
         parts[-1].append(group)
         n_rows += group.n_rows
-    what = delayed(replace(source, groups=()), name=f"files-{uuid4().hex}", traverse=False)
+    what = delayed(replace(source, places=()), name=f"files-{uuid4().hex}", traverse=False)
     read = delayed(_read_groups, pure=False)
     found = as_dask_source([read(what, part) for part in parts])
-    # Pieces number their bags as the source does.
+    # Pieces number their bags as the source of files does.
     if source.bag_names is None or found.bag_names is None:
         return found
     called = tuple(source.bag_names[int(str(code))] for code in found.bag_names)
@@ -147,7 +149,7 @@ def spread_parquet(source: ParquetSource) -> DaskSource:
 
 
 def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | str:
-    """Return row groups as a piece, or what is wrong with them."""
+    """Return row groups as a piece, or an error as a sentence."""
     try:
         blocks = [block for group in groups for block in source.read(group)]
     except InputError as exc:
@@ -160,18 +162,26 @@ def _read_groups(source: ParquetSource, groups: Sequence[RowGroup]) -> Piece | s
     )
 
 
-def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Move pieces to workers that hold fewer rows for a thread: every pass waits for the last.
+def _find_owners(pieces: Sequence[Any]) -> tuple[Any, list[Any], list[str]]:
+    """Return client, futures and workers of pieces; None and nothing if they are not on a cluster.
 
-    Of six pieces one of two workers often makes four.
+    The worker of a piece that was lost is "".
     """
     client = find_client()
     futures = [] if client is None else [find_future(piece) for piece in pieces]
     if client is None or None in futures:
+        return None, [], []
+    owners = client.who_has(futures)
+    return client, futures, [min(owners.get(each.key, ()), default="") for each in futures]
+
+
+def _balance(pieces: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Move pieces to workers with fewer rows per thread, for every pass waits for the slowest."""
+    client, futures, places = _find_owners(pieces)
+    if client is None:
         return list(pieces)
-    n_threads, owners = client.nthreads(), client.who_has(futures)
-    places = [(sorted(owners.get(future.key, ())) or [""])[0] for future in futures]
-    if any(place not in n_threads for place in places):  # lost by now; tasks follow what is made
+    n_threads = client.nthreads()
+    if any(place not in n_threads for place in places):  # a worker was lost: tasks find the pieces
         return list(pieces)
     moves = plan_moves(places, sizes, n_threads)
     delayed = import_extra("dask", "dask", PURPOSE).delayed
@@ -190,7 +200,7 @@ def _stay(piece: Piece) -> Piece:
 def plan_moves(
     places: Sequence[str], sizes: Sequence[int], n_threads: Mapping[str, int]
 ) -> dict[int, str]:
-    """Return which pieces go to which workers, so that the fullest hold less for a thread.
+    """Return which pieces move to which workers, to lower the most rows per thread.
 
     >>> plan_moves(["a", "a", "a", "a", "b", "b"], [5] * 6, {"a": 1, "b": 1})
     {0: 'b'}
@@ -213,19 +223,16 @@ def plan_moves(
 def _group(pieces: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     """Divide pieces among threads: those of a worker among its own.
 
-    Where a worker is lost afterwards the pieces are made again elsewhere, and the tasks follow.
+    If a worker is lost later, its pieces are computed again elsewhere, and tasks follow them.
     """
-    client = find_client()
-    futures = [] if client is None else [find_future(piece) for piece in pieces]
-    if client is None or None in futures:
+    client, _, places = _find_owners(pieces)
+    if client is None:
         dask_system = import_extra("dask.system", "dask", PURPOSE)
         return _deal(range(len(pieces)), int(dask_system.CPU_COUNT))
-    owners = client.who_has(futures)
     n_threads = client.nthreads()
     by_worker: dict[str, list[int]] = {}
-    for k, future in enumerate(futures):
-        where = sorted(owners.get(future.key, ())) or [""]
-        by_worker.setdefault(where[0], []).append(k)
+    for k, place in enumerate(places):
+        by_worker.setdefault(place, []).append(k)
     return tuple(
         group
         for worker, own in sorted(by_worker.items())

@@ -1,1 +1,1 @@
-"""Designs: X, labels and bags from one table, from two, from histograms and from means."""
+"""Designs: X, labels and bags from one table, from two tables, and for new rows."""

@@ -1,4 +1,4 @@
-"""From a table to X, y and groups: choosing columns, coding categories, refusing what is broken."""
+"""Designs from one table: choice of columns, coding of categories, and checks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,22 @@ from numpy.typing import NDArray
 
 from unshuffle.errors import InputError, quote, suggest
 from unshuffle.io.columns.dates import find_date_form
-from unshuffle.io.columns.missing import Missing, describe_missing, list_counts
+from unshuffle.io.columns.missing import (
+    DROPPED_LABELS,
+    Missing,
+    describe_dropped,
+    describe_missing,
+    describe_none_complete,
+)
 from unshuffle.io.columns.remarks import remark_columns
 from unshuffle.io.table import Column, Table, as_text, check_names
-from unshuffle.io.text.notation import find_marks, find_unit, is_number
+from unshuffle.io.text.notation import find_number_format, find_unit, is_number
 
-# One column per level but one: more levels than this are an identifier, not a category, and a
-# million rows of them would not fit in memory. Undeclared texts are more often names: with 30
-# levels a fit takes seconds, with 100 a minute.
+# Most levels of a category, each of which has a column in X. Text that is not declared categorical
+# is more often a name, so fewer levels are allowed.
 MAX_LEVELS, MAX_UNDECLARED = 100, 30
 
-# How a column says that a row stands beside its own label.
+# Values of the column of anchors.
 _ANSWERS: dict[Any, bool] = {
     **dict.fromkeys(("1", "true", "yes", "t", "y"), True),
     **dict.fromkeys(("0", "false", "no", "f", "n"), False),
@@ -27,18 +32,17 @@ _ANSWERS: dict[Any, bool] = {
     0.0: False,
 }
 
-# From here on neighbouring whole numbers are the same float, so bags would melt together.
+# From here on different whole numbers are the same float, so bags would be merged.
 LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
 class Apart:
-    """What labels that do not stand beside the rows have besides their values.
+    """Facts of labels in a table of their own.
 
-    ``groups`` is the bag of each label, ``counts`` how often it stands there, and ``high`` the
-    upper ends of bins, whose lower ends are the values. ``is_mean`` marks values that are the mean
-    label of their bag, or its total where ``are_totals``. ``same_individuals`` is that of
-    `unshuffle.fit`.
+    ``groups`` is the bag of each label, ``counts`` its frequency, and ``high`` the upper ends of
+    bins whose lower ends are the values. ``is_mean`` marks mean labels of bags, or totals where
+    ``are_totals``. ``same_individuals`` is that of `unshuffle.fit`.
     """
 
     groups: NDArray[Any] | None
@@ -51,10 +55,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Coding:
-    """How a column of a table enters X: as it is, or one column for each level but the first.
-
-    The first level is the base level.
-    """
+    """The coding of a column: as it is, or a column for each level but the base (the first)."""
 
     column: str
     levels: tuple[str, ...] | None = None
@@ -62,14 +63,12 @@ class Coding:
 
 @dataclass(frozen=True)
 class Design:
-    """What a fit needs: X (n, d), y (n,), groups (n,) or None, and how they came about.
+    """The data of a fit: X (n, d), y (n,), groups (n,) or None, and how they were made.
 
-    ``rows`` holds the place of each row in its table, counted from 0; ``base_levels`` maps a
-    categorical column to the level that has no column of its own. ``counts`` says how often each
-    row stands there, with its label unless the labels lie ``apart``: those have a number of their
-    own, and y is in no order. ``coding`` says how X came from the columns of its table, and
-    ``anchors`` which rows stand beside their own label, where that is known. Counts that
-    ``are_shares`` say of what a bag consists, and their sum means nothing.
+    ``rows`` are the places of the rows in their table, from 0. ``counts`` are the frequencies of
+    rows and their labels; labels ``apart`` have a number and an order of their own. ``coding`` is
+    the coding of the columns of the table, and ``anchors`` marks rows beside their own label.
+    Counts that ``are_shares`` are the composition of bags, and their sum has no meaning.
     """
 
     X: NDArray[np.float64]
@@ -77,13 +76,17 @@ class Design:
     groups: NDArray[Any] | None
     feature_names: tuple[str, ...]
     notes: tuple[str, ...]
-    base_levels: Mapping[str, str]
     rows: NDArray[np.intp]
     counts: NDArray[np.float64] | None = None
     apart: Apart | None = None
     coding: tuple[Coding, ...] = ()
     anchors: NDArray[np.bool_] | None = None
     are_shares: bool = False
+
+    @property
+    def base_levels(self) -> dict[str, str]:
+        """The base level of each categorical column."""
+        return {each.column: each.levels[0] for each in self.coding if each.levels}
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -109,16 +112,15 @@ def make_design(
     anchor: str | None = None,
     base: Mapping[str, str] | None = None,
 ) -> Design:
-    """Choose label, features and bag from one table.
+    """Return the design of one table.
 
-    Without ``features`` all columns are used but label, bag, weight, anchor, those named in
-    ``exclude`` and those that the table sets aside. A text column
-    becomes one column of 0 and 1 per level but the base level, named "column=level": the first in
-    sorted order, or that of ``base``. ``categorical`` names columns of numbers to be coded the same
-    way. ``weight`` names a column
-    that says how often each line stands there, ``anchor`` one that says whether a row stands beside
-    its own label. ``missing`` says what to do with rows that hold a
-    missing or infinite value: refuse them, or drop them and say how many.
+    Without ``features`` all columns are features but label, bag, weight, anchor, those of
+    ``exclude`` and those that the table sets aside. A text column becomes one column of 0 and 1 for
+    each level but the base level, named "column=level"; the base level is the first in sorted
+    order, or that of ``base``. ``categorical`` names columns of numbers to be coded in the same
+    way. ``weight`` is a column of frequencies, ``anchor`` one of yes and no: whether a row is
+    beside its own label. Rows with missing or infinite values are refused, or with
+    ``missing="drop"`` dropped and counted in a note.
     """
     label = table.find(label, "label column")
     bag = None if bag is None else table.find(bag, "bag column")
@@ -134,10 +136,7 @@ def make_design(
     used = [*chosen, label] + [name for name in (bag, weight, anchor) if name is not None]
     rows, notes = complete_rows(table, used, missing)
     if len(rows) < table.n_rows:
-        notes.append(
-            "labels are not linked to rows, so a dropped row takes along a label of its bag that "
-            "may belong to another row"
-        )
+        notes.append(DROPPED_LABELS)
     rows, counts, left_out = choose_counts(table, weight, rows)
     X, names, coding, more = code_features(table, chosen, categorical, rows, base)
     numbers = [name for name in chosen if name not in categorical]
@@ -154,14 +153,11 @@ def make_design(
     if anchors is not None:
         n_known = int(anchors.sum())
         notes.append(f"column {quote(anchor, 30)}: {n_known} of {len(rows)} pairs are known")
-    base_levels = find_base_levels(coding)
-    return Design(
-        X, y, groups, names, tuple(notes), base_levels, rows, counts, coding=coding, anchors=anchors
-    )
+    return Design(X, y, groups, names, tuple(notes), rows, counts, coding=coding, anchors=anchors)
 
 
 def read_anchors(table: Table, anchor: str, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return which rows stand beside their own label, as a column says it by yes and no."""
+    """Return which rows are beside their own label, from a column of yes and no."""
     found = np.zeros(len(rows), dtype=bool)
     for place, value in enumerate(table.columns[anchor][rows].tolist()):
         answer = _ANSWERS.get(value.strip().lower() if isinstance(value, str) else value)
@@ -181,7 +177,7 @@ def choose_features(
     roles: Mapping[str, str | None],
     exclude: Sequence[str] = (),
 ) -> list[str]:
-    """Return the columns of features: those named, or all that have no other role."""
+    """Return the columns of features: those named, or all without another role."""
     if features is not None and exclude:
         raise InputError("give features or columns to exclude, not both")
     taken: dict[str, str] = {}
@@ -218,7 +214,7 @@ def check_numbers(table: Table, name: str, role: str = "label") -> None:
     """Refuse a column of text where numbers are needed."""
     column = table.columns[name]
     if column.dtype == object:
-        # Numbers written as text, in a Parquet file or a frame, are text all the same.
+        # Numbers stored as text, as in a Parquet file, count as text.
         texts = [(i, v) for i, v in enumerate(column.tolist()) if v is not None]
         place, value = next(((i, v) for i, v in texts if not is_number(v)), texts[0])
         row = f"{table.source}, row {place + 1}"
@@ -226,7 +222,7 @@ def check_numbers(table: Table, name: str, role: str = "label") -> None:
 
 
 def describe_text(place: str, name: str, value: str, role: str = "label") -> str:
-    """Return the refusal of a cell of text in a column that must hold numbers."""
+    """Return the error for a cell of text in a column that must be numeric."""
     what = f"the text {quote(value)}; make it numbers, or a missing value (na={quote(value)})"
     if find_unit([value]) is not None:
         what = f"{quote(value)}, a number with a unit; write the number alone"
@@ -234,7 +230,7 @@ def describe_text(place: str, name: str, value: str, role: str = "label") -> str
 
 
 def describe_odd_cell(place: str, name: str, value: str) -> str:
-    """Return the refusal of a cell of text in a column of numbers."""
+    """Return the error for a cell of text in a column of numbers."""
     return (
         f"{place}: column {quote(name)} holds numbers, but here {quote(value)}; mend it, make it a "
         f"missing value (na={quote(value)}), leave the column out, or declare it categorical"
@@ -242,13 +238,13 @@ def describe_odd_cell(place: str, name: str, value: str) -> str:
 
 
 def check_numeric(table: Table, names: Sequence[str]) -> None:
-    """Refuse columns of text that hold numbers: with a unit, mixed with text, or of odd marks."""
+    """Refuse text columns that contain numbers: with units, mixed with text, or with odd marks."""
     for name in names:
         column = table.columns[name]
         if column.dtype != object:
             continue
         levels = set(column.tolist()) - {None}
-        numbers = {level for level in levels if find_marks(level.strip()) is not None}
+        numbers = {level for level in levels if find_number_format(level.strip()) is not None}
         unit = find_unit(levels)
         if unit is not None:
             odd = {level for level in levels if find_unit([level]) == unit}
@@ -269,9 +265,9 @@ def check_numeric(table: Table, names: Sequence[str]) -> None:
 def complete_rows(
     table: Table, names: Sequence[str], missing: Missing, is_optional: bool = True
 ) -> tuple[NDArray[np.intp], list[str]]:
-    """Return the places of rows whose cells are all present and finite.
+    """Return the places of rows whose cells are all present and finite, and notes.
 
-    Refusals advise to leave columns out where these are optional.
+    Errors advise to leave columns out if these are optional.
     """
     if missing not in ("error", "drop"):
         raise InputError(f"missing is 'error' or 'drop', not {quote(missing)}")
@@ -284,7 +280,7 @@ def complete_rows(
             counts[name] = int((~is_there).sum())
             is_complete &= is_there
     if counts and missing == "error":
-        # The first broken row of all columns, so that mending proceeds from the top.
+        # The first such row in any column, so users repair a file from its beginning.
         place = int(np.argmin(is_complete))
         name = next(name for name in counts if not is_present(table.columns[name])[place])
         n_missing, value = int((~is_complete).sum()), table.columns[name][place]
@@ -292,22 +288,15 @@ def complete_rows(
         raise InputError(describe_missing(*what, is_optional, counts))
     rows = np.flatnonzero(is_complete)
     if len(rows) == 0:
-        worst = max(counts, key=lambda name: counts[name])
-        raise InputError(
-            f"{table.source}: every row misses a value (column {quote(worst)} in "
-            f"{counts[worst]} rows); leave such columns out"
-        )
+        raise InputError(describe_none_complete(table.source, counts))
     if not counts:
         return rows, []
     n_dropped = table.n_rows - len(rows)
-    return rows, [
-        f"{table.source}: dropped {n_dropped} of {table.n_rows} rows with missing or infinite "
-        f"values ({list_counts(counts)})"
-    ]
+    return rows, [describe_dropped(table.source, n_dropped, table.n_rows, counts)]
 
 
 def is_present(column: Column) -> NDArray[np.bool_]:
-    """Return which cells hold a text or a finite number."""
+    """Return which cells are text or finite numbers."""
     if column.dtype == object:
         return np.array([value is not None for value in column.tolist()], dtype=bool)
     return np.isfinite(column)
@@ -320,9 +309,9 @@ def code_features(
     rows: NDArray[np.intp],
     base: Mapping[str, str] | None = None,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[Coding, ...], list[str]]:
-    """Return X, its column names, how each column of the table is coded, and notes.
+    """Return X, its column names, the coding of each column of the table, and notes.
 
-    ``base`` names the base level of a category; without it the first in sorted order is it.
+    ``base`` names base levels of categories; the default is the first in sorted order.
     """
     bases = {table.find(name, "category"): level for name, level in (base or {}).items()}
     for name in bases:
@@ -359,7 +348,7 @@ def code_features(
 
 
 def _put_together(columns: Sequence[Column]) -> NDArray[np.float64]:
-    """Return columns as a matrix; those that are one already stay where they lie."""
+    """Return columns as a matrix, without a copy if they are the columns of one."""
     base, first = columns[0].base, columns[0]
     if base is not None and base.shape[1:] == (len(columns),) and base.flags.c_contiguous:
         X = base[: len(first)]
@@ -369,17 +358,12 @@ def _put_together(columns: Sequence[Column]) -> NDArray[np.float64]:
 
 
 def _is_same(one: Column, other: Column) -> bool:
-    """Whether two arrays are the same numbers in memory."""
+    """Whether two arrays share the same memory."""
     return bool(one.__array_interface__ == other.__array_interface__)
 
 
-def find_base_levels(coding: Sequence[Coding]) -> dict[str, str]:
-    """Return the level of each categorical column that has no column of its own."""
-    return {each.column: each.levels[0] for each in coding if each.levels is not None}
-
-
 def _find_levels(column: Column, name: str, source: str, is_declared: bool) -> list[str]:
-    """Return the levels of a category: numbers in order of size, all others in that of letters."""
+    """Return the levels of a category: numbers by size, then text in alphabetical order."""
     present = set(column.tolist())
     most = MAX_LEVELS if is_declared else MAX_UNDECLARED
     if not is_declared:
@@ -394,7 +378,7 @@ def _find_levels(column: Column, name: str, source: str, is_declared: bool) -> l
 
 
 def _refuse_dates(levels: Collection[str], name: str, source: str) -> None:
-    """Refuse a feature of dates, which are neither numbers nor a category by themselves."""
+    """Refuse a feature of dates, which are neither numbers nor categories."""
     form = find_date_form(sorted(levels))
     if form is not None:
         raise InputError(
@@ -422,9 +406,9 @@ def _number_levels(column: Column, levels: Sequence[str]) -> NDArray[np.intp]:
 def choose_counts(
     table: Table, weight: str | None, rows: NDArray[np.intp], what: str = "weight"
 ) -> tuple[NDArray[np.intp], NDArray[np.float64] | None, list[str]]:
-    """Return the rows that stand there at least once, how often, and a note on the others.
+    """Return the rows of positive frequency, the frequencies, and a note on the other rows.
 
-    The counts are None where each row stands there once.
+    The frequencies are None if all are 1.
     """
     if weight is None:
         return rows, None, []
@@ -449,6 +433,14 @@ def choose_counts(
     return rows[keep], None if is_once else column[keep], notes if n_left_out else []
 
 
+def describe_odd_bag(place: str, bag: str, value: float) -> str:
+    """Return the error for a number that cannot name a bag."""
+    return (
+        f"{place}: the bag column {quote(bag)} holds {value:.17g}, which names no bag; use whole "
+        "numbers below 2^53 or text"
+    )
+
+
 def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     """Return the names of bags: whole numbers or text."""
     column = table.columns[bag][rows]
@@ -457,8 +449,6 @@ def bag_keys(table: Table, bag: str, rows: NDArray[np.intp]) -> NDArray[Any]:
     is_whole = (column == np.floor(column)) & (np.abs(column) < LARGEST_WHOLE)
     if not is_whole.all():
         place = int(np.argmin(is_whole))
-        raise InputError(
-            f"{table.source}, row {rows[place] + 1}: the bag column {quote(bag)} holds "
-            f"{column[place]:.17g}, which names no bag; use whole numbers below 2^53 or text"
-        )
+        row = f"{table.source}, row {rows[place] + 1}"
+        raise InputError(describe_odd_bag(row, bag, column[place]))
     return column.astype(np.int64)

@@ -1,4 +1,4 @@
-"""From a design to the bags of the core."""
+"""Bags from a design, and designs with one label for each row."""
 
 import dataclasses
 from typing import Any
@@ -10,7 +10,7 @@ from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.data.labels import Histogram
 from unshuffle.errors import InputError
 from unshuffle.io.designs.design_matrix import Apart, Design
-from unshuffle.io.designs.histograms import make_edges
+from unshuffle.io.designs.label_tables import make_edges
 
 
 def join_design(design: Design) -> Bags:
@@ -26,7 +26,7 @@ def join_design(design: Design) -> Bags:
     side = apart or Apart(design.groups, design.counts)
     keys, codes = encode_bags(design.groups, side.groups, len(design.X), len(design.y))
     bags = []
-    # In the order of their first rows, as `name_bags` names them.
+    # In the order of their first rows, as in `name_bags`.
     members = zip(*(_split(code, len(keys)) for code in codes), strict=True)
     for rows, labels in sorted(members, key=lambda each: int(each[0][0])):
         row_counts = None if design.counts is None else design.counts[rows]
@@ -50,10 +50,11 @@ def name_bags(design: Design) -> list[Any] | None:
     return None if design.groups is None else list(dict.fromkeys(design.groups.tolist()))
 
 
-def write_out(design: Design, purpose: str) -> Design:
-    """Return a design of one label for each row, lines that stand there twice written twice.
+def expand_design(design: Design, purpose: str) -> Design:
+    """Return a design with one label for each row; rows are repeated by their frequency.
 
-    Labels that lie apart are dealt to the rows of their bag; where they cannot be, say why.
+    Labels in a table of their own are assigned to the rows of their bag in any order. Designs where
+    that is impossible are refused, with the reason.
     """
     apart = design.apart
     if apart is not None and apart.is_mean is not None:
@@ -80,15 +81,15 @@ def write_out(design: Design, purpose: str) -> Design:
     groups = None if design.groups is None else design.groups[places]
     y = design.y[places] if apart is None else design.y[_repeat(apart.counts, len(design.y))]
     if apart is not None and groups is not None and apart.groups is not None:
-        y = deal_labels(y, groups, apart.groups[_repeat(apart.counts, len(design.y))])
+        y = assign_labels(y, groups, apart.groups[_repeat(apart.counts, len(design.y))])
     X, rows = design.X[places], design.rows[places]
     return dataclasses.replace(design, X=X, y=y, groups=groups, rows=rows, counts=None, apart=None)
 
 
-def deal_labels(
+def assign_labels(
     y: NDArray[np.float64], groups: NDArray[Any], other: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Lay the labels of each bag beside its rows, in any order."""
+    """Return the labels in the order of rows: each row has some label of its bag."""
     _, codes = np.unique(np.concatenate([groups, other]), return_inverse=True)
     row_codes, label_codes = codes[: len(groups)], codes[len(groups) :]
     dealt = np.empty(len(y))
@@ -97,7 +98,7 @@ def deal_labels(
 
 
 def _repeat(counts: NDArray[np.float64] | None, n: int) -> NDArray[np.intp]:
-    """Return the places of n items, each as often as it stands there."""
+    """Return the places of n items, each repeated by its frequency."""
     return np.arange(n) if counts is None else np.repeat(np.arange(n), counts.astype(int))
 
 

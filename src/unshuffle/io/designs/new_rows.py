@@ -1,4 +1,4 @@
-"""New rows for a model that was fitted to another table: the same columns, coded the same way."""
+"""New rows for a fitted model: the same columns, coded in the same way."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +16,10 @@ from unshuffle.io.text.notation import is_number
 def code_new_rows(
     table: Table, coding: Sequence[Coding], missing: Missing = "error", bag: str | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[Any] | None, list[str]]:
-    """Return X as the model knows it, the places of its rows in the table, their bags, and notes.
+    """Return X coded as in the fit, the places of its rows in the table, their bags, and notes.
 
-    Columns are found by name, in any order, and others are left alone. ``missing`` says what to do
-    with rows that hold a missing or infinite value. Without a column of bags there are none.
+    Columns are found by name; others are ignored. Rows with missing or infinite values are refused,
+    or with ``missing="drop"`` dropped.
     """
     names = [table.find(each.column, "feature column") for each in coding]
     used = names if bag is None else [*names, table.find(bag, "bag column")]
@@ -39,7 +39,7 @@ def code_new_rows(
 def _check_numbers(column: Column, name: str, table: Table, rows: NDArray[np.intp]) -> Column:
     if column.dtype != object:
         return column
-    # Numbers written as text, in a Parquet file, are text all the same.
+    # Numbers stored as text, as in a Parquet file, count as text.
     texts = list(zip(rows.tolist(), column.tolist(), strict=True))
     place, value = next((each for each in texts if not is_number(each[1])), texts[0])
     raise InputError(
@@ -51,7 +51,7 @@ def _check_numbers(column: Column, name: str, table: Table, rows: NDArray[np.int
 def _find_codes(
     column: Column, levels: Sequence[str], name: str, table: Table, rows: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the place of every cell among the levels that the model has seen."""
+    """Return the place of every cell among the levels of the fit; refuse new levels."""
     codes = {level: k for k, level in enumerate(levels)}
     for place, level in zip(rows.tolist(), column.tolist(), strict=True):
         if level not in codes:

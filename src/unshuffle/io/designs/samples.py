@@ -1,4 +1,4 @@
-"""From a table without labels to the features of its samples."""
+"""Features of samples whose labels are not measured or to be released."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from unshuffle.io.table import Table, as_text
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Features X (n, d) of samples, and what else their table says of them.
+    """Features X (n, d) of samples, and other columns of their table.
 
-    ``rows`` holds the place of each sample in its table, counted from 0; ``together`` the names of
-    samples that stay together, ``label`` labels that were measured already. ``known`` (n, k)
-    are columns that are no features.
+    ``rows`` are the places of samples in their table, from 0; ``together`` names samples that stay
+    in one run, and ``label`` are labels measured before. ``known`` (n, k) are columns that are no
+    features.
     """
 
     X: NDArray[np.float64]
@@ -53,9 +53,9 @@ def choose_samples(
     categorical: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Samples:
-    """Choose features, bags and what stays together; the other columns are features.
+    """Return features, bags and other columns of a table; columns without a role are features.
 
-    Columns that are ``known`` are coded as features are and kept apart; the label may be one.
+    ``known`` columns are coded like features and kept apart; the label may be one of them.
     """
     asked = {"bag": bag, "together": together, "label": label}
     roles = {

@@ -1,1 +1,1 @@
-"""Files as sources of blocks: rows are read in passes, never all at once."""
+"""Files as sources of blocks."""

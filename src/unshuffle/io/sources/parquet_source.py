@@ -1,4 +1,4 @@
-"""Parquet files as a source of blocks: read row group by row group, never all at once."""
+"""Parquet files as a source of blocks, read by row groups."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 
 from unshuffle.data.blocks.sources import BLOCK_ROWS, Block, ThreadedSource
 from unshuffle.errors import InputError, import_extra, quote, shorten, suggest
-from unshuffle.io.parquet import numbers_rows
+from unshuffle.io.parquet import is_index
 from unshuffle.io.paths import find_partitions
 from unshuffle.io.sources.room import find_room
 from unshuffle.progress import Report, say_nothing
 
 Total = TypeVar("Total")
 
-# Bytes of rows that are kept in memory once they are decoded: ten million rows of five columns.
-KEPT_BYTES = 600 * 10**6
+# Most bytes of decoded rows kept in memory: ten million rows of five columns.
+CACHE_BYTES = 600 * 10**6
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group: its file, its number in it, and the rows before it."""
+    """A row group: its file, its number, its first row in the file, and its size."""
 
     path: str
     number: int
@@ -34,11 +34,10 @@ class RowGroup:
     n_rows: int
 
 
-class KeptBlocks:
-    """Blocks of the first row groups that were read, as far as there is room for them.
+class BlockCache:
+    """A cache of decoded row groups, up to a number of bytes.
 
-    Decoding takes 40 ns a row and pass, five times what reading plain numbers does, and a fit takes
-    hundreds of passes.
+    A fit makes hundreds of passes, and decoding takes five times as long as reading plain numbers.
     """
 
     def __init__(self, room: int = 0) -> None:
@@ -47,14 +46,14 @@ class KeptBlocks:
         self._blocks: dict[tuple[str, int], list[Block]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KeptBlocks, ()  # other processes keep none of these
+        return BlockCache, ()  # other processes start with an empty cache
 
     def find(self, group: RowGroup) -> list[Block] | None:
-        """Return the blocks of a row group, if they were kept."""
+        """Return the blocks of a row group; None if they are not in the cache."""
         return self._blocks.get((group.path, group.number))
 
-    def offer(self, group: RowGroup, blocks: list[Block]) -> None:
-        """Keep the blocks of a row group where there is room."""
+    def add(self, group: RowGroup, blocks: list[Block]) -> None:
+        """Add the blocks of a row group if there is room."""
         size = sum(block.X.nbytes + block.y.nbytes + block.codes.nbytes for block in blocks)
         with self._lock:
             if size <= self._room:
@@ -63,56 +62,44 @@ class KeptBlocks:
 
     @property
     def has_room(self) -> bool:
-        """Whether anything more may be kept."""
+        """Whether there is room for more blocks."""
         return self._room > 0
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetSource(ThreadedSource):
-    """Rows of Parquet files: columns of numbers, and a bag column or a bag for each file."""
+    """Rows of Parquet files, with a bag column or a bag for each file."""
 
-    groups: tuple[RowGroup, ...]
+    # The row groups.
+    places: tuple[RowGroup, ...]
+    n: int
+    n_bags: int
     label: str
     features: tuple[str, ...]
     bag: str | None
     names: Mapping[Hashable, int]
     n_jobs: int | None = None
-    kept: KeptBlocks = field(default_factory=KeptBlocks)
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return sum(group.n_rows for group in self.groups)
+    cache: BlockCache = field(default_factory=BlockCache)
 
     @property
     def d(self) -> int:  # type: ignore[override]
         """Number of columns."""
         return len(self.features)
 
-    @property
-    def n_bags(self) -> int:  # type: ignore[override]
-        """Number of bags."""
-        return len(set(self.names.values()))
-
-    @property
-    def places(self) -> tuple[RowGroup, ...]:  # type: ignore[override]
-        """The groups of rows."""
-        return self.groups
-
     def read(
         self, place: RowGroup, needs_rows: bool = True, needs_labels: bool = True
     ) -> Iterator[Block]:
-        kept = self.kept.find(place)
-        is_kept = kept is None and needs_rows and self.kept.has_room
+        cached = self.cache.find(place)
+        is_new = cached is None and needs_rows and self.cache.has_room
         found: list[Block] = []
-        for block in kept or self._decode(place, needs_rows, needs_labels or is_kept):
-            if is_kept:
+        for block in cached or self._decode(place, needs_rows, needs_labels or is_new):
+            if is_new:
                 found.append(block)
             X = block.X if needs_rows else block.X[:0]
             y = block.y if needs_labels else block.y[:0]
             yield replace(block, X=X, y=y, codes=self.number(block.codes))
-        if is_kept:
-            self.kept.offer(place, found)
+        if is_new:
+            self.cache.add(place, found)
 
     def _decode(self, group: RowGroup, needs_rows: bool, needs_labels: bool) -> Iterator[Block]:
         features = self.features if needs_rows else ()
@@ -137,7 +124,7 @@ class ParquetSource(ThreadedSource):
 
 
 def read_batches(group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int, Any]]:
-    """Yield columns of a row group in pieces of a block, each with its first row in the file."""
+    """Yield columns of a row group in blocks, each with its first row in the file."""
     pa = import_extra("pyarrow", "parquet", "reading Parquet files")
     parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
     row = group.first_row
@@ -159,7 +146,7 @@ def read_batches(group: RowGroup, columns: Sequence[str]) -> Iterator[tuple[int,
 
 
 def _as_numbers(column: Any, name: str, group: RowGroup, first_row: int) -> np.ndarray:
-    """Return a column as numbers, all of them finite."""
+    """Return a column as finite numbers; refuse missing and infinite values."""
     values = np.asarray(column.cast("float64", safe=False).to_numpy(zero_copy_only=False))
     is_wrong = ~np.isfinite(values)
     if is_wrong.any():
@@ -176,7 +163,7 @@ def _as_numbers(column: Any, name: str, group: RowGroup, first_row: int) -> np.n
 def encode_bags(
     column: Any, name: str, group: RowGroup, first_row: int
 ) -> tuple[list[Hashable], np.ndarray]:
-    """Return the different bag names of a column, and which of them each row has."""
+    """Return the different bag names of a column, and the place of each row's name."""
     encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
     if encoded.null_count:
         at = int(np.argmax(encoded.is_null().to_numpy(zero_copy_only=False)))
@@ -190,13 +177,13 @@ def encode_bags(
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable:
-    """Parquet files of the same columns, of which only the ends were read."""
+    """Parquet files of the same columns, of which only the metadata are read."""
 
     paths: tuple[str, ...]
     groups: tuple[RowGroup, ...]
     # Names of columns, and whether they hold numbers.
     columns: Mapping[str, bool]
-    # Columns that are a frame's numbers of rows, and no data.
+    # Columns of the index of a frame.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -217,7 +204,7 @@ class ParquetTable:
         return digest.hexdigest()
 
     def names_bags(self, bag: str) -> bool:
-        """Whether a column, or the folders of all files, say what bag rows belong to."""
+        """Whether a column, or the folders of all files, name the bags."""
         return bag in self.columns or find_partitions(self.paths, bag) is not None
 
     def as_source(
@@ -265,23 +252,24 @@ class ParquetTable:
                     for key in encode_bags(batch.column(bag), bag, group, first_row)[0]:
                         names.setdefault(key, len(names))
         free = find_room()
-        room = KEPT_BYTES if free is None else min(KEPT_BYTES, free // 4)
+        room = CACHE_BYTES if free is None else min(CACHE_BYTES, free // 4)
         return ParquetSource(
-            self.groups, label, chosen, bag, names, n_jobs, kept=KeptBlocks(room),
+            self.groups, self.n, len(set(names.values())), label, chosen, bag, names, n_jobs,
+            cache=BlockCache(room),
             bag_names=tuple(names) if folders is None else tuple(dict.fromkeys(folders)),
         )  # fmt: skip
 
 
 def open_parquet(paths: Sequence[str]) -> ParquetTable:
-    """Open files of the same columns; read nothing but their ends."""
+    """Return files of the same columns, of which only the metadata are read."""
     parquet = import_extra("pyarrow.parquet", "parquet", "reading Parquet files")
     groups: list[RowGroup] = []
     columns: dict[str, bool] | None = None
     left_out: dict[str, None] = {}
     for path in paths:
         own, sizes = _open_one(path, parquet)
-        left_out |= dict.fromkeys(filter(numbers_rows, own))
-        own = {name: is_number for name, is_number in own.items() if not numbers_rows(name)}
+        left_out |= dict.fromkeys(filter(is_index, own))
+        own = {name: is_number for name, is_number in own.items() if not is_index(name)}
         if not sum(sizes):
             raise InputError(f"{path}: the file holds no rows; leave it out")
         columns = columns or own
@@ -327,7 +315,7 @@ def _open_one(path: str, parquet: Any) -> tuple[dict[str, bool], list[int]]:
 
 
 def _tell_apart(own: Mapping[str, bool], others: Mapping[str, bool], first: str) -> str:
-    """Say how the columns of a file differ from those of the first."""
+    """Return a sentence on how the columns of a file differ from those of the first."""
     for name in others:
         if name not in own:
             return f"has no column {quote(name)}, which {first} has; give files of the same columns"

@@ -1,4 +1,4 @@
-"""Whether data fit the memory, before a fit that needs all of them there is begun."""
+"""Checks that data fit into memory, before a fit that needs all of them there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from unshuffle.errors import InputError
 
-# A fit in memory holds the table, its rows in canonical order and in standard units, and what it
-# sorts: at most so many times the numbers themselves (`benchmarks/speed.py` prints it).
+# Copies of the data in a fit in memory: the table, its rows in canonical order and in standard
+# units, and sorted values (`benchmarks/speed.py` prints the memory).
 _COPIES = 4
 _IN_BLOCKS = "use method 'auto', which reads blocks"
 
 
 def check_room(n: int, n_columns: int, what: str, who: str, way_out: str = _IN_BLOCKS) -> None:
-    """Refuse a fit in memory of more rows than there is room for; `who` wants them there."""
+    """Refuse a fit in memory of more rows than there is room for; `who` needs them in memory."""
     room, needed = find_room(), 8 * _COPIES * n * n_columns
     if room is None or needed <= room:
         return
@@ -26,7 +26,7 @@ def check_room(n: int, n_columns: int, what: str, who: str, way_out: str = _IN_B
 
 
 def check_table_room(n_bytes: int, what: str, reason: str) -> None:
-    """Refuse to read files as one table where there is no room for it."""
+    """Refuse to read files as one table if there is no room for it."""
     room, needed = find_room(), _COPIES * n_bytes
     if room is None or needed <= room:
         return
@@ -38,7 +38,7 @@ def check_table_room(n_bytes: int, what: str, reason: str) -> None:
 
 
 def find_room() -> int | None:
-    """Return the bytes of memory that are free for this process; None where nothing tells."""
+    """Return the free memory for this process in bytes; None if the system does not report it."""
     found = [_free_memory(), _left_in_group()]
     known = [each for each in found if each is not None]
     return min(known) if known else None
@@ -53,12 +53,12 @@ def _free_memory() -> int | None:
         pass
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # other systems know other names
+    except (AttributeError, OSError, ValueError):  # other systems have other names
         return None
 
 
 def _left_in_group() -> int | None:
-    """Return what containers leave of their limit."""
+    """Return the memory left in the limit of a container; None without a limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = int((folder / "memory.max").read_text(encoding="ascii"))

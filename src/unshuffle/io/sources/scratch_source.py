@@ -1,8 +1,8 @@
-"""Rows in a scratch file as a source of blocks: text is parsed once, however often it is passed.
+"""Rows in a scratch file as a source of blocks.
 
-A fit passes over its rows hundreds of times, and reading numbers from text takes ten times as long
-as adding them up. So text and cytometry files are read once, piece by piece, and what a fit needs
-of them is laid down in a file without a name, which goes with the process whatever ends it.
+A fit makes hundreds of passes over its rows, and parsing text takes ten times as long as a pass. So
+text is parsed once, and its numbers are written to a temporary file without a name, which the
+system deletes with the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Total = TypeVar("Total")
 
 
 class Scratch:
-    """A file without a name: what is appended can be read again at its place, by any thread."""
+    """A temporary file without a name: arrays are appended, and read by any thread."""
 
     def __init__(self) -> None:
         # Unbuffered: a block is larger than any buffer.
@@ -45,7 +45,7 @@ class Scratch:
         self.size += values.nbytes
 
     def read(self, place: int, values: np.ndarray) -> np.ndarray:
-        """Fill an array with what was written at a place."""
+        """Fill an array with the bytes at a place."""
         left = values.reshape(-1).view(np.uint8).data
         with self._lock:
             self.file.seek(place)
@@ -59,7 +59,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a block begins in the scratch file, and its rows: labels, bags, then features."""
+    """The place of a block in the scratch file (labels, bags, then features), and its rows."""
 
     first: int
     n_rows: int
@@ -101,25 +101,25 @@ class ScratchSource(ThreadedSource):
 
 
 class ScratchWriter:
-    """Takes rows in pieces of any size and lays them down in blocks."""
+    """Writes rows, added in pieces of any size, in blocks."""
 
     def __init__(self, d: int) -> None:
         self.scratch = Scratch()
         self.n = 0
         self._d = d
         self._places: list[_Place] = []
-        self._waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self._n_waiting = 0
+        self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._n_pending = 0
 
     def add(self, X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> None:
-        """Take rows, labels and the numbers of their bags."""
+        """Add rows, labels and the numbers of their bags."""
         self.n += len(y)
         for first in range(0, len(y), BLOCK_ROWS):
             part = slice(first, first + BLOCK_ROWS)
-            self._waiting.append((X[part], y[part], codes[part]))
-            self._n_waiting += len(y[part])
-            if self._n_waiting >= BLOCK_ROWS:
-                self._lay_down()
+            self._pending.append((X[part], y[part], codes[part]))
+            self._n_pending += len(y[part])
+            if self._n_pending >= BLOCK_ROWS:
+                self._write_block()
 
     def finish(
         self,
@@ -128,20 +128,20 @@ class ScratchWriter:
         n_jobs: int | None,
         names: Sequence[Hashable] | None = None,
     ) -> ScratchSource:
-        """Return the source; the bag of code k has the number ``numbers[k]`` and a name by that."""
-        self._lay_down()
+        """Return the source; code k means the bag ``numbers[k]`` of these names."""
+        self._write_block()
         return ScratchSource(
             self.scratch, tuple(self._places), self.n, self._d, n_bags, n_jobs,
             numbers=np.asarray(numbers, np.int64),
             bag_names=None if names is None else tuple(names),
         )  # fmt: skip
 
-    def _lay_down(self) -> None:
-        if not self._n_waiting:
+    def _write_block(self) -> None:
+        if not self._n_pending:
             return
-        X, y, codes = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        X, y, codes = (np.concatenate(parts) for parts in zip(*self._pending, strict=True))
         self._places.append(_Place(self.scratch.size, len(y)))
         self.scratch.append(np.asarray(y, np.float64) + 0.0)
         self.scratch.append(np.asarray(codes, np.int64))
         self.scratch.append(np.asarray(X, np.float64))
-        self._waiting, self._n_waiting = [], 0
+        self._pending, self._n_pending = [], 0

@@ -1,4 +1,4 @@
-"""Text and cytometry files as a source of blocks: read once, in pieces, into a scratch file."""
+"""Text and cytometry files as a source of blocks: read once, piece by piece, to a scratch file."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from unshuffle.errors import InputError, quote
+from unshuffle.errors import InputError
 from unshuffle.io.columns.expressions import is_expression
 from unshuffle.io.columns.forgotten_bags import find_forgotten_bag
 from unshuffle.io.columns.missing import (
+    DROPPED_LABELS,
     Missing,
+    describe_dropped,
     describe_missing,
     describe_no_logs,
-    list_counts,
+    describe_none_complete,
     note_logs,
 )
 from unshuffle.io.columns.remarks import OutlierSearch, numbers_rows, remark_aside, remark_numbers
-from unshuffle.io.designs.design_matrix import LARGEST_WHOLE, choose_features
+from unshuffle.io.designs.design_matrix import LARGEST_WHOLE, choose_features, describe_odd_bag
 from unshuffle.io.paths import describe_file_bags, find_partitions
 from unshuffle.io.reading import check_stems, read_table
 from unshuffle.io.sources.scratch_source import ScratchSource, ScratchWriter
 from unshuffle.io.table import Table, check_in_all, check_same_names, join_notes, source_name
-from unshuffle.io.text.pieces import TextFile, UnusualError, open_text, read_pieces
+from unshuffle.io.text.pieces import TablePiece, TextFile, WholeFileError, open_text, read_pieces
 from unshuffle.progress import Report, say_nothing
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a fit needs of a table: see `make_design`; with `log10` labels become logarithms."""
+class ColumnChoice:
+    """The columns of a fit as `make_design` takes them; with `log10` labels become logarithms."""
 
     label: str
     features: tuple[str, ...] | None = None
@@ -42,13 +44,13 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
-    """Rows laid down in a scratch file, and what is to be said of them."""
+class ScratchTable:
+    """Rows in a scratch file, with the columns they come from and notes on them."""
 
     source: ScratchSource
     label: str
     features: tuple[str, ...]
-    # The column of bags; None where every file is one, or all are.
+    # The column of bags; None where each file is a bag, or all rows are one.
     bag: str | None
     notes: tuple[str, ...]
     sha256: str
@@ -59,7 +61,7 @@ class Laid:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Columns as a file calls them."""
+    """The names of the columns of a fit."""
 
     label: str
     features: tuple[str, ...]
@@ -71,90 +73,69 @@ class _Chosen:
         return (self.label, *self.features)
 
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """Rows of a file: numbers by column, and cells of the bag's column where there is one."""
-
-    first_row: int
-    numbers: Mapping[str, np.ndarray]
-    bags: tuple[list[str], np.ndarray] | None
-    n_bytes: int
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(next(iter(self.numbers.values())))
-
-
-def lay_down(
+def read_to_scratch(
     paths: Sequence[str],
-    asked: Asked,
+    asked: ColumnChoice,
     *,
     n_jobs: int | None = None,
     report: Report = say_nothing,
     **given: Any,
-) -> Laid:
-    """Read files once, piece by piece, and lay down what a fit needs of them.
+) -> ScratchTable:
+    """Read the columns of a fit from files, piece by piece, to a scratch file.
 
-    Several files are one table where they have the bag column that was asked for, and a bag each
-    otherwise. ``given`` are the options of `read_table`. Raises `UnusualError` where files are
-    better read as a whole.
+    Several files are one table if they have the bag column asked for, else each is a bag. ``given``
+    are the options of `read_table`. `WholeFileError` is raised for files that have to be read as a
+    whole.
     """
-    laying = _Laying(paths, asked, given, report)
-    for path in paths:
-        laying.take(path)
-    return laying.finish(n_jobs)
+    first = _open(paths[0], given)
+    reader = _ScratchReader(paths, _make_head(first), asked, report)
+    for k, path in enumerate(paths):
+        reader.add_file(first if k == 0 else _open(path, given))
+    return reader.finish(n_jobs)
 
 
-class _Laying:
-    """Files on their way into a scratch file."""
+class _ScratchReader:
+    """Reads files to a scratch file, and collects bags, notes and missing values."""
 
     def __init__(
-        self, paths: Sequence[str], asked: Asked, given: Mapping[str, Any], report: Report
+        self, paths: Sequence[str], head: Table, asked: ColumnChoice, report: Report
     ) -> None:
-        self.paths, self.asked, self.given, self.report = paths, asked, given, report
+        self.paths, self.asked, self.report = paths, asked, report
         self.n_bytes, self.n_all_bytes = 0, sum(Path(path).stat().st_size for path in paths)
-        self.head: Table | None = None
-        self.chosen: _Chosen | None = None
-        self.writer = ScratchWriter(0)
+        # Names and source of the first file, without its cells.
+        self.head = _make_table(head.names, head.source, aliases=head.aliases)
+        self.chosen = _choose(head, asked, len(paths))
+        self.writer = ScratchWriter(len(self.chosen.features))
         self.notes: list[str] = []
         self.file_notes: list[tuple[str, str]] = []
         self.digests: list[str] = []
-        # Of each file the cells that name bags, with their numbers and first rows.
+        # For each file the cells of the bag column, with their numbers and first rows.
         self.cells: list[dict[str, tuple[int, int]]] = []
         self.n_codes = 0
         self.n_read = 0
         self.missing: dict[str, int] = {}
-        # File, row, column and value of the first missing value, and the first label that has no
-        # logarithm: refused once all rows are counted.
+        # The first missing value (file, row, column, value), and the first label without a
+        # logarithm. They are refused in the end, with the number of such rows.
         self.first_missing: tuple[str, int, str, float] | None = None
         self.first_no_log: tuple[str, int, float] | None = None
         self.n_no_log = 0
         self.forgotten: tuple[str, int] | None = None
         self.outliers = OutlierSearch()
         self.numbered: list[str] = []
-        self.aside: list[str] = []
+        self.aside = remark_aside(head) if asked.features is None else []
+        if self.chosen.bag is None and len(paths) > 1:
+            check_stems(paths)
+            self._note_file_bags(head)
 
-    def take(self, path: str) -> None:
-        """Read a file."""
-        opened = _open(path, self.given)
-        head = opened if isinstance(opened, Table) else _make_head(opened)
-        if self.head is None:
-            self.head = _without_columns(head)
-            self.chosen = _choose(head, self.asked, len(self.paths))
-            self.aside = remark_aside(head) if self.asked.features is None else []
-            self.writer = ScratchWriter(len(self.chosen.features))
-            if self.chosen.bag is None and len(self.paths) > 1:
-                check_stems(self.paths)
-                self._check_bag(head)
-        else:
-            self._check_columns(head)
-        assert self.chosen is not None
+    def add_file(self, opened: TextFile | Table) -> None:
+        """Read the rows of a file."""
+        head = _make_head(opened)
+        self._check_columns(head)
         self.file_notes += [(head.source, note) for note in head.notes]
         self.cells.append({})
         digest, n_before = hashlib.sha256(), self.n_read
         for piece in _read(opened, self.chosen, digest):
-            self._take_piece(piece, head.source)
+            self._add_piece(piece, head.source)
         if self.n_read == n_before:
             raise InputError(
                 f"{head.source}: no rows of data, only column names; is the file complete?"
@@ -162,8 +143,7 @@ class _Laying:
         self.digests.append(head.sha256 or digest.hexdigest())
 
     def _check_columns(self, head: Table) -> None:
-        """Refuse a file that differs in its columns; in unused ones where features are named."""
-        assert self.head is not None and self.chosen is not None
+        """Refuse a file with other columns; where features are named, with other used columns."""
         tables = [self.head, head]
         if self.asked.features is None:
             check_same_names(tables)
@@ -172,18 +152,18 @@ class _Laying:
         for name in (*self.chosen.numbers, *([] if bag is None else [bag])):
             check_in_all(tables, name)
 
-    def _check_bag(self, head: Table) -> None:
-        """Say that files are a bag each although a column was named."""
+    def _note_file_bags(self, head: Table) -> None:
+        """Note that each file is a bag where no file has the bag column asked for."""
         bag = self.asked.bag
         if bag is None:
             return
         if find_partitions(self.paths, bag) is not None:
-            raise UnusualError("folders name its bags")
+            raise WholeFileError("folders name its bags")
         self.notes.append(describe_file_bags(bag, head.names))
 
-    def _take_piece(self, piece: _Piece, source: str) -> None:
+    def _add_piece(self, piece: TablePiece, source: str) -> None:
+        """Write the complete rows of a piece, and count the others."""
         chosen = self.chosen
-        assert chosen is not None
         if self.n_read == 0 and self.asked.bag is None and len(self.paths) == 1:
             columns = {name: piece.numbers[name] for name in chosen.features}
             table = Table(chosen.features, columns, piece.n_rows, source)
@@ -204,7 +184,7 @@ class _Laying:
             is_log = self.asked.log10 and name == chosen.label
             self.outliers.look(name, column, rows, source, is_log)
         y = values.pop(chosen.label)
-        self.writer.add(np.column_stack(list(values.values())), y, self._number(piece)[kept])
+        self.writer.add(np.column_stack(list(values.values())), y, self._number_bags(piece)[kept])
         self.n_read += piece.n_rows
         self.n_bytes += piece.n_bytes
         self.report("reading", min(1.0, self.n_bytes / max(self.n_all_bytes, 1)))
@@ -217,11 +197,10 @@ class _Laying:
             self.first_no_log = (source, first_row + at + 1, float(y[at]))
 
     def _find_complete(
-        self, piece: _Piece, numbers: Mapping[str, np.ndarray], source: str
+        self, piece: TablePiece, numbers: Mapping[str, np.ndarray], source: str
     ) -> np.ndarray:
-        """Return which rows have all their cells, and count the others."""
+        """Return which rows have no missing value, and count the others."""
         chosen = self.chosen
-        assert chosen is not None
         there = {name: np.isfinite(numbers[name]) for name in (*chosen.features, chosen.label)}
         if piece.bags is not None and chosen.bag is not None:
             cells, places = piece.bags
@@ -239,8 +218,8 @@ class _Laying:
                 self.missing[name] = self.missing.get(name, 0) + int((~each).sum())
         return kept
 
-    def _number(self, piece: _Piece) -> np.ndarray:
-        """Return a number for the bag of each row: of its cell in this file, or of the file."""
+    def _number_bags(self, piece: TablePiece) -> np.ndarray:
+        """Return the number of each row's bag: of its cell in this file, or of the file."""
         own = self.cells[-1]
         cells, places = piece.bags or ([""], np.zeros(piece.n_rows, np.int64))
         codes = np.empty(len(cells), np.int64)
@@ -252,18 +231,13 @@ class _Laying:
             codes[k] = own[cell][0]
         return codes[places]
 
-    def finish(self, n_jobs: int | None) -> Laid:
-        """Return what was laid down."""
+    def finish(self, n_jobs: int | None) -> ScratchTable:
+        """Return the rows of all files; refuse missing values unless they are dropped."""
         head, chosen = self.head, self.chosen
-        assert head is not None and chosen is not None
         if not self.asked.drop_missing:
             self._refuse_missing(chosen.label)
         if self.writer.n == 0:
-            worst = max(self.missing, key=lambda name: self.missing[name], default=chosen.label)
-            raise InputError(
-                f"{head.source}: every row misses a value (column {quote(worst)} in "
-                f"{self.missing.get(worst, 0)} rows); leave such columns out"
-            )
+            raise InputError(describe_none_complete(head.source, self.missing))
         several = len(self.paths) > 1
         names: list[Hashable] | None = None
         if chosen.bag is None:
@@ -277,13 +251,13 @@ class _Laying:
         more = f" and {len(self.paths) - 1} more" if several else ""
         noted = join_notes(self.file_notes) if several else [note for _, note in self.file_notes]
         notes = (*self.notes, *noted, *self._describe(head.source + more))
-        return Laid(
+        return ScratchTable(
             source, chosen.label, chosen.features, chosen.bag, notes, digest, self.n_read,
             self.forgotten,
         )  # fmt: skip
 
     def _refuse_missing(self, label: str) -> None:
-        """Refuse rows that miss a value, with the number of them and the first."""
+        """Refuse missing values, with their number and the first."""
         if self.first_no_log is not None:
             source, row, value = self.first_no_log
             what = describe_no_logs(source, self.n_no_log, self.n_read, row, label, value)
@@ -298,16 +272,13 @@ class _Laying:
             )
 
     def _describe(self, source: str) -> list[str]:
+        """Return notes on logarithms, dropped rows and odd columns."""
         missing: Missing = "drop" if self.asked.drop_missing else "error"
         notes = [note_logs(missing)] if self.asked.log10 else []
         n_dropped = self.n_read - self.writer.n
         if n_dropped:
-            notes += [
-                f"{source}: dropped {n_dropped} of {self.n_read} rows with missing or infinite "
-                f"values ({list_counts(self.missing)})",
-                "labels are not linked to rows, so a dropped row takes along a label of its bag "
-                "that may belong to another row",
-            ]
+            dropped = describe_dropped(source, n_dropped, self.n_read, self.missing)
+            notes += [dropped, DROPPED_LABELS]
         return [*notes, *self.outliers.describe(), *remark_numbers(self.numbered), *self.aside]
 
     def _name_bags(self, bag: str) -> tuple[list[int], list[Hashable]]:
@@ -322,41 +293,40 @@ class _Laying:
                 if values is not None:
                     key = values[k] if all_numbers else f"{values[k]:.17g}"
                 if all_numbers and cell and not _is_whole(key):
-                    raise InputError(
-                        f"{source_name(path)}, row {row + 1}: the bag column {quote(bag)} holds "
-                        f"{key:.17g}, which names no bag; use whole numbers below 2^53 or text"
-                    )
-                # Missing cells are on no row that was laid down.
+                    place = f"{source_name(path)}, row {row + 1}"
+                    raise InputError(describe_odd_bag(place, bag, key))
+                # Rows with missing cells were not written.
                 numbers.append(names.setdefault(key, len(names)) if cell else 0)
         return numbers, list(names)
 
 
 def _open(path: str, given: Mapping[str, Any]) -> TextFile | Table:
-    """Open a text file, or read any other as a whole."""
+    """Return a text file opened, or the table of an FCS file."""
     how = {name: value for name, value in given.items() if name != "allow_offset_error"}
     try:
         with open(path, "rb") as file:
             is_fcs = file.read(3) == b"FCS"
-    except OSError as exc:  # named in the words of whole files
-        raise UnusualError("it cannot be opened") from exc
+    except OSError as exc:  # explained when it is read as a whole
+        raise WholeFileError("it cannot be opened") from exc
     return read_table(path, **given) if is_fcs else open_text(path, **how)
 
 
-def _make_head(file: TextFile) -> Table:
-    """Return names and notes of a text file as a table without rows."""
-    columns = {name: np.empty(0) for name in file.names}
-    return Table(file.names, columns, 0, source_name(file.path), file.notes)
+def _make_head(opened: TextFile | Table) -> Table:
+    """Return the table of an FCS file, or names and notes of a text file."""
+    if isinstance(opened, Table):
+        return opened
+    return _make_table(opened.names, source_name(opened.path), notes=opened.notes)
 
 
-def _without_columns(table: Table) -> Table:
-    columns = {name: np.empty(0) for name in table.names}
-    return Table(table.names, columns, 0, table.source, aliases=table.aliases)
+def _make_table(names: tuple[str, ...], source: str, **facts: Any) -> Table:
+    """Return a table without rows."""
+    return Table(names, {name: np.empty(0) for name in names}, 0, source, **facts)
 
 
-def _choose(head: Table, asked: Asked, n_files: int) -> _Chosen:
-    """Return the columns that are asked for; an unknown one is named."""
+def _choose(head: Table, asked: ColumnChoice, n_files: int) -> _Chosen:
+    """Return the columns asked for; refuse unknown ones."""
     if is_expression(asked.label, [*head.names, *head.aliases]):
-        raise UnusualError("its label is an expression")
+        raise WholeFileError("its label is an expression")
     label = head.find(asked.label, "label column")
     bag = asked.bag
     if bag is not None and (n_files == 1 or bag in head.columns):
@@ -367,19 +337,19 @@ def _choose(head: Table, asked: Asked, n_files: int) -> _Chosen:
     return _Chosen(label, tuple(features), bag)
 
 
-def _read(opened: TextFile | Table, chosen: _Chosen, digest: Any) -> Iterator[_Piece]:
+def _read(opened: TextFile | Table, chosen: _Chosen, digest: Any) -> Iterator[TablePiece]:
+    """Yield the rows of a text file in pieces, or those of a table at once."""
     if isinstance(opened, TextFile):
-        for piece in read_pieces(opened, chosen.numbers, chosen.bag, digest):
-            yield _Piece(piece.first_row, piece.numbers, piece.bags, piece.n_bytes)
+        yield from read_pieces(opened, chosen.numbers, chosen.bag, digest)
         return
     if chosen.bag is not None or any(opened.columns[n].dtype == object for n in chosen.numbers):
-        raise UnusualError("a table that is read as a whole")
+        raise WholeFileError("a table that is read as a whole")
     size = sum(column.nbytes for column in opened.columns.values())
-    yield _Piece(0, {name: opened.columns[name] for name in chosen.numbers}, None, size)
+    yield TablePiece(0, {name: opened.columns[name] for name in chosen.numbers}, None, size)
 
 
 def _as_column(own: Mapping[str, tuple[int, int]]) -> list[float] | None:
-    """Return the cells of a file's bag column as numbers; None where one of them is none."""
+    """Return the cells of a file's bag column as numbers; None where one is text."""
     if any("_" in cell for cell in own):
         return None  # Python reads 1_000 as a number, no other program does
     try:

@@ -1,4 +1,4 @@
-"""Columns of pyarrow as arrays."""
+"""Conversion of columns of pyarrow to arrays."""
 
 from __future__ import annotations
 
@@ -10,21 +10,12 @@ import numpy as np
 def as_floats(column: Any) -> np.ndarray:
     """Return a column of pyarrow's doubles or integers as an array, missing cells as NaN.
 
-    What is an array stays one. pyarrow's own `to_numpy` imports pandas, which takes as long as
-    reading half a million rows.
+    Arrays are returned as they are. pyarrow's `to_numpy` would import pandas, which takes as long
+    as reading half a million rows.
     """
     if isinstance(column, np.ndarray):
         return column
     values = np.empty(len(column))
-    fill_floats(column, values)
-    return values
-
-
-def fill_floats(column: Any, values: np.ndarray) -> None:
-    """Fill an array with a column of numbers, of pyarrow or not, missing cells as NaN."""
-    if isinstance(column, np.ndarray):
-        values[:] = column
-        return
     start, kind = 0, np.int64 if str(column.type) == "int64" else np.float64
     for chunk in (chunk for chunk in column.chunks if len(chunk)):
         stop, skipped = start + len(chunk), chunk.offset
@@ -35,3 +26,4 @@ def fill_floats(column: Any, values: np.ndarray) -> None:
             bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
             values[start:stop][bits[skipped : skipped + len(chunk)] == 0] = np.nan
         start = stop
+    return values

@@ -1,4 +1,4 @@
-"""Bytes of a text file become clean UTF-8, by the given encoding or the first that fits."""
+"""Decoding of text files to UTF-8 with line feeds, by a given or detected encoding."""
 
 import codecs
 import re
@@ -57,7 +57,7 @@ def _guess_encoding(data: bytes, source: str) -> str:
 
 
 def _first_undecodable(data: bytes, encoding: str) -> int:
-    """Return the place of the first byte this encoding cannot read, -1 when it reads all."""
+    """Return the place of the first byte that this encoding cannot read; -1 if it reads all."""
     try:
         data.decode(encoding)
     except UnicodeDecodeError as exc:

@@ -1,4 +1,4 @@
-"""Text tables: comma, semicolon, tab, bar or blank separated."""
+"""Reader of text tables separated by commas, semicolons, tabs, bars or blanks."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -10,7 +10,7 @@ from unshuffle.io.columns.missing_codes import MissingCodes, clear_table
 from unshuffle.io.table import Column, Table, check_names, make_table
 from unshuffle.io.text.decoding import decode_text
 from unshuffle.io.text.dialect import sniff_dialect
-from unshuffle.io.text.notation import Texts, settle_columns
+from unshuffle.io.text.notation import TextColumn, convert_texts
 from unshuffle.io.text.parsing import parse_lines
 
 
@@ -27,10 +27,10 @@ def read_delimited(
     codes: MissingCodes | None = None,
     texts: Collection[str] = (),
 ) -> Table:
-    """Read a text table; blanks around a cell carry no meaning.
+    """Read a text table; blanks around cells are ignored.
 
-    Cells that hold one of the missing ``codes`` are missing values. Columns of ``texts`` are text,
-    whatever they hold.
+    Cells with one of the missing ``codes`` are missing values. The columns ``texts`` are read as
+    text.
     """
     text, notes = decode_text(data, encoding, source)
     dialect = sniff_dialect(text, delimiter, decimal, header, source, thousands)
@@ -44,8 +44,8 @@ def read_delimited(
     parsed, cleared = _clear_codes(names, parsed, codes)
     for place in places:
         column = parsed[place]
-        parsed[place] = column.cells if isinstance(column, Texts) else column
-    columns, guesses = settle_columns(names, parsed, dialect.marks, source)
+        parsed[place] = column.cells if isinstance(column, TextColumn) else column
+    columns, guesses = convert_texts(names, parsed, dialect.marks, source)
     names, columns, dropped = _drop_nameless(names, columns, dialect.names)
     said = [*notes, *dialect.notes, *guesses, *dropped]
     table = make_table(names, columns, source, said, digest)
@@ -53,19 +53,20 @@ def read_delimited(
 
 
 def _clear_codes(
-    names: Sequence[str], columns: Sequence[Column | Texts], codes: MissingCodes | None
-) -> tuple[list[Column | Texts], dict[str, int]]:
-    """Clear missing codes of columns of text, which may leave numbers alone."""
+    names: Sequence[str], columns: Sequence[Column | TextColumn], codes: MissingCodes | None
+) -> tuple[list[Column | TextColumn], dict[str, int]]:
+    """Clear missing codes in columns of text: the rest may be numbers."""
     cleared: dict[str, int] = {}
-    kept: list[Column | Texts] = []
+    kept: list[Column | TextColumn] = []
     for name, column in zip(names, columns, strict=True):
-        if codes and isinstance(column, Texts):
+        if codes and isinstance(column, TextColumn):
             column, cleared[name] = codes.clear_texts(name, column)
         kept.append(column)
     return kept, cleared
 
 
 def line_start(text: bytes, n_lines: int) -> int:
+    """Return the place where the text after `n_lines` lines begins."""
     start = 0
     for _ in range(n_lines):
         end = text.find(b"\n", start)

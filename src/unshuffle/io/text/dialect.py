@@ -1,4 +1,4 @@
-"""How a text table is written: delimiter, marks and header, guessed from its first lines."""
+"""The dialect of a text table (delimiter, marks, header), detected from its first lines."""
 
 import csv
 import re
@@ -10,16 +10,16 @@ from typing import Literal
 from unshuffle.errors import InputError, quote
 from unshuffle.io.text.notation import (
     MISSING,
-    Marks,
-    Written,
-    find_marks,
+    FileMarks,
+    NumberFormat,
+    find_number_format,
     find_unit,
     read_thousands,
 )
 
 # In order of preference when two fit equally well. The space stands for any run of blanks.
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
-# What files are expected to have: no note says so.
+# Delimiters that need no note.
 _COMMON = ("\t", ",")
 _BLANKS = re.compile(r"[ \t]+")
 _BY_NAME = {name: mark for mark, name in _DELIMITERS.items()} | {"\\t": "\t"}
@@ -27,19 +27,19 @@ _BY_NAME = {name: mark for mark, name in _DELIMITERS.items()} | {"\\t": "\t"}
 
 Record = list[str]
 
-# What the first cells of a column are: numbers whose decimal mark has one reading; digits without
-# a mark; or anything else, which is looked at as text.
+# The first cells of a column: numbers with an unambiguous decimal mark, digits without a mark, or
+# anything else, which is read as text first.
 Kind = Literal["decimals", "digits", "text"]
-# Numbers of a decimal point, if any.
-_POINTS = {Written(), Written("."), Written(doubt=".")}
+# Numbers with a decimal point or without a mark.
+_POINTS = {NumberFormat(), NumberFormat("."), NumberFormat(doubt=".")}
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one text table is written, its column names, and what of that was guessed."""
+    """The dialect of a text table, its column names, and notes on what was guessed."""
 
     delimiter: str
-    marks: Marks
+    marks: FileMarks
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     # Lines before the first row of data.
@@ -60,7 +60,7 @@ def sniff_dialect(
     source: str,
     thousands: str | None = None,
 ) -> Dialect:
-    """Settle the dialect of a UTF-8 text; what is given is taken, the rest is guessed and noted."""
+    """Return the dialect of a UTF-8 text: the given parts, and the rest guessed and noted."""
     lines, is_whole = _first_lines(text)
     delimiter = _check_marks(delimiter, decimal, source)
     thousands = read_thousands(thousands, decimal, source)
@@ -90,14 +90,14 @@ def sniff_dialect(
 
 
 def _is_number(cell: str, decimal: str) -> bool:
-    """Say whether a cell holds a number in this decimal notation, with thousands marks or not."""
-    written = find_marks(cell.strip())
+    """Return whether a cell is a number in this decimal notation, with thousands marks or not."""
+    written = find_number_format(cell.strip())
     return written is not None and (decimal == "," or written.decimal != ",")
 
 
 def _first_lines(text: bytes) -> tuple[list[str], bool]:
     end = -1
-    # Fifty lines settle a dialect; more would only slow files of many thousand columns.
+    # Fifty lines are enough; more would slow files of many thousand columns.
     for _ in range(50):
         end = text.find(b"\n", end + 1)
         if end < 0:
@@ -137,15 +137,15 @@ def _split(lines: Sequence[str], delimiter: str, is_whole: bool) -> tuple[list[R
 def _choose_delimiter(
     lines: Sequence[str], is_whole: bool, decimal: str | None, source: str
 ) -> tuple[str, bool]:
-    """Choose the mark that splits most lines alike and leaves the most numbers.
+    """Return the mark that splits most lines alike and leaves the most numbers.
 
-    Numbers decide because "1,5;2,5" is split evenly by the comma as well as by the semicolon. Those
-    with a unit count, since "CHF 7" is split by the blank. Marks that split the first line, which
-    may hold the names, as they split the others come before those that do not.
+    Numbers decide because both comma and semicolon split "1,5;2,5" evenly. Numbers with a unit
+    count too, since the blank splits "CHF 7". Marks that split the first line, which may have the
+    names, as they split the others are preferred.
     """
     best, rival, best_rank = None, None, (False, -1, -1.0)
     below = [line.strip() for line in lines[1:] if line.strip() not in MISSING]
-    are_numbers = all(find_marks(line) is not None for line in below)
+    are_numbers = all(find_number_format(line) is not None for line in below)
     if "," not in lines[0] and are_numbers and any("," in line for line in below):
         return ";", False  # one column of numbers with commas under its name
     for mark in _DELIMITERS:
@@ -158,7 +158,7 @@ def _choose_delimiter(
             continue
         counts = Counter(len(record) for record in records)
         n_fields, n_alike = counts.most_common(1)[0] if counts else (0, 0)
-        # A few ragged lines are for the reader to report, not a reason to doubt the mark.
+        # A few ragged lines are tolerated here; the reader reports them.
         most_ragged = max(0.2 * len(records), len(records) > 2)
         if n_fields < 2 or len(records) - n_alike > most_ragged:
             continue
@@ -166,19 +166,19 @@ def _choose_delimiter(
         rank = len(records[0]) == n_fields, numbers, numbers / n_fields
         if rank > best_rank:
             best, rival, best_rank = mark, None, rank
-        elif rank == best_rank and numbers and best == ",":  # both stand in cells as well
+        elif rank == best_rank and numbers and best == ",":  # both occur in cells as well
             rival = mark
     if best is not None and rival is not None:
         raise InputError(
             f"{source}: {_DELIMITERS[best]} and {_DELIMITERS[rival]} split its lines equally well; "
             "name the delimiter"
         )
-    # Nothing splits it: one column, for which any mark that does not occur will do.
+    # Nothing splits the lines: one column, with any mark that does not occur.
     return (best, True) if best else ("," if decimal != "," else ";", False)
 
 
 def _count_numbers(records: Sequence[Record], decimal: str) -> int:
-    """Return the number of cells that hold numbers, in columns of one unit with the unit."""
+    """Return how many cells are numbers, with their unit in columns of one unit."""
     n_fields = max((len(record) for record in records), default=0)
     count = 0
     for j in range(n_fields):
@@ -192,12 +192,12 @@ def _count_numbers(records: Sequence[Record], decimal: str) -> int:
 
 def _choose_marks(
     records: Sequence[Record], delimiter: str, decimal: str | None, thousands: str | None
-) -> Marks:
-    """Return the marks that were given, and those that the cells below the first line show."""
+) -> FileMarks:
+    """Return the given marks, and those that the cells below the first line show."""
     if decimal is not None:
-        return Marks(decimal, thousands, True, frozenset({decimal}), delimiter)
+        return FileMarks(decimal, thousands, True, frozenset({decimal}), delimiter)
     cells = [cell.strip() for record in records[1:] or records for cell in record]
-    written = [each for each in map(find_marks, cells) if each is not None]
+    written = [each for each in map(find_number_format, cells) if each is not None]
     seen = frozenset({each.decimal for each in written} - {""})
     has_commas = delimiter != "," and "," in seen
     if thousands == ".":
@@ -206,27 +206,27 @@ def _choose_marks(
         has_commas, seen = False, seen - {","}
     elif thousands is not None and delimiter != ",":
         has_commas |= any(each.doubt == "," for each in written)
-    return Marks("," if has_commas else ".", thousands, False, seen, delimiter)
+    return FileMarks("," if has_commas else ".", thousands, False, seen, delimiter)
 
 
-def _find_kinds(records: Sequence[Record], n_columns: int, marks: Marks) -> tuple[Kind, ...]:
-    """Return the kind of every column, as its cells in these records show it."""
+def _find_kinds(records: Sequence[Record], n_columns: int, marks: FileMarks) -> tuple[Kind, ...]:
+    """Return the kind of every column, from its cells in these records."""
     kinds: list[Kind] = []
     for j in range(n_columns):
         cells = {record[j].strip() for record in records if j < len(record)} - MISSING
-        written = {find_marks(cell) for cell in cells}
-        has_points = Written(".") in written or not marks.has_doubt
+        written = {find_number_format(cell) for cell in cells}
+        has_points = NumberFormat(".") in written or not marks.has_doubt
         if marks.decimal == "," or not written <= _POINTS:
             kinds.append("text")
         elif has_points:
             kinds.append("decimals")
         else:
-            kinds.append("digits" if written <= {Written()} else "text")
+            kinds.append("digits" if written <= {NumberFormat()} else "text")
     return tuple(kinds)
 
 
 def _has_header(records: Sequence[Record], decimal: str) -> tuple[bool, list[str]]:
-    """Say whether the first record names the columns: text above numbers, or text throughout."""
+    """Return whether the first record names the columns: text above numbers, or only text."""
     first, rest = records[0], records[1:]
     numeric = [cell for cell in first if _is_number(cell, decimal)]
     is_text = [cell.strip() not in MISSING and not _is_number(cell, decimal) for cell in first]

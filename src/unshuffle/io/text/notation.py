@@ -1,7 +1,7 @@
-"""How the numbers of a text column are written: decimal marks, thousands marks, and doubt.
+"""Decimal and thousands marks of numbers in text columns, and how ambiguous marks are resolved.
 
 A point or comma before exactly three digits may separate thousands or decimals. The other cells of
-the column decide, then the options, then the other columns. What none of them decides is refused.
+the column decide, then the options, then the other columns. If none of them does, it is refused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from unshuffle.errors import InputError, quote
 from unshuffle.io.table import Column
 
-# What spreadsheets and statistics packages write for "no value".
+# Cells for missing values, as spreadsheets and statistics packages write them.
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None"})
 
 _THOUSANDS = {"space": " ", "point": ".", "comma": ",", "apostrophe": "'"}
-# Blanks and apostrophes of other kinds than those of a keyboard.
+# Typographic blanks and apostrophes.
 _VARIANTS = {**dict.fromkeys("\u00a0\u2007\u2009\u202f", " "), "\u2019": "'"}
 _OTHER = {".": ",", ",": "."}
 
@@ -32,7 +32,7 @@ _GROUPED = re.compile(
     r"(?P<more>(?:(?P=mark)\d{3})*)(?:(?!(?P=mark))(?P<decimal>[.,])\d+)?"
 )
 
-# Signs of currencies and shares, and what else stands before a number that is money.
+# Signs of shares and currencies, and abbreviations of currencies.
 _MONEY = "$€£¥₹₽₩₺₴₪฿₫₦₱¢"
 _SIGNS = f"%‰°{_MONEY}"
 _CURRENCY = (
@@ -46,34 +46,34 @@ _WITH_UNIT = re.compile(
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
-    """A column of text: its different cells, None for missing ones, and which each row has."""
+class TextColumn:
+    """A column of text: its different cells (None if missing), and each row's place in them."""
 
     levels: list[str | None]
     codes: np.ndarray
 
     @property
     def cells(self) -> Column:
-        """The column, each text shared by all of its rows."""
+        """The column; rows share their texts."""
         return np.array(self.levels, dtype=object)[self.codes]
 
     def find_row(self, level: str | None) -> int:
-        """Return the first row that has a cell."""
+        """Return the first row with a cell."""
         return int(np.argmax(self.codes == self.levels.index(level)))
 
-    def find_marks(self) -> dict[str, Written] | None:
-        """Return how each different number is written; None where a cell is no number."""
-        found: dict[str, Written] = {}
+    def find_number_format(self) -> dict[str, NumberFormat] | None:
+        """Return the format of each different number; None where a cell is no number."""
+        found: dict[str, NumberFormat] = {}
         for level in self.levels:
-            written = None if level is None else find_marks(level)
+            written = None if level is None else find_number_format(level)
             if level is not None and written is None:
                 return None
             if level is not None and written is not None:
                 found[level] = written
         return found
 
-    def convert(self, written: Mapping[str, Written], separators: Collection[str]) -> Column:
-        """Return the numbers; marks in doubt separate thousands where they are `separators`."""
+    def convert(self, written: Mapping[str, NumberFormat], separators: Collection[str]) -> Column:
+        """Return the numbers; ambiguous marks separate thousands where they are `separators`."""
         numbers = [
             np.nan if level is None else _convert(level, written[level], separators)
             for level in self.levels
@@ -82,8 +82,8 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Written:
-    """How one number is written; a mark in doubt may separate thousands or decimals."""
+class NumberFormat:
+    """The marks of one number; a mark in `doubt` may separate thousands or decimals."""
 
     decimal: str = ""
     thousands: str = ""
@@ -91,8 +91,8 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Marks:
-    """What is known of the marks of a whole file.
+class FileMarks:
+    """The marks of a whole file, as far as they are known.
 
     ``decimal`` is the decimal mark, given or guessed, and ``thousands`` the thousands mark where
     one was given. ``seen`` are the decimal marks of cells that have one reading.
@@ -106,39 +106,41 @@ class Marks:
 
     @property
     def has_doubt(self) -> bool:
-        """Whether the decimal mark may as well separate thousands."""
+        """Whether the decimal mark may also separate thousands."""
         return not self.is_given and self.thousands is None
 
 
 def is_number(cell: str, decimal: str = ".") -> bool:
-    """Say whether a cell holds a number without thousands marks in this decimal notation."""
+    """Return whether a cell is a number without thousands marks in this decimal notation."""
     cell = cell.strip()
     return bool(_POINT.fullmatch(cell) or (decimal == "," and _COMMA.fullmatch(cell)))
 
 
-def find_marks(cell: str) -> Written | None:
-    """Return how a number is written; None where the cell holds no number.
+def find_number_format(cell: str) -> NumberFormat | None:
+    """Return the marks of a number; None where the cell is no number.
 
-    >>> find_marks("1.234,5")
-    Written(decimal=',', thousands='.', doubt='')
-    >>> find_marks("1.665").doubt, find_marks("0.665").decimal, find_marks("12 kg")
-    ('.', '.', None)
+    >>> find_number_format("1.234,5")
+    NumberFormat(decimal=',', thousands='.', doubt='')
+    >>> find_number_format("1.665").doubt, find_number_format("0.665").decimal
+    ('.', '.')
+    >>> find_number_format("12 kg") is None
+    True
     """
     grouped = _GROUPED.fullmatch(cell)
     if grouped is not None:
         mark = _VARIANTS.get(grouped["mark"], grouped["mark"])
         if mark in _OTHER and not grouped["more"] and not grouped["decimal"]:
-            return Written(doubt=mark)
-        return Written(grouped["decimal"] or "", mark)
+            return NumberFormat(doubt=mark)
+        return NumberFormat(grouped["decimal"] or "", mark)
     if _POINT.fullmatch(cell) or cell.lstrip("+-").lower() == "nan":
-        return Written("." if "." in cell else "")
-    return Written(",") if _COMMA.fullmatch(cell) else None
+        return NumberFormat("." if "." in cell else "")
+    return NumberFormat(",") if _COMMA.fullmatch(cell) else None
 
 
 def find_unit(cells: Collection[str]) -> str | None:
-    """Return the unit that stands beside numbers in these cells; None where none does.
+    """Return the unit beside the numbers of these cells; None without a unit.
 
-    A sign such as % is one in any cell, letters are in most cells: "1a" may be a name.
+    A sign such as % is a unit in any cell, letters only in most cells: "1a" may be a name.
 
     >>> find_unit(["17%", "8 %", "none"]), find_unit(["€ 12", "€ 1,200"]), find_unit(["1a", "1b"])
     ('%', '€', None)
@@ -146,7 +148,7 @@ def find_unit(cells: Collection[str]) -> str | None:
     units: Counter[str] = Counter()
     for cell in cells:
         found = _WITH_UNIT.fullmatch(cell.strip())
-        if found and find_marks(found["number"].strip()) is not None:
+        if found and find_number_format(found["number"].strip()) is not None:
             units[found["before"] or found["after"] or ""] += 1
     for unit, count in units.most_common():
         if unit and (count > len(cells) / 2 or any(sign in unit for sign in _SIGNS)):
@@ -155,13 +157,15 @@ def find_unit(cells: Collection[str]) -> str | None:
 
 
 def shows_decimals(cells: Iterable[str | None], mark: str) -> bool:
-    """Say whether some cell has this decimal mark and no other reading."""
-    found = (find_marks(cell.strip()) for cell in cells if cell is not None and mark in cell)
+    """Return whether some cell has this decimal mark without ambiguity."""
+    found = (
+        find_number_format(cell.strip()) for cell in cells if cell is not None and mark in cell
+    )
     return any(each is not None and each.decimal == mark for each in found)
 
 
 def read_thousands(given: str | None, decimal: str | None, source: str) -> str | None:
-    """Return a thousands mark that was given by itself or by its name."""
+    """Return the thousands mark given as a character or by its name."""
     if given is None:
         return None
     mark = _THOUSANDS.get(given, _VARIANTS.get(given, given))
@@ -174,21 +178,20 @@ def read_thousands(given: str | None, decimal: str | None, source: str) -> str |
     return mark
 
 
-def settle_columns(
-    names: Sequence[str], columns: Sequence[Column | Texts], marks: Marks, source: str
+def convert_texts(
+    names: Sequence[str], columns: Sequence[Column | TextColumn], marks: FileMarks, source: str
 ) -> tuple[list[Column], list[str]]:
     """Turn columns of text into numbers where all their cells are numbers, and note guesses.
 
-    A column whose marks have two readings is refused, unless other cells, options or columns
-    decide.
+    A column with ambiguous marks is refused, unless other cells, options or columns decide.
     """
     settled: list[Column] = []
     guesses: dict[tuple[str, bool], list[tuple[str, str]]] = {}
     for name, column in zip(names, columns, strict=True):
-        if not isinstance(column, Texts):
+        if not isinstance(column, TextColumn):
             settled.append(column)
             continue
-        written = column.find_marks()
+        written = column.find_number_format()
         if written is None or not _is_consistent(written, marks):
             settled.append(column.cells)
             continue
@@ -205,8 +208,8 @@ def settle_columns(
     return settled, [_describe_guess(*key, places) for key, places in guesses.items()]
 
 
-def _is_consistent(written: Mapping[str, Written], marks: Marks) -> bool:
-    """Whether a column's cells with one reading go together, and with the options."""
+def _is_consistent(written: Mapping[str, NumberFormat], marks: FileMarks) -> bool:
+    """Whether the unambiguous cells of a column agree with each other and with the options."""
     decimals = {each.decimal for each in written.values()} - {""}
     thousands = {each.thousands for each in written.values()} - {""}
     if "," in decimals and marks.decimal != ",":
@@ -215,9 +218,9 @@ def _is_consistent(written: Mapping[str, Written], marks: Marks) -> bool:
 
 
 class _Doubt:
-    """A mark of a column that may separate thousands or decimals, and what decides it."""
+    """The decision whether an ambiguous mark of a column separates thousands or decimals."""
 
-    def __init__(self, mark: str, written: Mapping[str, Written], marks: Marks) -> None:
+    def __init__(self, mark: str, written: Mapping[str, NumberFormat], marks: FileMarks) -> None:
         self.mark = mark
         cells = [cell for cell, each in written.items() if each.doubt == mark]
         self.cell = cells[0]
@@ -226,8 +229,8 @@ class _Doubt:
         self.is_guess, self.other_use = False, ""
         self.is_thousands = self._decide(written, marks)
 
-    def _decide(self, written: Mapping[str, Written], marks: Marks) -> bool | None:
-        """Return whether the mark separates thousands; None where nothing tells."""
+    def _decide(self, written: Mapping[str, NumberFormat], marks: FileMarks) -> bool | None:
+        """Return whether the mark separates thousands; None where nothing decides."""
         mark, other = self.mark, _OTHER[self.mark]
         decimals = {each.decimal for each in written.values()}
         if mark in decimals:
@@ -249,12 +252,12 @@ class _Doubt:
             return None
         if mark in marks.seen:
             return None if other in marks.seen else False
-        # Tables with semicolons come from places where the decimal mark is a comma.
+        # Tables with semicolons come from countries where the decimal mark is a comma.
         self.is_guess = True
         return False if mark == "." and marks.delimiter != ";" else None
 
-    def describe(self, name: str, column: Texts, source: str) -> str:
-        """Return the refusal, with both readings."""
+    def describe(self, name: str, column: TextColumn, source: str) -> str:
+        """Return the error message, with both readings."""
         place = f"{source}, row {column.find_row(self.cell) + 1}: column {quote(name)}"
         if self.other_use:
             return (
@@ -272,19 +275,19 @@ class _Doubt:
         )
 
 
-def _find_unmarked(written: Mapping[str, Written], doubtful: Sequence[str]) -> str | None:
-    """Return an unmarked number that speaks for thousands in doubtful cells; None without one.
+def _find_unmarked(written: Mapping[str, NumberFormat], doubtful: Sequence[str]) -> str | None:
+    """Return a number without marks as evidence that marks separate thousands; None without one.
 
-    It is of their size without the mark. A program that writes decimals of three digits, with
-    zeros at their ends, would have written them here too.
+    It is of the size of the others without their marks. A program that writes three decimals with
+    trailing zeros would have written them here too.
     """
-    plain = [cell for cell, each in written.items() if each == Written() and is_number(cell)]
+    plain = [cell for cell, each in written.items() if each == NumberFormat() and is_number(cell)]
     plain = [cell for cell in plain if np.isfinite(float(cell))]
     if not plain:
         return None
     largest = max(plain, key=lambda cell: abs(float(cell)))
     smallest = min(abs(float(_join(cell, cell[-4]))) for cell in doubtful)
-    # Numbers are of one size where they differ by no more than this factor.
+    # Numbers are of one size if they differ by at most a factor of ten.
     is_near = 10.0 * abs(float(largest)) >= smallest
     return largest if is_near or any(cell.endswith("0") for cell in doubtful) else None
 
@@ -297,8 +300,8 @@ def _split(cell: str, mark: str) -> str:
     return cell.replace(mark, ".")
 
 
-def _convert(cell: str, written: Written, separators: Collection[str]) -> float:
-    """Return the number that a cell holds, its thousands marks left out."""
+def _convert(cell: str, written: NumberFormat, separators: Collection[str]) -> float:
+    """Return the number of a cell, without its thousands marks."""
     mark = written.thousands or (written.doubt if written.doubt in separators else "")
     left_out = {mark, *(each for each, same in _VARIANTS.items() if same == mark)}
     text = "".join(letter for letter in cell if letter not in left_out)
@@ -306,7 +309,7 @@ def _convert(cell: str, written: Written, separators: Collection[str]) -> float:
 
 
 def _describe_guess(mark: str, is_thousands: bool, places: Sequence[tuple[str, str]]) -> str:
-    """Say how cells with a mark in doubt are read, with the first of them."""
+    """Return a note on how cells with an ambiguous mark are read, with the first of them."""
     name, cell = places[0]
     more = len(places) - 1
     where = f"column {quote(name, 30)}" + (f" and {more} more" if more else "")

@@ -1,9 +1,8 @@
-"""Lines of delimited text become columns, a whole file at once or piece by piece.
+"""Parsing lines of delimited text into columns, of a whole file or a piece of it.
 
-Two parsers give the same columns. With pyarrow a million rows of six numbers take under a second;
-without it the csv module reads them in chunks in a few seconds, so that pyarrow stays an extra.
-Whatever pyarrow refuses is read again by the csv module, which alone knows line numbers: every
-message about a broken file is written in one place.
+Two parsers give the same columns. pyarrow, an extra, reads a million rows of six numbers in under a
+second, the csv module in a few seconds. Text that pyarrow refuses is read again by the csv module,
+which knows line numbers: all messages on broken files come from there.
 """
 
 import csv
@@ -21,14 +20,14 @@ from unshuffle.errors import InputError
 from unshuffle.io.table import Column
 from unshuffle.io.text.arrow import as_floats
 from unshuffle.io.text.dialect import Dialect, Kind
-from unshuffle.io.text.notation import MISSING, Texts, shows_decimals
+from unshuffle.io.text.notation import MISSING, TextColumn, shows_decimals
 
 # Rows kept as Python strings at a time: some 10 MB for six columns.
 CHUNK = 32_768
-# Bytes that pyarrow parses at a time, or so many lines where these are long: sixteen times as many
-# take twice as long, for new memory.
+# Bytes that pyarrow parses at a time, or lines where these are long. Larger blocks are slower, for
+# they allocate more.
 _BLOCK, _LINES = 1 << 20, 16
-# A byte that is no blank.
+# A byte other than a blank.
 _SOMETHING = re.compile(rb"\S")
 
 
@@ -40,29 +39,29 @@ def parse_lines(
     start: int = 0,
     places: Sequence[int] | None = None,
     texts: Collection[int] = (),
-) -> list[Column | Texts]:
+) -> list[Column | TextColumn]:
     """Return the columns at these places (all by default) of the lines that begin at `start`.
 
-    A column is numbers where each of its cells is one and the decimal mark has one reading in
-    these lines. Any other is text, and so are the columns of `texts`, whatever they hold.
+    A column is numeric if all its cells are numbers and the decimal mark is unambiguous in these
+    lines. All others are text, and so are the columns of `texts`.
     """
     places = range(len(dialect.names)) if places is None else places
-    found = read_fast(text, dialect, start, places, texts)
+    found = read_with_pyarrow(text, dialect, start, places, texts)
     if found is None:
-        found = read_plain(text[start:], dialect, source, places, texts)
+        found = read_with_csv(text[start:], dialect, source, places, texts)
     return found
 
 
-def read_fast(
+def read_with_pyarrow(
     text: bytes,
     dialect: Dialect,
     start: int,
     places: Sequence[int],
     texts: Collection[int] = (),
-) -> list[Column | Texts] | None:
-    """Parse lines with pyarrow; None when it is not there or refuses the text."""
-    # One column is left to the csv module: there a blank line and a missing cell look the same.
-    # So is an odd number of quotation marks: pyarrow reads one left open to the end of the file.
+) -> list[Column | TextColumn] | None:
+    """Parse lines with pyarrow; None if it is not installed or refuses the text."""
+    # The csv module reads single columns, where a blank line looks like a missing cell, and odd
+    # numbers of quotation marks: pyarrow reads an open one to the end of the file.
     n_quotes = text.count(b'"', start)
     if len(dialect.names) < 2 or n_quotes % 2 or _SOMETHING.search(text, start) is None:
         return None
@@ -82,18 +81,18 @@ def read_fast(
             table = _read_arrow(body, dialect, attempt, has_quotes=n_quotes > 0)
         except (pa.ArrowException, ValueError):
             continue
-        # Looking for points in the whole text takes no time, in each column a tenth of reading it.
+        # Searching the whole text for points is faster than searching each column.
         has_points = dialect.decimal == "," and text.find(b".", start) >= 0
-        # Each column of pyarrow is let go once it is converted.
+        # `pop` frees each column of pyarrow once it is converted.
         return [_convert(table.pop(j), dialect, has_points, j in texts) for j in places]
     return None
 
 
 def _choose_types(kinds: Sequence[Kind], has_x: bool) -> list[Any]:
-    """Return the types in which pyarrow is to read the columns of a text.
+    """Return the types as which pyarrow reads the columns of a text.
 
-    Digits are read as integers, which no cell with a decimal point passes: 1.000 among them is
-    seen, and looked at as text. What pyarrow takes for hexadecimal integers is none here.
+    Digits are read as integers, so a cell such as 1.000 fails and the column is read as text. With
+    an x in the text digits are read as text, for pyarrow accepts hexadecimal integers.
     """
     pa = importlib.import_module("pyarrow")
     digits = pa.string() if has_x else pa.int64()
@@ -102,10 +101,10 @@ def _choose_types(kinds: Sequence[Kind], has_x: bool) -> list[Any]:
 
 
 def _find_loose_quotes(delimiter: str) -> re.Pattern[bytes]:
-    """Return what finds quotation marks that neither begin nor end a cell, as in ``"2"x``.
+    """Return a pattern of quotation marks that neither begin nor end a cell, as in ``"2"x``.
 
-    pyarrow takes such cells as they come, where the csv module says what is wrong with them. Marks
-    are doubled inside cells, so that an odd number of them begins or ends one.
+    pyarrow accepts such cells; the csv module refuses them. Inside cells marks are doubled, so an
+    odd number of them begins or ends a cell.
     """
     mark = re.escape(delimiter.encode())
     other = rb'[^"\n' + mark + rb"]"
@@ -119,7 +118,7 @@ def _read_arrow(
     *,
     has_quotes: bool,
 ) -> dict[int, Any]:
-    """Read columns of these types by their place; pyarrow's exceptions say that it cannot."""
+    """Return columns of these types by their place; raises the exceptions of pyarrow."""
     pa = importlib.import_module("pyarrow")
     arrow_csv = importlib.import_module("pyarrow.csv")
     keys = [str(i) for i in range(len(dialect.names))]
@@ -145,10 +144,10 @@ def _read_arrow(
     return {j: table.column(str(j)) for j in sorted(kinds)}
 
 
-def _convert(column: Any, dialect: Dialect, has_points: bool, is_text: bool) -> Column | Texts:
-    """Return a column of pyarrow as numbers; as text where it is none, or its marks are in doubt.
+def _convert(column: Any, dialect: Dialect, has_points: bool, is_text: bool) -> Column | TextColumn:
+    """Return a column of pyarrow as numbers, or as text if cells are no numbers or ambiguous.
 
-    Beside decimal commas it may only be doubted where the text `has_points`.
+    With decimal commas, only a text that `has_points` may be ambiguous.
     """
     pa = importlib.import_module("pyarrow")
     if column.type != pa.string():
@@ -157,13 +156,13 @@ def _convert(column: Any, dialect: Dialect, has_points: bool, is_text: bool) -> 
     if values is not None:
         return values
     encoded = pa.concat_arrays(column.chunks).dictionary_encode()
-    texts = _TextBuilder()
+    texts = _LevelNumbers()
     codes = np.array([texts.find(cell) for cell in encoded.dictionary.to_pylist()], np.int64)
-    return Texts(texts.levels, codes[encoded.indices.to_numpy()])
+    return TextColumn(texts.levels, codes[encoded.indices.to_numpy()])
 
 
 def _as_numbers(column: Any, dialect: Dialect, has_points: bool) -> Column | None:
-    """Return a column of pyarrow's text as numbers; None where some cell is none, or in doubt."""
+    """Return a column of pyarrow's text as numbers; None if a cell is no number or ambiguous."""
     compute = importlib.import_module("pyarrow.compute")
     pa = importlib.import_module("pyarrow")
     cells = compute.utf8_trim_whitespace(column)
@@ -188,8 +187,8 @@ def _has_mark(cells: Any, mark: str) -> bool:
     return bool(compute.any(compute.match_substring(cells, mark)).as_py())
 
 
-class _TextBuilder:
-    """Numbers the different cells of a column of text, without the blanks around them."""
+class _LevelNumbers:
+    """The different cells of a column of text, stripped and numbered as they come."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -197,7 +196,7 @@ class _TextBuilder:
 
     @property
     def levels(self) -> list[str | None]:
-        """The different cells, in order; None stands for missing ones."""
+        """The different cells in order; None for missing ones."""
         return list(self._levels)
 
     def find(self, cell: str) -> int:
@@ -211,7 +210,7 @@ class _TextBuilder:
 
 
 def _is_clear(has: Callable[[str], bool], cells: Sequence[str], dialect: Dialect) -> bool:
-    """Whether a column's decimal mark has one reading, by whether it `has` it and some `cells`."""
+    """Whether the decimal mark is unambiguous; `has` finds a mark in the column of `cells`."""
     mark = dialect.decimal
     if not dialect.marks.has_doubt or shows_decimals(cells[:_LINES], mark):
         return True
@@ -219,7 +218,7 @@ def _is_clear(has: Callable[[str], bool], cells: Sequence[str], dialect: Dialect
 
 
 def _parse_numbers(cells: Sequence[str], dialect: Dialect) -> Column:
-    """Parse cells as numbers, missing ones as NaN; ValueError when one is neither, or in doubt."""
+    """Return cells as numbers, missing ones as NaN; ValueError for other or ambiguous cells."""
     text = "".join(cells)
     if "_" in text:
         raise ValueError("Python reads 1_000 as a number, no other program does")
@@ -235,30 +234,29 @@ def _parse_numbers(cells: Sequence[str], dialect: Dialect) -> Column:
         return np.array([np.nan if cell in MISSING else float(cell) for cell in stripped])
 
 
-def read_plain(
+def read_with_csv(
     body: bytes,
     dialect: Dialect,
     source: str,
     places: Sequence[int],
     texts: Collection[int] = (),
-) -> list[Column | Texts]:
-    """Parse lines with the csv module, and name the line of whatever is wrong."""
+) -> list[Column | TextColumn]:
+    """Parse lines with the csv module; errors name the line."""
     as_text = set(texts)
     while True:
         columns, late = _read_pass(body, dialect, source, places, as_text)
         if not late:
             return columns
-        # A column that turned out to be text after its first chunk: its numbers were parsed
-        # away, so read again. One pass finds all such columns.
+        # Columns that turn out to be text after their first chunk are read again as text.
         as_text |= late
 
 
 def _read_pass(
     body: bytes, dialect: Dialect, source: str, places: Sequence[int], as_text: set[int]
-) -> tuple[list[Column | Texts], set[int]]:
-    """Read all chunks once; also return the columns that should have been read as text."""
+) -> tuple[list[Column | TextColumn], set[int]]:
+    """Read all chunks once; also return the columns that have to be read again as text."""
     parts: dict[int, list[np.ndarray]] = {j: [] for j in places}
-    builders = {j: _TextBuilder() for j in places}
+    builders = {j: _LevelNumbers() for j in places}
     texts, late = set(as_text), set[int]()
     records = _iter_records(body, dialect, source)
     while chunk := list(itertools.islice(records, CHUNK)):
@@ -275,20 +273,23 @@ def _read_pass(
     if late:
         return [], late
     none = np.empty(0, np.int64)
-    columns: list[Column | Texts] = []
+    columns: list[Column | TextColumn] = []
     for j, part in parts.items():
         values = np.concatenate([none, *part])
-        columns.append(Texts(builders[j].levels, values) if j in texts else values.astype(float))
+        columns.append(
+            TextColumn(builders[j].levels, values) if j in texts else values.astype(float)
+        )
     return columns, late
 
 
 def _iter_records(body: bytes, dialect: Dialect, source: str) -> Iterator[list[str]]:
+    """Yield the records of the csv module; refuse records of another length."""
     lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8", newline="\n")
     reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
     n_columns, start = len(dialect.names), dialect.n_header_lines + 1
     try:
         for record in reader:
-            # In one column a blank line is no row, and quotation marks around nothing are one.
+            # With one column a blank line is no row, but an empty pair of quotation marks is.
             if len(record) == n_columns and (n_columns > 1 or record[0].strip() or not record[0]):
                 yield record
             elif len(record) > 1 or (record and record[0].strip()):

@@ -1,4 +1,4 @@
-"""Files of a fit: coefficients and draws as CSV, and the figure of the coefficients."""
+"""Output files: checks of their places, coefficients and draws as CSV, and the figure."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from unshuffle.cli.tables import format_csv
 from unshuffle.errors import InputError, import_extra, quote
 
 if TYPE_CHECKING:
-    from unshuffle.cli.data import Dataset
+    from unshuffle.cli.dataset import Dataset
     from unshuffle.results.fit import Fit
     from unshuffle.results.summary import Summary
 
-ENDINGS = (".svg", ".png", ".pdf")
 _COLUMNS = ("estimate", "sd", "low", "high", "determined")
 
 
-def check_files(options: dict[str, Any]) -> None:
-    """Refuse files that cannot be written, before any work is done for them."""
-    from unshuffle.io.writing import check_writable
+def check_outputs(options: dict[str, Any]) -> None:
+    """Refuse outputs that cannot be written or drawn, before anything is read."""
+    from unshuffle.io.writing import check_writable, make_folder
 
-    for name in ("out", "draws", "figure", "save"):
-        if options[name]:
+    figure = options.get("figure")
+    if figure and Path(figure).suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise click.UsageError(f"--figure {quote(figure)}: its name must end in .svg, .png or .pdf")
+    if figure:
+        import_extra("matplotlib", "plots", "drawing")
+    if options["report"] or options["pictures"]:
+        from unshuffle.results.report import check_report
+
+        check_report(options["report"] or "pictures.html")
+    if options["pictures"]:
+        make_folder(options["pictures"])
+    for name in ("out", "draws", "figure", "save", "exposed"):
+        if options.get(name):
             check_writable(options[name])
-    if options["figure"]:
-        check_figure(options["figure"])
-
-
-def check_figure(path: str) -> None:
-    """Refuse a figure of an unknown format, or without the library that draws it."""
-    if Path(path).suffix.lower() not in ENDINGS:
-        raise click.UsageError(f"--figure {quote(path)}: its name must end in .svg, .png or .pdf")
-    import_extra("matplotlib", "plots", "drawing")
 
 
 def write_files(found: Fit, summary: Summary, data: Dataset, options: dict[str, Any]) -> None:
-    """Write the files that the options name, each whole or not at all."""
+    """Write coefficients, draws and figure; a failure leaves no partial file."""
     from unshuffle.io.writing import write_whole
     from unshuffle.model.special_cases import N_DRAWS
 
-    # All are made before the first is written: what cannot be made leaves no part of them.
+    # All contents are made before the first is written: a failure leaves no file.
     made: list[tuple[str, str, str | bytes]] = []
     if options["out"]:
         rows = [(each.name, *(getattr(each, name) for name in _COLUMNS)) for each in summary.rows]
