@@ -304,7 +304,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "objectives/checks.py:MOST_LABEL",
     ),
     "tests/solvers/test_closed_forms.py::test_two_weights_pivot_on_the_larger_mean": (
-        "solvers/closed_form.py:NO_MEAN",
+        "solvers/self_moments.py:NO_MEAN",
     ),
     "tests/solvers/test_projection.py::test_every_candidate_meets_the_pooled_moments": (
         "solvers/projection.py:MET",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unshuffle.core.strategy import Strategy
+from unshuffle.core.strategy import BlockStrategy, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError, suggest
 from unshuffle.objectives.losses import Loss, Moments
@@ -254,7 +254,7 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
     )
 
 
-def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
+def find_block_strategy(options: FitOptions, n: int) -> BlockStrategy | None:
     """Return the strategy where so many rows go through blocks; None elsewhere.
 
     The number of rows and the method decide, never where they lie. The others sort rows, or match
@@ -270,4 +270,4 @@ def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
     strategy = as_strategy(method)
     if strategy is None or (strategy.asks_single_points and n <= KEPT_UP_TO):
         return None
-    return strategy if strategy.reads_blocks(options) else None
+    return strategy.for_blocks(options)

@@ -14,7 +14,7 @@ from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_strategy
 from unshuffle.objectives import block_sorted
 from unshuffle.objectives.block_moments import take_moments
-from unshuffle.objectives.block_sorted import draw_subsample, make_sorted_problem, make_standard
+from unshuffle.objectives.block_sorted import SortedObjective, draw_subsample, make_standard
 from unshuffle.objectives.losses import Absolute, Squared
 from unshuffle.objectives.penalties import Penalty, no_penalty
 from unshuffle.objectives.problem import Problem
@@ -41,9 +41,8 @@ def build(data, loss, **how):
     units = standardise_pass(first, True)
     np.testing.assert_allclose(units.scale, scaling.scale, rtol=1e-10)
     found = take_moments(first, units, 2)
-    return make_sorted_problem(
-        found, make_standard(first, units), loss, memory.penalty, True
-    ), memory
+    standard = make_standard(first, units)
+    return SortedObjective(found, loss, None, memory.penalty, True, standard=standard), memory
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])

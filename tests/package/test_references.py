@@ -117,7 +117,6 @@ ALGORITHMS = {
     "results/remedies.py": "bhatia2000",
     "results/verdict.py": "jeffreys1961",
     "solvers/certified.py": "land1960",
-    "solvers/closed_form.py": "abid2017",
     "solvers/descent.py": "nocedal2006 lewis2013 andrew2007 kolda2003",
     "solvers/exact.py": "pananjady2018",
     "solvers/levenberg_marquardt.py": "levenberg1944 marquardt1963",

@@ -1,7 +1,7 @@
 """The interface of a method: its properties, a check before any work, and `solve`.
 
-Estimator, command line, comparison and report use these properties alone, so that none of them
-asks which method it is.
+Estimator, command line, comparison and report use these properties alone. None of them asks which
+method it is.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.data.bags import Bags
-from unshuffle.data.blocks.first_pass import FirstPass
-from unshuffle.data.scaling import Scaling
 from unshuffle.errors import InputError
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.losses import Loss, Squared
-from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.problem import Problem
-from unshuffle.options import BagOffsets, FitOptions, as_bag_offsets
+from unshuffle.options import FitOptions, as_bag_offsets
 from unshuffle.progress import Report, say_nothing
+
+# The work of a solver that is left once its problem is built.
+Task = Callable[[np.random.Generator], Solution]
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,9 @@ class Strategy(ABC):
     takes_known_means: ClassVar[bool] = False
     # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
     has_passes: ClassVar[bool] = False
-    # Whether it compares ranks, which blocks count in cells.
-    compares_ranks: ClassVar[bool] = False
     # Whether its search asks for single points, so that rows are kept where they have room: a pass
     # pays for many points.
     asks_single_points: ClassVar[bool] = False
-    # Whether two weights have two roots, between which least squares chooses.
-    has_roots: ClassVar[bool] = False
     # Beyond so many rows a comparison leaves it out unless it is named (None: never).
     compared_rows: ClassVar[int | None] = None
 
@@ -88,43 +85,11 @@ class Strategy(ABC):
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         """Solve a problem in standard units."""
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        """Whether it can solve data in blocks with these options; others keep all rows."""
-        return self.has_passes
-
-    def block_degree(self, d: int, n_bags: int) -> int | None:
-        """Return the degree of the moments that it needs of blocks; None: those of its starts."""
+    def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
+        """Return what solves data in blocks with these options; None where all rows are needed."""
         return None
 
-    def solve_ranks(
-        self,
-        problem: Problem,
-        subsample: Callable[[int], Problem],
-        rng: np.random.Generator,
-        effort: Effort,
-        alone: Effort,
-    ) -> Solution:
-        """Solve ranks in blocks, in standard units; ``subsample(n)`` has about n rows.
-
-        ``alone`` is the effort where points share a pass.
-        """
-        return self.solve(problem, rng, alone)
-
-    def build_passes(
-        self,
-        first: FirstPass,
-        scaling: Scaling,
-        noise: Noise | None,
-        offsets: BagOffsets,
-        effort: Effort,
-    ) -> Callable[[np.random.Generator], Solution] | None:
-        """Return how to solve data in blocks by passes of its own; None: their moments are enough.
-
-        `first` is what the first pass knows; noise and offsets are in standard units.
-        """
-        return None
-
-    def declare(self, options: FitOptions) -> Strategy:
+    def declare(self, options: FitOptions) -> Self:
         """Return the method for a model that is declared to hold, where that changes anything."""
         if options.model_holds and options.method != "auto":
             raise InputError(
@@ -177,3 +142,11 @@ class Strategy(ABC):
                 "bag_offsets='estimate' needs several bags, and there is one: name the bags, or "
                 "leave bag_offsets at 'auto'"
             )
+
+
+class BlockStrategy(Strategy):
+    """A method that solves data in blocks too."""
+
+    @abstractmethod
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        """Return the work on data in blocks; what it needs of the problem it takes now."""

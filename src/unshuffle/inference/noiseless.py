@@ -28,7 +28,7 @@ from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
-from unshuffle.solvers import exact, multistart
+from unshuffle.solvers import exact, searching
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.searching import BRIEF
 
@@ -239,15 +239,15 @@ class _Search:
         order = order[: int(np.clip(_WORK_ASIDE // self.bags.n, *_BOUNDS_ASIDE))]
         weights, values = self._with_levels(features[order]), values[order]
         for size in _ASIDE:
-            weights, values, _ = multistart.step_aside(
+            weights, values, _ = searching.step_aside(
                 self._space, weights, values, size, self.effort
             )
         return list(weights[values < _NEAR])
 
     @cached_property
-    def _space(self) -> multistart.Space:
+    def _space(self) -> searching.Space:
         problem = Problem(self.bags, Squared(), None, no_penalty(self.bags.d))
-        return multistart.make_space(problem, np.random.default_rng(_SEED))
+        return searching.make_space(problem, np.random.default_rng(_SEED))
 
     def _with_levels(self, features: np.ndarray) -> np.ndarray:
         """Return weights with the level that meets the mean of the labels, if there is one."""

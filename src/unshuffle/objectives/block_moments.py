@@ -1,4 +1,4 @@
-"""Self-moments and bag means of data in blocks, in standard units, from one pass.
+"""Self-moments and bag means of data in blocks, in standard units, from one pass over the rows.
 
 Sums are of whole numbers, as in `first_pass`: shares of the largest monomial that the columns'
 extremes allow, so that any blocks and any order give the same bits.
@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.bags import Bags
 from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.blocks.sources import Block
 from unshuffle.data.scaling import Scaling
 from unshuffle.data.statistics import Statistics
 from unshuffle.objectives import moments
 from unshuffle.objectives.losses import Moments
-from unshuffle.objectives.problem import Evaluate, Problem, evaluate_tensors
+from unshuffle.objectives.noise import Noise
+from unshuffle.objectives.penalties import Penalty
+from unshuffle.objectives.problem import Evaluate, Objective, evaluate_tensors
+from unshuffle.options import BagOffsets
 from unshuffle.progress import Report, say_nothing
 
 
@@ -41,9 +43,6 @@ class MomentBags:
     label_squares: np.ndarray
     # Values of label cells, whose weights the statistics know.
     y: np.ndarray
-    is_plain: bool = True
-    # Bags of which only the mean label is known are no blocks of rows.
-    known_means: None = None
 
     @property
     def n(self) -> int:
@@ -66,19 +65,14 @@ class MomentBags:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentProblem(Problem):
-    """A problem of moments without rows in memory."""
+class MomentObjective(Objective):
+    """The moment loss of data in blocks, from moments alone."""
 
-    def screen(self, weights: np.ndarray) -> np.ndarray:
-        return self.smooth(weights)[0]
-
-    @property
-    def _moments(self) -> MomentBags:
-        return cast(MomentBags, cast(Any, self.bags))
+    bags: MomentBags
 
     @cached_property
     def _evaluate(self) -> Evaluate:
-        bags, loss = self._moments, self.loss
+        bags, loss = self.bags, self.loss
         assert isinstance(loss, Moments)  # other losses look at rows
         n_moments = loss.n_moments(bags.d, bags.n_bags)
         return evaluate_tensors(
@@ -89,18 +83,41 @@ class MomentProblem(Problem):
     @cached_property
     def sphere(self) -> moments.MomentSphere:
         """The weights that meet the first two pooled moments."""
-        stats, bags = self.bags.statistics, self._moments
-        shares = stats.shares
+        stats, label_squares = self.bags.statistics, self.bags.label_squares
 
         def square_rows(centre: np.ndarray, target: float) -> float:
             across = float(centre @ stats.gram @ centre)
             return across - 2.0 * target * float(stats.mean @ centre) + target**2
 
         def square_labels(target: float) -> float:
-            square = float(shares @ bags.label_squares)
+            square = float(stats.shares @ label_squares)
             return square - 2.0 * target * stats.label_mean + target**2
 
         return moments.find_sphere(stats, self.noise, square_rows, square_labels)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockProblem:
+    """A problem whose data are read in blocks: what the first pass knows, and the way to its units.
+
+    Noise, offsets and penalty are in standard units.
+    """
+
+    first: FirstPass
+    scaling: Scaling
+    noise: Noise | None
+    offsets: BagOffsets
+    penalty: Penalty
+
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+        return len(self.scaling.scale) + self.scaling.has_intercept
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return len(self.first.sizes)
 
 
 def take_moments(
@@ -129,11 +146,6 @@ def take_moments(
         label_weights=first.cells.counts / first.n,
     )
     return MomentBags(statistics, monomials, tensors, powers[:, :degree], powers[:, 1], cells)
-
-
-def as_bags(found: MomentBags) -> Bags:
-    """Return moments as what strategies call bags: they ask for nothing that is not there."""
-    return cast(Bags, cast(Any, found))
 
 
 def _add_up(

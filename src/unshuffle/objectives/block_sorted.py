@@ -5,10 +5,9 @@ Sums are whole numbers, so that any blocks in any order give the same bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
-from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,14 @@ from unshuffle.data.blocks.sources import Block, Source
 from unshuffle.data.labels import Labels, unit_masses
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
-from unshuffle.objectives.block_moments import MomentBags, MomentProblem, as_bags, find_shares
-from unshuffle.objectives.losses import Loss, Moments, Squared
-from unshuffle.objectives.penalties import Penalty, no_penalty
+from unshuffle.objectives.block_moments import (
+    BlockProblem,
+    MomentBags,
+    MomentObjective,
+    find_shares,
+)
+from unshuffle.objectives.losses import Loss, Squared
+from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 
 # Bytes of the cells of one pass: as many points as fit share it. No answer depends on it.
@@ -134,26 +138,24 @@ def _as_plain(X: np.ndarray, y: np.ndarray, sizes: np.ndarray | list[int]) -> Ba
 
 
 @dataclass(frozen=True, eq=False)
-class SortedProblem(MomentProblem):
-    """LS or EMD of data in blocks; other losses of moments alone."""
+class SortedObjective(MomentObjective):
+    """LS or EMD of data in blocks, or the moment loss of the same data."""
 
-    standard: Standard | None = None
+    standard: Standard = field(kw_only=True)
 
     @cached_property
     def _evaluate(self) -> Evaluate:
-        if isinstance(self.loss, Moments):
-            return super()._evaluate
-        return self._pass_over
+        return self._pass_over if self.loss.is_sorted else super()._evaluate
 
     @property
     def is_in_memory(self) -> bool:
         """Whether all rows are kept in memory, so that no pass is needed."""
-        return self.standard is not None and not len(self.standard.counted)
+        return not len(self.standard.counted)
 
     @property
     def curve(self) -> Curve | None:
         """Curvatures of LS without kinks, where most rows are counted."""
-        if self.standard is None or not isinstance(self.loss, Squared) or self.penalty.l1.any():
+        if not isinstance(self.loss, Squared) or self.penalty.l1.any():
             return None
         n_kept = 0 if self.standard.kept is None else self.standard.kept.n
         return self._curve_points if n_kept <= CELLS.max_uncounted * self.bags.n else None
@@ -180,7 +182,6 @@ class SortedProblem(MomentProblem):
 
         Fills the counted bags' part of the curvatures, where they are asked for.
         """
-        assert self.standard is not None
         values, gradients = np.zeros(len(weights)), np.zeros(weights.shape)
         n_bags = len(self.standard.counted)
         if n_bags:
@@ -202,27 +203,20 @@ class SortedProblem(MomentProblem):
     @cached_property
     def _kept(self) -> Problem | None:
         """The same loss of the bags kept in memory, without penalty."""
-        assert self.standard is not None
-        if self.standard.kept is None:
-            return None
-        free = no_penalty(len(self.penalty.l1))
-        return Problem(self.standard.kept, self.loss, None, free, self.has_intercept)
+        kept, free = self.standard.kept, no_penalty(len(self.penalty.l1))
+        return None if kept is None else Problem(kept, self.loss, None, free, self.has_intercept)
 
     @cached_property
     def _squares(self) -> np.ndarray:
         """The mean products (R, d, d) of the columns in each counted bag."""
-        assert self.standard is not None
-        bags = self._moments
-        return np.asarray(
-            bags.tensors[self.standard.counted][:, bags.monomials.children[1 : bags.d + 1]]
-        )
+        children = self.bags.monomials.children[1 : self.bags.d + 1]
+        return np.asarray(self.bags.tensors[self.standard.counted][:, children])
 
     def _evaluate_batch(
         self, weights: np.ndarray, n_cells: int, curves: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the counted bags' part of values and gradients, in one pass."""
         standard, stats = self.standard, self.bags.statistics
-        assert standard is not None
         n_columns, shares = len(standard.centre), stats.shares[standard.counted]
         steps = weights[:, :n_columns] * standard.largest
         levels = weights[:, n_columns].copy() if self.has_intercept else np.zeros(len(weights))
@@ -230,7 +224,7 @@ class SortedProblem(MomentProblem):
         totals = _fill(standard, steps, levels, means, inverse, n_cells)
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
         n, is_squared = float(stats.n.sum()), isinstance(self.loss, Squared)
-        square = float(shares @ self._moments.label_squares[standard.counted])
+        square = float(shares @ self.bags.label_squares[standard.counted])
         gram = np.einsum("r,rjk->jk", shares, self._squares)
         for s, w in enumerate(weights):
             slopes = np.empty(n_columns + 1)
@@ -254,7 +248,6 @@ class SortedProblem(MomentProblem):
 
     def _spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and inverse sds (S, R) of predictions in the counted bags."""
-        assert self.standard is not None
         row_means = self.bags.statistics.row_means[self.standard.counted]
         means = np.einsum("sd,rd->sr", weights, row_means)
         variances = np.einsum("sj,rjk,sk->sr", weights, self._squares, weights) - means**2
@@ -265,7 +258,6 @@ class SortedProblem(MomentProblem):
 
     def _in_weights(self, slopes: np.ndarray) -> np.ndarray:
         """Turn slopes (…, 1 + d), the level's first, into those of the weights."""
-        assert self.standard is not None
         columns = slopes[..., 1:] * self.standard.largest
         if not self.has_intercept:
             return columns
@@ -341,14 +333,8 @@ def draw_subsample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
     return _as_plain(rows[np.concatenate(chosen)], np.concatenate(labels), lengths)
 
 
-def make_sorted_problem(
-    found: MomentBags, standard: Standard, loss: Loss, penalty: Penalty, has_intercept: bool
-) -> SortedProblem:
-    """Return LS or EMD of data in blocks."""
-    bags: Any = as_bags(found)
-    return SortedProblem(bags, loss, None, penalty, has_intercept, standard=standard)
-
-
-def make_sample_problem(problem: Problem, bags: Bags) -> Problem:
-    """Return the same problem on sampled rows kept in memory."""
-    return Problem(bags, problem.loss, None, problem.penalty, problem.has_intercept)
+def make_sorted_objective(problem: BlockProblem, bags: MomentBags, loss: Loss) -> SortedObjective:
+    """Return LS or EMD of data in blocks, given the moments of the bags."""
+    scaling, standard = problem.scaling, make_standard(problem.first, problem.scaling)
+    penalty, has_intercept = problem.penalty, scaling.has_intercept
+    return SortedObjective(bags, loss, None, penalty, has_intercept, standard=standard)

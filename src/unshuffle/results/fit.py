@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Strategy
+from unshuffle.core.strategy import BlockStrategy
 from unshuffle.core.uncertainty import Posterior, root_sum_square
 from unshuffle.data.bag import bag_key
 from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
@@ -33,8 +33,7 @@ from unshuffle.results.matching import fingerprint
 from unshuffle.results.remedies import find_collinear, find_two_valued
 from unshuffle.results.result import Fit, as_fit, name_draws, warn_once
 from unshuffle.results.verdict import Facts
-from unshuffle.solving import solve, take_bags
-from unshuffle.solving_blocks import look_through
+from unshuffle.solving import solve, take_bags, take_blocks
 
 if TYPE_CHECKING:
     from unshuffle.data.links import Links, MismatchPrior
@@ -350,8 +349,8 @@ def fit_table(
         from unshuffle.data.links import read_links  # imports SciPy, and is seldom needed
 
         prior, options, anchors = read_links(links, groups, len(y), options, anchors)
-    settings = find_block_strategy(options, len(y))
-    if settings is None or anchors is not None or options.mislinked is not None:
+    strategy = find_block_strategy(options, len(y))
+    if strategy is None or anchors is not None or options.mislinked is not None:
         bags = make_bags(X, y, groups, anchors)
         in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
         return fit_bags(bags, options, rng, names, report, sources, in_order, prior)
@@ -362,7 +361,7 @@ def fit_table(
         bag_names = tuple(groups[row] for row in rows.tolist())
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
     source = ArraySource(X, y, codes, n_bags, n_jobs, bag_names=bag_names)
-    return fit_source(source, options, settings, rng, names, report, sources)
+    return fit_source(source, options, strategy, rng, names, report, sources)
 
 
 def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
@@ -372,7 +371,7 @@ def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
 def fit_source(
     source: Source,
     options: FitOptions,
-    settings: Strategy,
+    strategy: BlockStrategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
@@ -380,7 +379,7 @@ def fit_source(
 ) -> Fit:
     """Fit data in blocks: see `methods.find_block_strategy`."""
     with watch_compiling(report):
-        data = [look_through(source, options, settings, rng, names, report)]
+        data = [take_blocks(source, options, strategy, rng, names, report)]
         first, bag_names = data[0].first, source.bag_names
         if bag_names is not None:
             bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())

@@ -27,7 +27,7 @@ from unshuffle.data.products import condense, multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.multistart import SAME_ANSWER
+from unshuffle.solvers.searching import SAME_ANSWER
 from unshuffle.threads import map_all
 
 # Relative gap at which the proof is complete.
@@ -35,8 +35,6 @@ COMPLETE_GAP = 1e-6
 # Relative rounding: cones within it of the best are closed, and gaps are relative to at least this
 # share of the labels' mean square.
 ROUNDING = 1e-9
-
-
 # Rows sorted between two looks at the clock: some tens of milliseconds. No answer depends on it.
 CLOCK_ROWS = 1_000_000
 

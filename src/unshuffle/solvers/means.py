@@ -12,17 +12,18 @@ import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.stats import Stats
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Task
 from unshuffle.core.uncertainty import StudentT
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import condense, dot, predict_rows, solve_rows
 from unshuffle.errors import InputError
-from unshuffle.objectives.problem import Problem
+from unshuffle.objectives.block_moments import BlockProblem, take_moments
+from unshuffle.objectives.problem import PooledBags, Problem
 from unshuffle.options import FitOptions
 
 
 @dataclass(frozen=True)
-class Means(Strategy):
+class Means(BlockStrategy):
     """Regress the mean labels of the bags on their mean rows.
 
     Examples
@@ -47,14 +48,15 @@ class Means(Strategy):
     def noise_moments(self, bags: Bags) -> int:
         return 0
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        return True
+    def for_blocks(self, options: FitOptions) -> BlockStrategy:
+        return self
 
-    def block_degree(self, d: int, n_bags: int) -> int:
-        return 2
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        first, scaling = problem.first, problem.scaling
+        return lambda rng: solve_means(take_moments(first, scaling, 2, effort.report))
 
 
-def solve_means(bags: Bags) -> Solution:
+def solve_means(bags: PooledBags) -> Solution:
     """Regress mean labels on mean rows, bags weighted by their size: w = argmin Σ nᵣ(ȳᵣ − x̄ᵣᵀw)².
 
     It is unbiased whatever the noise, since a mean does not depend on the order. It needs at least

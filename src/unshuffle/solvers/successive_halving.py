@@ -8,15 +8,21 @@ lower half, or less, goes on (successive halving, Karnin et al. 2013; Jamieson a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
-from unshuffle.objectives.losses import Moments
+from unshuffle.objectives.block_moments import BlockProblem, take_moments
+from unshuffle.objectives.block_sorted import (
+    SortedObjective,
+    draw_subsample,
+    make_sorted_objective,
+)
+from unshuffle.objectives.losses import Loss, Moments
 from unshuffle.objectives.moments import count_monomials
-from unshuffle.objectives.problem import Curve, Problem
+from unshuffle.objectives.problem import Curve, Objective, Problem
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.levenberg_marquardt import Descents, descend_damped
 from unshuffle.solvers.searching import (
@@ -90,8 +96,34 @@ class HalvingSettings:
 HALVING = HalvingSettings()
 
 
+def sort_blocks(
+    problem: BlockProblem, loss: Loss, effort: Effort
+) -> tuple[SortedObjective, Effort]:
+    """Return LS or EMD of data in blocks, and the effort of a search over all rows.
+
+    Points share a pass, whose threads are those of the source.
+    """
+    n_moments = choose_moments(problem.d, problem.n_bags).n_moments(problem.d, problem.n_bags)
+    bags = take_moments(problem.first, problem.scaling, n_moments, effort.report)
+    objective = make_sorted_objective(problem, bags, loss)
+    return objective, effort if objective.is_in_memory else replace(effort, n_jobs=None)
+
+
+def solve_blocks(
+    problem: BlockProblem, loss: Loss, rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Minimise LS or EMD of data in blocks, from samples of the rows."""
+    objective, whole = sort_blocks(problem, loss, effort)
+
+    def subsample(n_rows: int) -> Problem:
+        bags = draw_subsample(problem.first, problem.scaling, n_rows)
+        return Problem(bags, loss, None, problem.penalty, objective.has_intercept)
+
+    return solve_on_samples(objective, subsample, rng, effort, whole)
+
+
 def solve_on_samples(
-    problem: Problem,
+    problem: Objective,
     subsample: Callable[[int], Problem],
     rng: np.random.Generator,
     effort: Effort,
@@ -142,7 +174,7 @@ def choose_moments(d: int, n_bags: int) -> Moments:
     return Moments(K=wanted)
 
 
-def _solve_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
+def _solve_moments(problem: Objective, rng: np.random.Generator, effort: Effort) -> np.ndarray:
     """Return the estimates (k, d) by moments of all rows, after that by the means of bags.
 
     They use every row. With a million rows they lie in the local minimum of the best answer, where
