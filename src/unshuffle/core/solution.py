@@ -298,6 +298,11 @@ class Solution:
         """The value of the best candidate."""
         return self.best.value
 
+    @property
+    def posterior(self) -> Posterior | None:
+        """The uncertainty where it is a posterior."""
+        return self.uncertainty if isinstance(self.uncertainty, Posterior) else None
+
     def with_remarks(self, remarks: tuple[str, ...], unknown: Sequence[int]) -> Solution:
         """Return the solution with remarks, and certain of nothing about the `unknown` weights.
 
@@ -319,10 +324,11 @@ class Solution:
         >>> solution.with_remarks(("Noted.",), ()).stats.remarks
         ('Noted.',)
         """
-        unsure = self.uncertainty
-        if isinstance(unsure, Posterior):
-            unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
-        return replace(self, stats=replace(self.stats, remarks=remarks), uncertainty=unsure)
+        found = replace(self, stats=replace(self.stats, remarks=remarks))
+        if self.posterior is None:
+            return found
+        places = tuple(sorted({*self.posterior.unknown, *unknown}))
+        return replace(found, uncertainty=replace(self.posterior, unknown=places))
 
     def _check_weights(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float
@@ -330,7 +336,7 @@ class Solution:
         """Refuse answers and draws so far from the data that they overflow in the user's units."""
         found = [c.weights for c in self.candidates]
         found += [] if self.estimate is None else [self.estimate]
-        found += list(self.uncertainty.draws) if isinstance(self.uncertainty, Posterior) else []
+        found += [] if self.posterior is None else list(self.posterior.draws)
         weights = np.array(found)
         with np.errstate(over="ignore", invalid="ignore"):
             # Predictions have the size of the labels, times the weights in standard units.

@@ -1,4 +1,4 @@
-"""Uncertainty of the weights: a posterior in weighted draws, or Student's t distribution."""
+"""Uncertainty of the weights: weighted draws from a posterior, or Student's t distribution."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ def root_sum_square(rows: np.ndarray) -> np.ndarray:
 class Uncertainty(ABC):
     """What is known about the weights [features …, intercept], beyond one estimate."""
 
+    # Whether a posterior could not be sampled well.
+    is_thin: bool = False
+    # Positions of weights of which the data say nothing.
+    unknown: tuple[int, ...] = ()
+
     @property
     @abstractmethod
     def noise(self) -> float | None:
@@ -71,6 +76,14 @@ class Uncertainty(ABC):
 
         The prediction for a new bag is linear; that for a known bag is the mean of its labels.
         """
+
+    @abstractmethod
+    def sd_of(self, factors: np.ndarray) -> float:
+        """Return the sd of a linear combination of the weights."""
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return n draws of the weights, and of the noise sd."""
 
     @abstractmethod
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
@@ -310,6 +323,17 @@ class Posterior(Uncertainty):
         )
         ends[list(self.unknown)] = -np.inf, np.inf
         return ends
+
+    def sd_of(self, factors: np.ndarray) -> float:
+        if factors[list(self.unknown)].any():
+            return np.inf
+        values = multiply(self.draws, factors[:, None])
+        gaps = values - (self.shares[:, None] * values).sum(axis=0)
+        return float(root_sum_square(gaps * np.sqrt(self.shares)[:, None])[0])
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        pick = rng.choice(len(self.shares), n, p=self.shares)
+        return self.draws[pick], self.sigma[pick]
 
     def resample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return positions of n draws of equal weight, in random order.
@@ -765,6 +789,15 @@ class StudentT(Uncertainty):
         reach = self._quantile(level) * self._errors_at(rows, new_label)
         z = multiply(rows, self.centre)
         return np.stack([z - reach, z + reach], axis=1)
+
+    def sd_of(self, factors: np.ndarray) -> float:
+        return float(root_sum_square(multiply(self.spreads, factors[:, None]))[0])
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        dof = max(self.dof, 1)
+        factor = np.sqrt(dof / rng.chisquare(dof, n))
+        steps = rng.standard_normal((n, len(self.spreads))) * factor[:, None]
+        return self.centre + multiply(steps, self.spreads), np.full(n, self.noise or 0.0)
 
     def _quantile(self, level: float) -> float:
         """Return how many standard errors an interval reaches to either side."""

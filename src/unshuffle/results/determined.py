@@ -61,7 +61,7 @@ def assess_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | N
     unsure, estimates = solution.uncertainty, solution.weights
     if unsure is None or not unsure.has_interval:
         return (None,) * len(estimates)
-    if isinstance(unsure, Posterior) and unsure.is_thin:
+    if unsure.is_thin:
         return (UNDETERMINED,) * len(estimates)
     low, high = unsure.interval(LEVEL).T.tolist()
     return tuple(map(_assess, estimates.tolist(), low, high, limits.tolist()))
@@ -96,8 +96,8 @@ def find_collinear_pairs(
     their own `names` only against each other. The pairs that hang together most come first. A
     posterior that was not explored tells nothing.
     """
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior) or posterior.is_thin:
+    posterior = solution.posterior
+    if posterior is None or posterior.is_thin:
         return ()
     gaps, parts, _ = posterior.measure(solution.weights, scales)
     drawn = gaps + parts
@@ -123,8 +123,7 @@ def find_collinear_pairs(
 
 def _list_open(solution: Solution, d: int) -> list[int]:
     """Return the features that vary and are not determined in sign and magnitude."""
-    unsure = solution.uncertainty
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
+    unknown = () if solution.uncertainty is None else solution.uncertainty.unknown
     known = assess_known(solution)[:d]
     return [j for j in range(d) if known[j] != _KNOWN[SIGN_AND_MAGNITUDE] and j not in unknown]
 
@@ -147,8 +146,8 @@ def doubtful_weights(solution: Solution, scales: np.ndarray) -> list[int]:
     They have the widest intervals in units of w_j sd(x_j), those determined in sign and magnitude
     last. A column of which the data say nothing is left out: its draws have no meaning.
     """
-    posterior, d = solution.uncertainty, len(scales)
-    if not isinstance(posterior, Posterior):
+    posterior, d = solution.posterior, len(scales)
+    if posterior is None:
         return list(range(min(d, _SHOWN_DOUBTFUL)))
     low, high = posterior.interval(LEVEL)[:d].T
     with np.errstate(invalid="ignore"):  # the whole line, of a column without spread

@@ -11,7 +11,7 @@ import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import BlockStrategy
-from unshuffle.core.uncertainty import Posterior, root_sum_square
+from unshuffle.core.uncertainty import root_sum_square
 from unshuffle.data.bag import bag_key
 from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.data.blocks.first_pass import FirstPass
@@ -468,7 +468,8 @@ def _gather(
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
     source, solution = solution.pairings, replace(solution, pairings=None)
-    keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
+    posterior, keys = solution.posterior, None
+    model = None if posterior is None else posterior.model
     if bag_names is not None and model is not None and model.bag_effects is not None:
         keys = tuple(map(bag_key, bag_names))
     found = Fit(solution, told, options, mark, data, source)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from unshuffle import kernels
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.core.uncertainty import Uncertainty
 from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
@@ -56,7 +56,7 @@ def match_links(
     own = find_own(bags)
     reference = _measure_density(bags)
     rng = np.random.default_rng(SEED)
-    draws, sigma = _draw(unsure, choose_n_draws(bags.n), rng)
+    draws, sigma = unsure.draw(choose_n_draws(bags.n), rng)
     order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
     labels, probability, guess = np.empty(bags.n), np.empty(bags.n), np.empty(bags.n)
     z = predict_rows(bags.X, w) + intercept
@@ -85,8 +85,7 @@ def match_links(
         n_equal[place], guess[place] = counts[kind[matched]], counts[kind[matched]] / len(y)
         probability[place] = look_up(table, kind[matched] - first)
         n_kept += int((matched == beside).sum())
-    is_thin = isinstance(unsure, Posterior) and unsure.is_thin
-    verdict = describe_matches(probability, guess, n_equal, tables is not None, is_thin)
+    verdict = describe_matches(probability, guess, n_equal, tables is not None, unsure.is_thin)
     kept = f"{n_kept} of {bags.n} rows keep the label that stood beside them."
     return Match(order, probability, labels, n_equal, (verdict[0], kept, *verdict[1:]))
 
@@ -117,18 +116,6 @@ def _measure_density(bags: Bags) -> np.ndarray:
     original_bags = unit if bags.original_bags is None else bags.original_bags[unit]
     means = np.bincount(original_bags, bags.y) / np.bincount(original_bags)
     return estimate_density(bags.y - means[original_bags])
-
-
-def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of the weights and of the noise."""
-    if isinstance(unsure, Posterior):
-        pick = rng.choice(len(unsure.shares), n, p=unsure.shares)
-        return unsure.draws[pick], unsure.sigma[pick]
-    assert isinstance(unsure, StudentT)
-    dof = max(unsure.dof, 1)
-    factor = np.sqrt(dof / rng.chisquare(dof, n))
-    steps = rng.standard_normal((n, len(unsure.spreads))) * factor[:, None]
-    return unsure.centre + multiply(steps, unsure.spreads), np.full(n, unsure.noise or 0.0)
 
 
 def _predict(X: np.ndarray, draws: np.ndarray) -> np.ndarray:

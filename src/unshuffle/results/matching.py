@@ -197,8 +197,7 @@ def _choose_tables(
             np.zeros(len(kind), np.int64),
         )
     rng = np.random.default_rng(SEED)
-    pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
-    draws, sigma = posterior.draws[pick], posterior.sigma[pick]
+    draws, sigma = posterior.draw(choose_n_draws(bags.n), rng)
     return lambda r, place, kind, by_rank: match_bag(
         bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
     )

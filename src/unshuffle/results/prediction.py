@@ -26,8 +26,8 @@ def find_bags(
         raise InputError(
             f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
         )
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior) or posterior.model is None:
+    posterior = solution.posterior
+    if posterior is None or posterior.model is None:
         return None
     if posterior.model.bag_effects is None:
         raise InputError(
@@ -95,6 +95,6 @@ def _is_beyond(unsure: Uncertainty, facts: Facts, X: np.ndarray) -> np.ndarray:
     """
     is_beyond = np.zeros(len(X), dtype=bool)
     constants = dict(facts.constants)
-    for j in unsure.unknown if isinstance(unsure, Posterior) else ():
+    for j in unsure.unknown:
         is_beyond |= X[:, j] != constants[j] if j in constants else True
     return is_beyond

@@ -143,8 +143,7 @@ class Fit:
     @property
     def posterior(self) -> Posterior | None:
         """Weighted draws of coefficients and noise, where the method has them."""
-        unsure = self.solution.uncertainty
-        return unsure if isinstance(unsure, Posterior) else None
+        return self.solution.posterior
 
     if not TYPE_CHECKING:  # type checkers know the new name alone
 

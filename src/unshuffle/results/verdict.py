@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.core.uncertainty import StudentT, Uncertainty
 from unshuffle.data.pairing import Pairing, Permutation
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
@@ -155,9 +155,8 @@ def grade(solution: Solution, facts: Facts) -> str | None:
     unsure = solution.uncertainty
     if unsure is None or not unsure.has_interval:
         return None
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
     assessed = assess(solution, facts)
-    told = {assessed[j] for j in range(len(facts.scales)) if j not in unknown}
+    told = {assessed[j] for j in range(len(facts.scales)) if j not in unsure.unknown}
     if told <= {UNDETERMINED}:
         return NOT_IDENTIFIED
     if told <= {SIGN_AND_MAGNITUDE, NEGLIGIBLE}:
@@ -184,9 +183,8 @@ def different_answers(solution: Solution, facts: Facts) -> list[Candidate]:
 def list_different(solution: Solution, facts: Facts, verdict: str | None) -> tuple[int, ...]:
     """Return the positions of several different answers, where the verdict rests on them."""
     unsure = solution.uncertainty
-    is_explored = not (isinstance(unsure, Posterior) and unsure.is_thin)
-    found = different_answers(solution, facts) if is_explored else []
-    if verdict != NOT_IDENTIFIED or len(found) < 2:
+    found = different_answers(solution, facts)
+    if verdict != NOT_IDENTIFIED or len(found) < 2 or unsure is None or unsure.is_thin:
         return ()
     return tuple(solution.candidates.index(each) for each in found)
 
@@ -244,17 +242,17 @@ def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
 
 def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
     """Say in sentences what the data tell and what they do not, the verdict first."""
-    unsure = solution.uncertainty
+    posterior = solution.posterior
     sentences = [_state(solution, verdict, facts), *_describe_method(solution, facts)]
-    if not isinstance(unsure, Posterior):
-        return (*sentences, *([] if unsure is not None else [solution.status.value]))
+    if posterior is None:
+        return (*sentences, *([solution.status.value] if solution.uncertainty is None else []))
     if solution.status is Status.NOTHING_VARIES:
         return (*sentences, solution.status.value)
     sentences += _describe_pairs(list_collinear_pairs(solution, facts))
     if solution.stats.mislinked_interval is not None:
         return tuple(sentences)
     if verdict != IDENTIFIED:
-        sentences.append(_advise(solution, facts, unsure.is_thin))
+        sentences.append(_advise(solution, facts, posterior.is_thin))
     if solution.misfits is None:
         sentences.append("The fit of the model was not checked: method 'likelihood' checks it.")
     misfit = describe_misfit(solution, facts)
@@ -270,9 +268,9 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
     if verdict is None:
         return f"Not assessed: method '{facts.method}' has no intervals here."
     unsure = solution.uncertainty
-    if solution.status is Status.NOTHING_VARIES:
+    if unsure is None or solution.status is Status.NOTHING_VARIES:
         return "Not identified."
-    if isinstance(unsure, Posterior) and unsure.is_thin:
+    if unsure.is_thin:
         draws = solution.stats.effective_draws
         size = "" if draws is None else f" (effective sample size {draws:.0f})"
         return (
@@ -288,8 +286,8 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
         )
     if verdict == NOT_IDENTIFIED:
         return "Not identified: no coefficient has a determined sign."
-    which = " (columns that vary)" if isinstance(unsure, Posterior) and unsure.unknown else ""
-    return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts)}."
+    which = " (columns that vary)" if unsure.unknown else ""
+    return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts, unsure.unknown)}."
 
 
 def _list_shares(solution: Solution, rivals: list[Candidate]) -> str:
@@ -303,12 +301,10 @@ def _list_shares(solution: Solution, rivals: list[Candidate]) -> str:
     return f"Posterior shares: {'; '.join(told)}."
 
 
-def _list_determined(solution: Solution, facts: Facts) -> str:
+def _list_determined(solution: Solution, facts: Facts, unknown: tuple[int, ...]) -> str:
     """Say of which coefficients sign and magnitude are determined, of which the sign, and so on."""
-    unsure, d = solution.uncertainty, len(facts.scales)
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
     assessed = assess(solution, facts)
-    varied = [j for j in range(d) if j not in unknown]
+    varied = [j for j in range(len(facts.scales)) if j not in unknown]
     groups = {
         kind: [shorten(facts.names[j]) for j in varied if assessed[j] == kind]
         for kind in (SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED)
