@@ -151,15 +151,17 @@ def error_sheet(
     )
 
 
-def mean_sheet(table: Table, column: str, corner: str) -> Sheet:
-    """Lay out the mean error of every method against one setting."""
+def mean_sheet(
+    table: Table, rows: str, columns: str, title: str, corner: str, digits: int = 3
+) -> Sheet:
+    """Lay out the mean error by two settings."""
     return error_sheet(
-        f"Mean relative error against {column}",
+        title,
         corner,
-        table.unique("method"),
-        table.unique(column),
-        lambda method, value: table.mean(method=method, **{column: value}),
-        digits=3,
+        table.unique(rows),
+        table.unique(columns),
+        lambda row, column: table.mean(**{rows: row, columns: column}),
+        digits,
     )
 
 

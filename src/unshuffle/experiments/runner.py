@@ -1,4 +1,4 @@
-"""From a grid of settings to a table of rows: plan, compute what is missing, read it back."""
+"""Experiments and their rows: plan a grid of settings, compute missing rows, read them."""
 
 from __future__ import annotations
 
