@@ -13,7 +13,7 @@ import numpy as np
 from unshuffle.core.mean_function import TERMS, take_power
 from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number, split_numbers
+from unshuffle.formatting import align, show_number, split_numbers
 from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
@@ -270,12 +270,8 @@ class Posterior(Uncertainty):
             (name, show_number(mean), show_number(sd))
             for name, mean, sd in zip(names, self.mean.tolist(), self.sd.tolist(), strict=True)
         ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in cells
-        ]
-        return "\n".join([f"Posterior: {n} weighted draws, effective size {size:.0f}", *lines])
+        head = f"Posterior: {n} weighted draws, effective size {size:.0f}"
+        return "\n".join([head, *align(cells)])
 
     @cached_property
     def shares(self) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from unshuffle.core.solution import Solution
 from unshuffle.data.products import dot
 from unshuffle.errors import shorten
-from unshuffle.formatting import show_number
+from unshuffle.formatting import align, show_number
 from unshuffle.formulas.contrasts import read_contrast
 from unshuffle.results.verdict import Facts, need_uncertainty
 
@@ -54,11 +54,7 @@ class Contrast:
             ("contrast", "estimate", "sd", "low", "high"),
             (shorten(self.expression), *map(show_number, numbers)),
         ]
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in lines
-        )
+        return "\n".join(align(lines))
 
 
 def find_contrast(solution: Solution, facts: Facts, text: str, level: float) -> Contrast:

@@ -1,4 +1,4 @@
-"""From data of every kind to a fit: bags, one table, or blocks."""
+"""Fits of bags, of a table, of a formula and of data in blocks: input → `solving` → `Fit`."""
 
 from __future__ import annotations
 
@@ -298,36 +298,36 @@ def fit_bags(
     rows of the bags.
     """
     # Masses are whole numbers, whose sums are exact in any order.
-    scales = _measure_scales(bags, options)
+    scales, known = _measure_scales(bags, options), bags.known_means
+    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
     facts = _describe(
         names,
         sources,
         options,
         scales=scales,
         n=bags.n_individuals,
-        n_means=0 if bags.known_means is None else bags.known_means.n_bags,
+        n_means=0 if known is None else known.n_bags,
         n_bags=bags.n_original_bags,
         n_anchors=bags.n_anchors,
-        n_labels=_count_labels(bags),
+        # Those behind a known mean are as many as its rows.
+        n_labels=int(bags.labels.totals.sum()) if known is None else bags.n_individuals,
         pairing=bags.pairing,
-        constants=_find_constants(bags),
+        constants=_list_constants(low, high),
         has_positive_labels=bool(bags.labels.low.min() > 0),
         label_spread=_measure_label_spread(bags),
-        **_describe_columns(bags, scales, options.fit_intercept),
+        **_describe_columns(bags, scales, low, high, options.fit_intercept),
     )
     # Tables of matches are made of few rows only: hashing many would be for nothing.
     has_links = options.mislinked is not None
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.home_places.tolist()]
-    is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
-    kept = bags if is_kept else None
+    kept = bags if facts.n <= KEPT_ROWS and known is None else None
     with watch_compiling(report):
         data = [take_bags(bags, options, names, links)]
         del bags  # the solver lets go of what it no longer needs
         solution, method = solve(data.pop(), options, rng, names, report)
-    has_tables = solution.stats.match_probabilities is not None
-    mark = mark if has_tables else None
+    mark = None if solution.stats.match_probabilities is None else mark
     return _gather(solution, facts, method, options, mark, bag_names, kept)
 
 
@@ -352,7 +352,8 @@ def fit_table(
     strategy = find_block_strategy(options, len(y))
     if strategy is None or anchors is not None or options.mislinked is not None:
         bags = make_bags(X, y, groups, anchors)
-        in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
+        named = groups.tolist() if isinstance(groups, np.ndarray) else groups
+        in_order = None if named is None else list(dict.fromkeys(named))
         return fit_bags(bags, options, rng, names, report, sources, in_order, prior)
     codes, n_bags = number_bags(groups, len(y))
     bag_names = None
@@ -362,10 +363,6 @@ def fit_table(
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
     source = ArraySource(X, y, codes, n_bags, n_jobs, bag_names=bag_names)
     return fit_source(source, options, strategy, rng, names, report, sources)
-
-
-def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
-    return groups.tolist() if isinstance(groups, np.ndarray) else groups
 
 
 def fit_source(
@@ -412,7 +409,7 @@ def _describe_blocks(
         n_bags=len(first.sizes),
         n_labels=first.n,
         pairing=Permutation(),
-        constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+        constants=_list_constants(low, high),
         collinear=find_collinear(gram),
         two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
         has_positive_labels=bool(first.label_ends.min() > 0),
@@ -490,13 +487,6 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
     return scales
 
 
-def _count_labels(bags: Bags) -> int:
-    """Return the number of labels, those behind a known mean counted."""
-    if bags.known_means is not None:
-        return bags.n_individuals
-    return int(bags.labels.totals.sum())
-
-
 def _measure_label_spread(bags: Bags) -> float:
     """Return the sd of all labels, bins as points; that behind known means is estimated."""
     labels = bags.labels.points
@@ -511,18 +501,16 @@ def _measure_label_spread(bags: Bags) -> float:
     return 2.0 * float(root_sum_square(gaps[:, None])[0])
 
 
-def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
-    """Return the columns that do not vary, each with its value."""
-    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
+def _list_constants(low: np.ndarray, high: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """Return the columns that do not vary, each with its value, given the extremes of all."""
     return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
 
 
 def _describe_columns(
-    bags: Bags, scales: np.ndarray, has_intercept: bool
+    bags: Bags, scales: np.ndarray, low: np.ndarray, high: np.ndarray, has_intercept: bool
 ) -> dict[str, tuple[int, ...]]:
     """Return the columns that depend on others, and those of two values."""
     X, masses = bags.X, bags.rows.masses / bags.rows.masses.sum()
-    low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         # Halved before the difference is taken, which could overflow.
         reach = high / 2 - low / 2

@@ -21,7 +21,7 @@ from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
-from unshuffle.formatting import SHOWN_ROWS, show_number, show_probability
+from unshuffle.formatting import SHOWN_ROWS, align, show_number, show_probability
 from unshuffle.results.frames import make_frame
 
 # Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
@@ -119,10 +119,8 @@ class Match:
             )
             for i in range(min(n, SHOWN_ROWS))
         ]
-        widths = [max(len(line[j]) for line in cells) for j in range(3)]
-        lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
         more = [f"… and {n - SHOWN_ROWS} more rows"] if n > SHOWN_ROWS else []
-        return "\n".join([*self.verdict, "", *lines, *more])
+        return "\n".join([*self.verdict, "", *align(cells, n_left=0), *more])
 
 
 def fingerprint(bags: Bags, has_links: bool = False) -> str:

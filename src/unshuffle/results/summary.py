@@ -10,7 +10,7 @@ import numpy as np
 
 from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.data.pairing import Pairing
-from unshuffle.formatting import count, show_number
+from unshuffle.formatting import align, count, show_number
 from unshuffle.results.cards import make_card
 from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, assess_known
 from unshuffle.results.frames import make_frame
@@ -344,8 +344,8 @@ class Summary:
 
     def __str__(self) -> str:
         rivals = self._rivals()
-        more = ["", _RIVALS, *_align(rivals)] if rivals else []
-        parts = [self.explanation[0], "", *_align(self.table), "", self.facts, *self.notes]
+        more = ["", _RIVALS, *align(rivals)] if rivals else []
+        parts = [self.explanation[0], "", *align(self.table), "", self.facts, *self.notes]
         return "\n".join([*parts, *more])
 
     def __repr__(self) -> str:
@@ -442,7 +442,13 @@ class Summary:
             "converged": self.is_converged,
             "status": self.status,
             "candidates": [dict(c) for c in self.candidates],
-            "certificate": _as_proof(self.certificate),
+            "certificate": None
+            if self.certificate is None
+            else {
+                "certified": self.certificate.is_complete,
+                "lower_bound": self.certificate.lower_bound,
+                "gap": self.certificate.gap,
+            },
             "priors": list(self.priors),
             "remarks": list(self.remarks),
         }
@@ -575,26 +581,6 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         label=facts.label,
         different=list_different(solution, facts, verdict),
     )
-
-
-def _align(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return lines of cells as text, the first column to the left."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return [
-        line[0].ljust(widths[0])
-        + "".join(
-            "  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)
-        )
-        for line in lines
-    ]
-
-
-def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
-    """Return what is proven as plain numbers, None where nothing is."""
-    if proof is None:
-        return None
-    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
-    return {"certified": proof.is_complete, **found}
 
 
 def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryRow, ...]:

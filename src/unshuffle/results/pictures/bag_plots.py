@@ -12,6 +12,7 @@ from unshuffle.results.pictures.bag_views import (
     estimate_offsets,
     largest,
     mean_ends,
+    name_of,
     place_labels,
     shift_of,
     view_table,
@@ -88,7 +89,7 @@ def plot_sorted(
     12
     """
     found = as_fit(model)
-    return draw_sorted(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_sorted(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
 
 
 def draw_sorted(
@@ -148,7 +149,7 @@ def plot_bag_means(
     'mean prediction of a bag, label'
     """
     found = as_fit(model)
-    return draw_bag_means(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_bag_means(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
 
 
 def draw_bag_means(
@@ -289,7 +290,7 @@ def plot_bags(
     6
     """
     found = as_fit(model)
-    return draw_bags(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_bags(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
 
 
 def panel_size(views: list[BagView]) -> tuple[float, float]:
@@ -398,7 +399,7 @@ def plot_offsets(
     'offset, label'
     """
     found = as_fit(model)
-    return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_offsets(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
 
 
 def draw_offsets(
@@ -499,9 +500,3 @@ def plot_predictions(
 def _expand(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Return a sample in which each value counts by its mass."""
     return values if bool((masses == 1.0).all()) else take_quantiles(values, masses)
-
-
-def _name(y: Any) -> str | None:
-    """Return the name that a column of labels brings along, if it has one."""
-    name = getattr(y, "name", None)
-    return None if name is None else str(name)

@@ -90,6 +90,12 @@ def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
     ]
 
 
+def name_of(y: Any) -> str | None:
+    """Return the name that a column of labels brings along, if it has one."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
+
+
 def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> list[BagView]:
     """Return bags in the order in which they were given, and bins as points.
 
