@@ -352,10 +352,14 @@ def audit(
     ids = None if ids is None else list(ids)
     asked = FitOptions(**options)
     check_options(replace(asked, n_jobs=n_jobs))
-    _check_accept(accept)
+    if accept is not None and not 0 <= accept <= 1:
+        raise InputError(f"accept must be a share from 0 to 1, got {accept:g}; for 1 % give 0.01")
     _check_table(X, y, names, ids)
     aside = _check_known(known, known_noise, y)
-    columns = _name_known(known_names, aside.shape[1])
+    given = (
+        [f"known {j + 1}" for j in range(aside.shape[1])] if known_names is None else known_names
+    )
+    columns = tuple(map(str, given))
     n_released = X.shape[1]
     X = np.column_stack([X, aside])
     _check_size(X)
@@ -418,11 +422,6 @@ def audit(
     )  # fmt: skip
 
 
-def _check_accept(accept: float | None) -> None:
-    if accept is not None and not 0 <= accept <= 1:
-        raise InputError(f"accept must be a share from 0 to 1, got {accept:g}; for 1 % give 0.01")
-
-
 def _check_known(known: Any, noise: float, y: np.ndarray) -> np.ndarray:
     """Return the known columns (n, k); without any, none."""
     if not (np.isfinite(noise) and noise >= 0):
@@ -454,12 +453,6 @@ def _add_noise(X: np.ndarray, first: int, noise: float, rng: np.random.Generator
     noisy = X.copy()
     noisy[:, first:] += noise * X[:, first:].std(axis=0) * errors
     return noisy
-
-
-def _name_known(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"known {j + 1}" for j in range(k))
-    return tuple(map(str, names))
 
 
 def _list_scales(y: np.ndarray, scale: str | None, options: FitOptions) -> list[Scale]:

@@ -311,12 +311,7 @@ class Posterior(Uncertainty):
 
     def interval(self, level: float) -> np.ndarray:
         tail = (1.0 - level) / 2
-        ends = np.stack(
-            [
-                self.quantiles(self.draws[:, j], (tail, 1.0 - tail))
-                for j in range(self.draws.shape[1])
-            ]
-        )
+        ends = np.stack([self.quantiles(draws, (tail, 1.0 - tail)) for draws in self.draws.T])
         ends[list(self.unknown)] = -np.inf, np.inf
         return ends
 
@@ -646,14 +641,12 @@ class Posterior(Uncertainty):
         z = multiply(rows, self.draws.T)
         if self.model is None:
             return z
-        z = z + self.model.bend(rows[:, : len(self.model.centre)])
-        return z if bags is None else z + self._shift(rows, bags)
-
-    def _shift(self, rows: np.ndarray, bags: np.ndarray) -> np.ndarray:
-        """Return what known bags add to the mean; rows of unknown bags (−1) are as in a new bag."""
-        assert self.model is not None
-        shift = self.model.shift(rows[:, : len(self.model.centre)], np.maximum(bags, 0))
-        return np.where(bags[:, None] >= 0, shift, 0.0)
+        X = rows[:, : len(self.model.centre)]
+        z = z + self.model.bend(X)
+        if bags is None:
+            return z
+        # Rows of unknown bags (−1) are as in a new bag.
+        return z + np.where(bags[:, None] >= 0, self.model.shift(X, np.maximum(bags, 0)), 0.0)
 
     def _label_sds(self, bags: np.ndarray | None) -> np.ndarray:
         """Return the sd of a label about its mean, by draw: noise, and the effect of a new bag."""

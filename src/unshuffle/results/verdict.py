@@ -124,12 +124,6 @@ def check_level(level: float, alpha: float | None = None) -> float:
     return found
 
 
-def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
-    """Return one row (low, high) per weight, or say why there is none."""
-    check_level(level)
-    return need_uncertainty(solution, method).interval(level)
-
-
 def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
     """Return how sure a solution is, or say why nobody knows."""
     if solution.uncertainty is None:

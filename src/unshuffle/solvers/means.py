@@ -80,13 +80,11 @@ def solve_means(bags: PooledBags) -> Solution:
     value = dot(gaps, gaps) / float(bags.statistics.weights.sum())
     # Means of n labels have variance σ²/n, so the weighted residuals measure σ itself.
     dof = bags.n_bags - bags.d
-    variance = dot(gaps, gaps) / dof if dof > 0 else 0.0
-    unsure = StudentT(
-        weights,
-        _make_spreads(design, float(np.sqrt(variance))),
-        dof,
-        float(np.sqrt(variance)) if dof > 0 else None,
-    )
+    sd = float(np.sqrt(dot(gaps, gaps) / dof)) if dof > 0 else 0.0
+    # Steps whose products add up to sd² (XᵀX)⁻¹; not from XᵀX itself, whose rounding swallows what
+    # is left of nearly collinear columns.
+    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
+    unsure = StudentT(weights, sd * axes / sizes[:, None], dof, sd if dof > 0 else None)
     return Solution(
         (Candidate(weights, value),), Status.EXACT, Stats(n_starts=0), uncertainty=unsure
     )
@@ -99,10 +97,3 @@ def solve_linked(bags: Bags) -> Solution | None:
     except InputError:
         return None
     return replace(found, stats=replace(found.stats, method=Means().name))
-
-
-def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
-    """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
-    # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
-    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
-    return sd * axes / sizes[:, None]

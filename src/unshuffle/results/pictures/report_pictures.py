@@ -81,7 +81,16 @@ def list_drawings(
     if views:
         drawings += _draw_data(found, views, label)
     if match is not None:
-        drawings.append(_draw_matches(found, match, X, label))
+        drawings.append(
+            Drawing(
+                "Predictions and matched labels",
+                partial(bag_plots.plot_predictions, found, match, X, label=label),
+                (4.8, 4.0),
+                "Each row's prediction and the label that most probably is its own, by how "
+                "probable that is. Labels are matched by rank, so that closeness to the line alone "
+                "says little.",
+            )
+        )
     if found.posterior is not None and found.doubtful:
         drawings.append(_draw_posterior(found))
     drawings += _draw_noise(found, views, level, label)
@@ -97,7 +106,16 @@ def list_drawings(
             )
         )
     if len(found.start_values):
-        drawings.append(_draw_starts(found))
+        n_starts = len(found.start_values)
+        drawings.append(
+            Drawing(
+                "Final values of the starts",
+                partial(plots.plot_starts, found),
+                (4.8, 2.6),
+                f"Final values of {n_starts} starts, best first. A flat beginning means that many "
+                "starts found the same minimum.",
+            )
+        )
     return drawings
 
 
@@ -179,16 +197,6 @@ def _draw_labels(found: Fit, views: list[BagView], label: str | None) -> list[Dr
     ]
 
 
-def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Drawing:
-    return Drawing(
-        "Predictions and matched labels",
-        partial(bag_plots.plot_predictions, found, match, X, label=label),
-        (4.8, 4.0),
-        "Each row's prediction and the label that most probably is its own, by how probable that "
-        "is. Labels are matched by rank, so that closeness to the line alone says little.",
-    )
-
-
 def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Drawing]:
     """Draw the posterior of the noise, and of offsets where there may be some."""
     drawings = []
@@ -232,17 +240,6 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
             )
         )
     return drawings
-
-
-def _draw_starts(found: Fit) -> Drawing:
-    n_starts = len(found.start_values)
-    return Drawing(
-        "Final values of the starts",
-        partial(plots.plot_starts, found),
-        (4.8, 2.6),
-        f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
-        "found the same minimum.",
-    )
 
 
 def _draw_posterior(found: Fit) -> Drawing:
