@@ -331,7 +331,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "tests/solvers/test_closed_forms.py::"
     "test_noiseless_moments_of_bags_vanish_at_the_weights_found": (
-        "solvers/searching.py:_FULL_PRECISION",
+        "solvers/local_search.py:_FULL_PRECISION",
     ),
     "tests/solvers/test_levenberg_marquardt.py::"
     "test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio": (

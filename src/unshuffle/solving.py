@@ -61,7 +61,7 @@ class Standard:
 
 
 class Data(ABC):
-    """What is fitted, in the user's units; its numbers are checked."""
+    """Data in the user's units, whose numbers are checked, with the strategy that fits them."""
 
     @abstractmethod
     def standardise(self, options: FitOptions, names: Sequence[str] | None) -> Standard:
@@ -155,7 +155,7 @@ def _prepare_bags(
 
 
 def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[str, ...]:
-    """Refuse a GPU for what no GPU does; say so where there is too little for one to do."""
+    """Refuse a GPU for methods without kernels; return a remark where there are too few rows."""
     if find_device(options.device) is None:
         return ()
     _check_kernels(strategy, options)
@@ -187,7 +187,7 @@ def take_blocks(
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
 ) -> Blocks:
-    """Return what a first pass over a source tells, for a strategy (`find_block_strategy`)."""
+    """Return the first pass over a source, with the strategy that `find_block_strategy` chose."""
     check_options(options)
     as_noise(options.noise)
     strategy = strategy.declare(options)
@@ -208,7 +208,7 @@ def take_blocks(
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Data):
-    """What the first pass tells of data in blocks, and the strategy that fits them."""
+    """Sums of the first pass over data in blocks, and the strategy that fits them."""
 
     first: FirstPass
     strategy: BlockStrategy

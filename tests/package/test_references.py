@@ -123,7 +123,7 @@ ALGORITHMS = {
     "solvers/means.py": "goodman1953 robinson1950",
     "solvers/multistart.py": "abid2017",
     "solvers/projection.py": "abid2017",
-    "solvers/searching.py": "lourenco2003",
+    "solvers/local_search.py": "lourenco2003",
     "solvers/self_moments.py": "abid2017",
     "solvers/successive_halving.py": "karnin2013 jamieson2016",
 }

@@ -1,4 +1,4 @@
-"""A matching attack on a release: fit, match, and compare with the linked table."""
+"""A matching attack on a release: a fit and matches as an outsider, against the linked table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the owner knows: least squares on the linked table, and the sd of its residuals.
+    """Least squares on the linked table, which the owner knows, and the sd of its residuals.
 
     Labels are on the `scale` on which the table is attacked.
     """

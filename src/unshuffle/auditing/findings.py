@@ -1,4 +1,4 @@
-"""The audit: matching attacks on a release as planned and on ways to release less."""
+"""The audit of a release: matching attacks on it as planned, and with each protection."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ExposedRow:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What a release gives away: as planned first, then with each protection.
+    """Exposure of a release: as planned first, then with each protection.
 
     Attributes
     ----------
@@ -292,7 +292,7 @@ def audit(
     report: Report = say_nothing,
     **options: Any,
 ) -> Audit:
-    """Say what an outsider could recover if this linked table were released with y shuffled.
+    """Return what an outsider could recover if this linked table were released with y shuffled.
 
     Parameters
     ----------
@@ -333,6 +333,11 @@ def audit(
     -------
     Audit
         What the release gives away as planned, and with each protection.
+
+    Raises
+    ------
+    InputError
+        For data or options that make no sense, and for labels that show no link to the features.
 
     Notes
     -----

@@ -69,7 +69,7 @@ def number_bags(groups: list[Hashable] | None, n: int) -> np.ndarray:
 
 
 def _key(name: Hashable) -> tuple[float, str]:
-    """Numbers come in order of size, everything else as it is written."""
+    """Return a sort key: numbers by size, everything else as text."""
     return (float(name), "") if isinstance(name, int | float) else (0.0, str(name))
 
 

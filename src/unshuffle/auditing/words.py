@@ -1,4 +1,4 @@
-"""What an audit found, in sentences."""
+"""Sentences on the results of an audit."""
 
 from __future__ import annotations
 

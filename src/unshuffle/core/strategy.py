@@ -28,9 +28,9 @@ Task = Callable[[np.random.Generator], Solution]
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to search: starts (None: until the best is confirmed), tolerance, threads.
+    """Effort of a search: starts (None: until the best is confirmed), tolerance and threads.
 
-    `report` is told how far the work is.
+    `report` receives the progress.
     """
 
     n_starts: int | None = None
@@ -40,7 +40,7 @@ class Effort:
 
 
 class Strategy(ABC):
-    """One way from a problem to a solution."""
+    """A method: it turns a problem into a solution."""
 
     # Whether l1 and l2 mean something to it.
     takes_penalty: ClassVar[bool] = True
@@ -78,7 +78,7 @@ class Strategy(ABC):
         return 0 if self.has_posterior else self.loss.degree or 0
 
     def noise_moments(self, bags: Bags) -> int:
-        """Return how many moments of given noise it reads: two for the starts, or more."""
+        """Return how many moments of given noise it needs: two for the starts, or more."""
         return 2
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Strategy(ABC):
         return None
 
     def declare(self, options: FitOptions) -> Self:
-        """Return the method for a model that is declared to hold, where that changes anything."""
+        """Return the method for a model that is declared to hold, or refuse the declaration."""
         if options.model_holds and options.method != "auto":
             raise InputError(
                 f"method '{self.name}' takes no model_holds: leave it out, or use method "
@@ -99,7 +99,7 @@ class Strategy(ABC):
         return self
 
     def check(self, bags: Bags, options: FitOptions) -> None:
-        """Refuse data the method cannot take, or too small, and options that it does not have."""
+        """Refuse data that the method cannot take, too few rows, and options that it lacks."""
         if bags.known_means is not None and not self.takes_known_means:
             raise InputError(
                 f"method '{self.name}' compares single labels, and of some bags only the mean is "
@@ -128,7 +128,7 @@ class Strategy(ABC):
             )
 
     def check_offsets(self, n_bags: int, options: FitOptions) -> None:
-        """Refuse offsets that are said to be there; that there are none is what others assume."""
+        """Refuse declared offsets where the method has none; no offsets are what others assume."""
         offsets = as_bag_offsets(options.bag_offsets)
         if not offsets.is_declared:
             return
@@ -149,4 +149,4 @@ class BlockStrategy(Strategy):
 
     @abstractmethod
     def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
-        """Return the work on data in blocks; what it needs of the problem it takes now."""
+        """Return the work on data in blocks, which keeps only what it needs of them."""

@@ -35,7 +35,7 @@ def root_sum_square(rows: np.ndarray) -> np.ndarray:
 
 
 class Uncertainty(ABC):
-    """What is known about the weights [features …, intercept], beyond one estimate."""
+    """Uncertainty of the weights [features …, intercept] around an estimate."""
 
     # Whether a posterior could not be sampled well.
     is_thin: bool = False
@@ -50,7 +50,7 @@ class Uncertainty(ABC):
     @property
     @abstractmethod
     def has_interval(self) -> bool:
-        """Whether there are intervals to be had."""
+        """Whether there are intervals."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Uncertainty(ABC):
 
 
 def _read_terms(values: np.ndarray) -> np.ndarray:
-    """Return numbers of terms, (m, T); in files those of one term are a vector."""
+    """Return draws of terms (m, T) from a file, where those of one term are a vector."""
     return values[:, None] if values.ndim == 1 else values
 
 
@@ -105,7 +105,9 @@ _OF_TERMS = {"read": _read_terms, "write": _write_terms}
 
 @dataclass(frozen=True, eq=False)
 class ModelDraws:
-    """Draws of what predictions need beside pooled coefficients and noise, in standard units.
+    """Draws of slopes inside bags, mean function and bag effects, in standard units.
+
+    Predictions need them beside pooled coefficients and noise.
 
     The mean of a label at the standardised row x of bag r is, with z = within · x,
 
@@ -154,7 +156,7 @@ class ModelDraws:
         )
 
     def bend(self, X: np.ndarray) -> np.ndarray | float:
-        """Return mean less linear prediction at rows of a new bag, (n, m)."""
+        """Return the mean less the linear prediction at rows of a new bag, (n, m)."""
         if not self.curves.any():
             return 0.0
         rows = (X - self.centre) * self.factors
@@ -658,8 +660,8 @@ class Posterior(Uncertainty):
     def _mixture(self, z: np.ndarray, sds: np.ndarray, probability: float) -> np.ndarray:
         """Return a quantile, for every row, of the mixture of normals about predictions (n, m).
 
-        Newton's steps kept between two ends that halve where a step would leave them. Every row
-        goes its own way, so that it does not matter which rows come along.
+        Newton's method with bisection where a step would leave the bracket. Rows are independent of
+        each other: none depends on which others are in the batch.
         """
         from scipy.special import ndtr, ndtri  # slow to import, and for posteriors only
 
@@ -789,7 +791,7 @@ class StudentT(Uncertainty):
         return self.centre + multiply(steps, self.spreads), np.full(n, self.noise or 0.0)
 
     def _quantile(self, level: float) -> float:
-        """Return how many standard errors an interval reaches to either side."""
+        """Return the quantile of t that bounds an interval."""
         from scipy.special import stdtrit  # slow to import, and for intervals only
 
         return float(stdtrit(self.dof, 0.5 + level / 2))
@@ -816,7 +818,7 @@ class StudentT(Uncertainty):
 def _cut(
     rows: np.ndarray, bags: np.ndarray | None, n_draws: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """Cut rows so that the predictions of all draws for a piece fit in memory."""
+    """Return pieces of the rows for which the predictions of all draws fit in memory."""
     size = max(1, BATCH_NUMBERS // max(n_draws, 1))
     parts = [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
     return [(rows[part], None if bags is None else bags[part]) for part in parts]

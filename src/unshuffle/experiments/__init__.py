@@ -1,4 +1,4 @@
-"""The paper's figures and tables, one file each; this file only knows their names."""
+"""The paper's figures and tables by name; `experiments.paper` computes and draws them."""
 
 from __future__ import annotations
 

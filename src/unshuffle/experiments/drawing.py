@@ -1,4 +1,4 @@
-"""What an experiment draws: a figure, sheets of numbers, one sentence; and how they are saved."""
+"""Drawings of experiments: a figure, sheets of numbers and a verdict, and their files."""
 
 from __future__ import annotations
 

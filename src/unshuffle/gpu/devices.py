@@ -1,4 +1,4 @@
-"""A graphics card as the few things that are asked of it, and how one is found."""
+"""The interface of a graphics card, its implementation with CuPy, and the choice of a card."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAY_OUT = "leave device out to fit on the processor"
 
 
 class Device(ABC):
-    """A card: arrays on it, and kernels run over them in the order asked for."""
+    """A graphics card: arrays in its memory, and kernels that run in order."""
 
     # Its processors, and the shared memory in bytes that a block of threads may have.
     n_processors: int
@@ -41,7 +41,7 @@ class Device(ABC):
 
     @abstractmethod
     def fetch(self, array: Any) -> np.ndarray:
-        """Return a copy here, once all that was asked for before is done."""
+        """Return a copy on the host, after all earlier work is done."""
 
     @abstractmethod
     def run(
@@ -54,7 +54,7 @@ class Device(ABC):
 
 
 def read_source() -> str:
-    """Return the kernels as text."""
+    """Return the source code of the kernels."""
     folder = files("unshuffle.kernels")
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in _FILES)
 

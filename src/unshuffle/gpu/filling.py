@@ -1,4 +1,4 @@
-"""Histograms of rows on a card: which block of threads takes which rows, points and cells."""
+"""Histograms of predictions on a card: the division of rows, points and cells among blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCKS = 16
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A grid on a card, with the cells that are being filled.
+    """Histograms of a grid on a card, while rows are added.
 
     `nodes` are those beyond a window, `lows` the first cells that blocks keep for themselves, and
     `wanted` how many cells each point would like there.
@@ -88,12 +88,12 @@ class Filling:
 
 
 def point_bytes(d: int) -> int:
-    """Return the shared memory of what a block knows of a point (`Point` of the kernels)."""
+    """Return the shared memory of a point in a block of threads (`Point` of the kernels)."""
     return 8 * (d + 7)
 
 
 def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Filling:
-    """Send a grid to a card, and make room for its cells."""
+    """Return empty histograms of a grid on a card."""
     lengths = grid.sizes + 2 * grid.tails
     scales = tuple(
         device.send(np.ascontiguousarray(each))

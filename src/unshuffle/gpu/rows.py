@@ -1,4 +1,4 @@
-"""Rows and labels on a card, bag by bag, and how they get there."""
+"""Rows and labels in the memory of a card, bag by bag, and their transfer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from unshuffle.progress import Report, say_nothing
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Rows by columns (d, n) and their labels (n); those from ends[k] to ends[k + 1] are of bag
-    ``bags[k]``."""
+    """Columns (d, n) and labels (n) on a card, sorted by bag.
+
+    Rows from ``ends[k]`` to ``ends[k + 1]`` are of bag ``bags[k]``.
+    """
 
     columns: Any
     labels: Any
@@ -80,7 +82,7 @@ def send_source(device: Device, source: Source, report: Report = say_nothing) ->
         lengths = np.diff(parts)
         targets = np.empty(len(order), np.int64)
         with lock:
-            # Where in a bag a row lies is nothing to what is added up.
+            # Sums do not depend on the place of a row in its bag.
             targets[order] = np.arange(len(order)) + np.repeat(free - parts[:-1], lengths)
             free[:] += lengths
             _place(device, block, targets, columns, labels)
@@ -117,8 +119,8 @@ def _count_rows(source: Source) -> np.ndarray:
 
 
 def start_nothing() -> None:
-    """Start a total of nothing: what is added up lies on the card."""
+    """Return an empty total: the sums are on the card."""
 
 
 def merge_nothing(total: None, other: None) -> None:
-    """Merge nothing."""
+    """Merge empty totals."""

@@ -1,4 +1,4 @@
-"""The first look at rows on a card: see `data.blocks.first_pass` and `data.blocks.label_cells`."""
+"""The first pass over rows on a card, as in `data.blocks.first_pass` and `label_cells`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def scan_labels(
 
 
 def _start_ends(n: int) -> np.ndarray:
-    """Return (n, 2) extremes of nothing, as whole numbers of the same order."""
+    """Return (n, 2) extremes of no numbers, as whole numbers of the same order."""
     bits = np.tile(np.array([np.inf, -np.inf]), (n, 1)).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 

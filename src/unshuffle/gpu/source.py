@@ -1,4 +1,4 @@
-"""Any source, with its rows on a card: looked at and filled into histograms there."""
+"""Sources of blocks whose histograms are filled on a card."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPARE = 2 * 8 * _ROOM
 
 @dataclass(frozen=True, eq=False)
 class StreamedSource(HistogramSource):
-    """Rows that do not fit a card: looked at here, and sent there block by block in every pass."""
+    """Rows that do not fit the card's memory, and are sent block by block in every pass."""
 
     inner: Source
     device: Device
@@ -71,7 +71,7 @@ class StreamedSource(HistogramSource):
 
 @dataclass(frozen=True, eq=False)
 class ResidentSource(StreamedSource, ScanningSource):
-    """Rows that lie on a card; `inner` has the same ones here."""
+    """Rows in the memory of a card; `inner` has the same rows on the host."""
 
     rows: DeviceRows | None = None
 

@@ -1,7 +1,7 @@
 """Self-moments and bag means of data in blocks, in standard units, from one pass over the rows.
 
-Sums are of whole numbers, as in `first_pass`: shares of the largest monomial that the columns'
-extremes allow, so that any blocks and any order give the same bits.
+Sums are of whole numbers, as in `first_pass`: multiples of a fraction of the largest monomial that
+the columns' extremes allow. Any blocks in any order therefore give the same bits.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class MomentObjective(Objective):
 
 @dataclass(frozen=True, eq=False)
 class BlockProblem:
-    """A problem whose data are read in blocks: what the first pass knows, and the way to its units.
+    """A problem whose data are read in blocks: sums of the first pass, and the scaling of columns.
 
     Noise, offsets and penalty are in standard units.
     """
@@ -120,10 +120,10 @@ class BlockProblem:
         return len(self.first.sizes)
 
 
-def take_moments(
+def measure_moments(
     first: FirstPass, scaling: Scaling, degree: int, report: Report = say_nothing
 ) -> MomentBags:
-    """Take the moments up to a degree of data in standard units; at least the second of labels."""
+    """Return moments of bags up to a degree in standard units, from one pass over the rows."""
     d = len(scaling.scale) + scaling.has_intercept
     monomials = moments.make_monomials(d, max(degree, 2))
     tensors, powers = _add_up(first, scaling, monomials, max(degree, 2), report)
@@ -157,7 +157,7 @@ def _add_up(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of monomials and of powers of labels, bag by bag."""
     n_bags = len(first.sizes)
-    factor, largest = find_shares(first, scaling)
+    factor, largest = find_unit_factors(first, scaling)
     label_reach = float(np.abs(first.label_ends - scaling.label_centre).max())
     label_factor = (1.0 - 1e-15) / label_reach if label_reach > 0 else 0.0
     label_largest = 1.0 / (label_factor * scaling.label_scale) if label_factor else 0.0
@@ -185,11 +185,11 @@ def _add_up(
     )
     per = first.sizes[:, None] * unit
     powers = label_sums / per * label_largest ** np.arange(1, degree + 1)
-    return _grow(sums / per, parents, largest), powers
+    return _unscale(sums / per, parents, largest), powers
 
 
-def _grow(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Return means of monomials in standard units from those of shares; columns beyond are ones."""
+def _unscale(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Return means of monomials in standard units from those of scaled columns."""
     tensors[:, 0] = 1.0
     sizes = np.ones(len(parents))
     for b in range(1, len(parents)):
@@ -202,8 +202,8 @@ def _grow(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.n
     return tensors
 
 
-def find_shares(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors that make (x − centre) factor at most one, and what one is in standard units.
+def find_unit_factors(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return factors that bring x − centre into [−1, 1], and the size of 1 in standard units.
 
     Columns without spread have factor zero.
     """

@@ -1,6 +1,6 @@
 """LS and EMD of data in blocks: each pass counts predictions in cells, for a batch of points.
 
-Sums are whole numbers, so that any blocks in any order give the same bits.
+Sums are whole numbers: any blocks in any order give the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unshuffle.objectives.block_moments import (
     BlockProblem,
     MomentBags,
     MomentObjective,
-    find_shares,
+    find_unit_factors,
 )
 from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.penalties import no_penalty
@@ -69,8 +69,8 @@ CELLS = CellSettings()
 
 
 @dataclass(frozen=True, eq=False)
-class Standard:
-    """Rows of a source as shares of standard units, and labels as cells in these units."""
+class StandardRows:
+    """The scaling of rows that a pass applies, labels in cells, and bags kept in memory."""
 
     source: Source
     centre: np.ndarray
@@ -95,16 +95,16 @@ class Standard:
         return slots
 
 
-def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
-    """Return what a pass needs to know of the units; rows of small bags are read here."""
-    factor, largest = find_shares(first, scaling)
+def make_standard_rows(first: FirstPass, scaling: Scaling) -> StandardRows:
+    """Return the scaling of rows for passes; rows of small bags are read here."""
+    factor, largest = find_unit_factors(first, scaling)
     cells = first.cells
     bits = 62 - ceil(log2(first.n + 1))
     is_small = first.sizes < 2 * CELLS.max_cells
     if first.sizes[is_small].sum() > CELLS.max_kept:
         is_small[:] = False
     labels = cells.moved(scaling.label_centre, scaling.label_scale)
-    return Standard(
+    return StandardRows(
         first.source, scaling.centre, factor, largest, float(2**bits), float(2 ** (bits // 2)),
         labels, cells.counts.astype(float), cells.offsets, np.flatnonzero(~is_small),
         _keep_bags(first, scaling, labels, is_small) if is_small.any() else None,
@@ -141,7 +141,7 @@ def _as_plain(X: np.ndarray, y: np.ndarray, sizes: np.ndarray | list[int]) -> Ba
 class SortedObjective(MomentObjective):
     """LS or EMD of data in blocks, or the moment loss of the same data."""
 
-    standard: Standard = field(kw_only=True)
+    standard: StandardRows = field(kw_only=True)
 
     @cached_property
     def _evaluate(self) -> Evaluate:
@@ -220,8 +220,8 @@ class SortedObjective(MomentObjective):
         n_columns, shares = len(standard.centre), stats.shares[standard.counted]
         steps = weights[:, :n_columns] * standard.largest
         levels = weights[:, n_columns].copy() if self.has_intercept else np.zeros(len(weights))
-        means, inverse = self._spread(weights)
-        totals = _fill(standard, steps, levels, means, inverse, n_cells)
+        means, inverse = self._standardise_predictions(weights)
+        totals = _count_predictions(standard, steps, levels, means, inverse, n_cells)
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
         n, is_squared = float(stats.n.sum()), isinstance(self.loss, Squared)
         square = float(shares @ self.bags.label_squares[standard.counted])
@@ -233,7 +233,7 @@ class SortedObjective(MomentObjective):
                 standard.label_masses, standard.label_offsets[standard.counted], standard.unit,
                 standard.depth, self.loss.code, slopes,
             )  # fmt: skip
-            slope = self._in_weights(slopes)
+            slope = self._to_weights(slopes)
             if is_squared:
                 ahead = np.einsum("jk,k->j", gram, w)
                 values[s] = float(np.einsum("j,j->", ahead, w)) - 2.0 * value / n + square
@@ -243,10 +243,10 @@ class SortedObjective(MomentObjective):
             if curves is not None:
                 curve = np.empty((n_columns + 1, n_columns + 1))
                 kernels.curve_sorted_cells(totals[s], standard.unit, CELLS.degree, curve)
-                curves[s] = 2.0 / n * self._in_weights(self._in_weights(curve).T)
+                curves[s] = 2.0 / n * self._to_weights(self._to_weights(curve).T)
         return values, gradients
 
-    def _spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _standardise_predictions(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and inverse sds (S, R) of predictions in the counted bags."""
         row_means = self.bags.statistics.row_means[self.standard.counted]
         means = np.einsum("sd,rd->sr", weights, row_means)
@@ -256,8 +256,8 @@ class SortedObjective(MomentObjective):
         np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=is_spread)
         return means, inverse
 
-    def _in_weights(self, slopes: np.ndarray) -> np.ndarray:
-        """Turn slopes (…, 1 + d), the level's first, into those of the weights."""
+    def _to_weights(self, slopes: np.ndarray) -> np.ndarray:
+        """Return gradients in the weights from those in level and scaled columns (…, 1 + d)."""
         columns = slopes[..., 1:] * self.standard.largest
         if not self.has_intercept:
             return columns
@@ -265,18 +265,18 @@ class SortedObjective(MomentObjective):
 
 
 def count_cells(n_bags: int) -> int:
-    """Return the cells of a bag's predictions: a power of two."""
+    """Return the number of cells of a bag's predictions, a power of two."""
     wanted = min(max(CELLS.all_cells // n_bags, CELLS.max_cells // 4), CELLS.max_cells)
     return 1 << (wanted.bit_length() - 1)
 
 
 def count_lanes(d: int) -> int:
-    """Return the numbers of a cell: 3 + d, or as many as are added at once."""
+    """Return how many numbers a cell has: 3 + d, or as many as are added at once."""
     return next((lanes for lanes in (4, 8) if 3 + d <= lanes), 3 + d)
 
 
-def _fill(
-    standard: Standard,
+def _count_predictions(
+    standard: StandardRows,
     steps: np.ndarray,
     levels: np.ndarray,
     means: np.ndarray,
@@ -335,6 +335,6 @@ def draw_subsample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
 
 def make_sorted_objective(problem: BlockProblem, bags: MomentBags, loss: Loss) -> SortedObjective:
     """Return LS or EMD of data in blocks, given the moments of the bags."""
-    scaling, standard = problem.scaling, make_standard(problem.first, problem.scaling)
+    scaling, standard = problem.scaling, make_standard_rows(problem.first, problem.scaling)
     penalty, has_intercept = problem.penalty, scaling.has_intercept
     return SortedObjective(bags, loss, None, penalty, has_intercept, standard=standard)

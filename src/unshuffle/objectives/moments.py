@@ -1,6 +1,6 @@
-"""Self-moments (Abid, Poon and Zou 2017): tensors of monomials, mixing with noise, and the sphere.
+"""Self-moments (Abid, Poon and Zou 2017): means of monomials, moments of noise, and the sphere.
 
-The sphere are the weights that meet the first two moments of the pooled data.
+The sphere is the set of weights that meet the first two moments of the pooled data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def make_monomials(d: int, degree: int) -> Monomials:
 
 
 def _multinomial(key: tuple[int, ...]) -> float:
-    """Return how many orderings the variables of a monomial have."""
+    """Return the multinomial coefficient of a monomial."""
     result, left = 1, len(key)
     for j in set(key):
         result *= comb(left, key.count(j))
@@ -171,7 +171,7 @@ def find_sphere(
 ) -> MomentSphere:
     """Find centre and basis of the sphere of the first two pooled moments.
 
-    The mean squares of predictions and of labels about a target are asked for.
+    `square_rows` and `square_labels` return mean squares about a target, of predictions and labels.
     """
     error_mean, error_square = (0.0, 0.0) if noise is None else noise.moments(2)
     mean, target, gram = stats.mean, stats.label_mean - error_mean, stats.gram

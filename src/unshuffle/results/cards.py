@@ -1,4 +1,4 @@
-"""A fit as a card in a notebook: HTML with a style of its own, for light and dark pages."""
+"""The card of a fit in a notebook: HTML with its own style, for light and dark pages."""
 
 from __future__ import annotations
 

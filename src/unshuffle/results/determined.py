@@ -1,4 +1,4 @@
-"""What the intervals determine of each coefficient, and what the data cannot separate."""
+"""Sign and magnitude of coefficients as their intervals determine them, and collinear pairs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def assess_known(solution: Solution) -> tuple[str | None, ...]:
 def find_collinear_pairs(
     solution: Solution, scales: np.ndarray, names: Sequence[str], sources: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of which the data tell what they do together, but not what each does.
+    """Return pairs of coefficients whose joint effect is determined, but not the effect of each.
 
     Two coefficients, neither determined in sign and magnitude, count where their draws lie along a
     slanted line (`_TOGETHER`) whose distance from zero is known: the joint effect has a sign.
@@ -129,7 +129,7 @@ def _list_open(solution: Solution, d: int) -> list[int]:
 
 
 def _has_joint_effect(posterior: Posterior, drawn: np.ndarray, covariance: np.ndarray) -> bool:
-    """Return whether the combination that is known best differs from zero.
+    """Return whether the combination with the least variance differs from zero.
 
     It is zero where an answer and its mirror image compete: then the two effects are told apart,
     and what is open is their sign.

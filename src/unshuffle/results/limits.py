@@ -1,4 +1,4 @@
-"""When regression on shuffled labels works, in the words of pages and reports.
+"""Texts of reports and pages on the conditions under which shuffled regression works.
 
 The figures of `LIMITS` are those of the real tables of `make corpus`.
 """

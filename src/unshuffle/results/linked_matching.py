@@ -1,7 +1,7 @@
-"""Which label belongs to which row where labels stand beside their rows, but for a share of them.
+"""Matches of labels to rows where labels stand beside their rows, but for a share of wrong links.
 
-A label keeps its row with the probability that the mixture gives it; those that do not are matched
-among themselves. Both are averaged over what is not known of weights and noise.
+A label keeps its row with the posterior probability of its link in the mixture. The others are
+matched among themselves. Both are averaged over draws of weights and noise.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from unshuffle.results.matching import (
     add_equal,
     choose_n_draws,
     describe_matches,
-    find_kinds,
     look_up,
+    number_values,
     swap_reach,
 )
 
@@ -47,13 +47,13 @@ def match_links(
     *,
     tables: Sequence[np.ndarray] | None = None,
 ) -> Match:
-    """Match labels of which a share is wrong where they stand.
+    """Return the matches of labels of which a share stands beside wrong rows.
 
     A row keeps the label beside it where that is more likely than not; the others go by rank among
     those that are left. `tables`, one for each bag (rows × labels), stand for the probabilities
     where they are known already.
     """
-    own = find_own(bags)
+    own = find_label_beside(bags)
     reference = _measure_density(bags)
     rng = np.random.default_rng(SEED)
     draws, sigma = unsure.draw(choose_n_draws(bags.n), rng)
@@ -63,7 +63,7 @@ def match_links(
     n_kept = 0
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         y = bags.y[start:stop]
-        kind, counts = find_kinds(y)
+        kind, counts = number_values(y)
         # By content, whatever the order of equal rows was.
         inside = np.lexsort([y[own[start:stop] - start], *bags.X[start:stop].T[::-1]])
         rows, beside = start + inside, own[start:stop][inside] - start
@@ -90,7 +90,7 @@ def match_links(
     return Match(order, probability, labels, n_equal, (verdict[0], kept, *verdict[1:]))
 
 
-def find_own(bags: Bags) -> np.ndarray:
+def find_label_beside(bags: Bags) -> np.ndarray:
     """Return the label that stood beside each row, both in canonical order."""
     if not bags.is_plain:
         raise InputError(

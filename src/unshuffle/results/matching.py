@@ -1,4 +1,4 @@
-"""Which label belongs to which row: the most likely order, and how sure each match is.
+"""Matches of labels to rows: the most likely order, and the probability of each match.
 
 With Gaussian noise the most likely order matches ranks (DeGroot, Feder and Goel 1971).
 Probabilities of matches come from Gibbs sampling of the order (Wu 1998).
@@ -144,7 +144,7 @@ def match_labels(
     tables: Sequence[np.ndarray] | None = None,
     method: str = "",
 ) -> Match:
-    """Match ranks of predictions to ranks of labels, the most likely order given the weights.
+    """Return the match of ranks: the most likely order of the labels given the weights.
 
     With a posterior, each match gets its probability, averaged over draws of weights and noise
     and, for each, over permutations drawn from the exact model; `tables`, one for each bag (rows ×
@@ -163,7 +163,7 @@ def match_labels(
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         by_rank = np.argsort(z[start:stop], kind="stable")
         rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
-        kind, counts = find_kinds(y)
+        kind, counts = number_values(y)
         order[rows], labels[rows] = bags.labels.order[start:stop], y
         n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
         if table_of is not None:
@@ -211,10 +211,10 @@ def swap_reach(scaled: np.ndarray) -> float:
     return max(1.0, len(scaled) / max(float(np.ptp(scaled)), 1.0))
 
 
-def find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def number_values(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of each sorted label among the different ones, and how often each stands.
 
-    >>> kind, counts = find_kinds(np.array([1.0, 2.0, 2.0]))
+    >>> kind, counts = number_values(np.array([1.0, 2.0, 2.0]))
     >>> kind.tolist(), counts.tolist()
     ([0, 1, 1], [1, 2])
     """
@@ -233,7 +233,7 @@ def add_equal(table: np.ndarray, kind: np.ndarray) -> np.ndarray:
 
 
 def _describe_ranks(n_equal: np.ndarray, method: str) -> tuple[str, ...]:
-    """Say why there are no probabilities."""
+    """Return the sentences on matches without probabilities."""
     named = f"method '{method}'" if method else "this method"
     return (
         f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use method "

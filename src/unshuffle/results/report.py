@@ -1,4 +1,4 @@
-"""A report of a fit: one HTML file that needs neither network nor scripts."""
+"""The report of a fit: one HTML file without scripts or links to a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unshuffle.registry import METHODS
 from unshuffle.results.limits import LIMITS
 from unshuffle.results.matching import Match
 from unshuffle.results.paper_text import find_log_base, show_factor, write_paper_text
-from unshuffle.results.pictures.bag_views import BagView, name_of, view_bags, view_table
+from unshuffle.results.pictures.bag_views import BagView, find_label_name, view_bags, view_table
 from unshuffle.results.pictures.report_pictures import (
     Drawing,
     Picture,
@@ -116,7 +116,7 @@ def write_report(
     data = _describe_data(X, y, groups, source, notes)
     if bags is not None:
         data["facts"] += _describe_bags(bags, found.facts.n)
-    label = name_of(y) if label is None else label
+    label = find_label_name(y) if label is None else label
     data["source"] = None if source is None else shorten(source, 200)
     data["columns"] = [[shorten(cell) for cell in line] for line in columns]
     data["label"], data["written"] = label, (written or today()).isoformat()
@@ -154,7 +154,7 @@ def write_report_pictures(
     >>> [path.name for path in write_report_pictures(model, tempfile.mkdtemp())]
     ['coefficients-in-common-units.svg', 'final-values-of-the-starts.svg']
     """
-    label = name_of(y) if label is None else label
+    label = find_label_name(y) if label is None else label
     drawings = _list_drawings(as_fit(model), X, y, groups, bags, bag_names, level, label)
     return write_pictures(drawings, folder, ending)
 

@@ -533,7 +533,7 @@ class Summary:
 
 
 def summarise(solution: Solution, facts: Facts, level: float, detail: bool = False) -> Summary:
-    """Put everything a fit says into one object; intervals are None where there are none."""
+    """Return the summary of a solution; rows without intervals have None in their place."""
     verdict = grade(solution, facts)
     candidates = tuple(
         {
@@ -609,7 +609,7 @@ def _find_effects(solution: Solution, facts: Facts) -> BagEffects | None:
 
 
 def _tell_probability(probability: float, size: str) -> str:
-    """Write a probability, and the size of what is not unlikely."""
+    """Return a probability as text, followed by the size of an effect that is not unlikely."""
     return f"{probability:.0%}{size}" if probability >= _UNLIKELY else f"below {_UNLIKELY:.0%}"
 
 

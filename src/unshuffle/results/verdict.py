@@ -1,4 +1,4 @@
-"""The verdict of a fit in three grades, and in sentences what the data tell and what not."""
+"""The verdict of a fit in three grades, and its explanation in sentences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LINK_METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is to be said of a fit besides its solution.
+    """Facts of a fit besides its solution: names and spreads of columns, sizes, how it was asked.
 
     `scales` are the spreads of the columns, `names` those of the weights, the intercept last, and
     `sources` what each column was made from (a category has a column for each level; None: each
@@ -125,7 +125,7 @@ def check_level(level: float, alpha: float | None = None) -> float:
 
 
 def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
-    """Return how sure a solution is, or say why nobody knows."""
+    """Return the uncertainty of a solution; refuse methods that have none."""
     if solution.uncertainty is None:
         raise InputError(
             f"method '{method}' is biased or inconsistent on shuffled data, so that an interval "
@@ -212,7 +212,7 @@ def make_headline(solution: Solution, verdict: str | None) -> tuple[str, str]:
 
 
 def describe_misfit(solution: Solution, facts: Facts) -> str | None:
-    """Say in what the labels do not look as the model predicts, and what may help."""
+    """Return a sentence on the misfit of the model and its remedy; None where it fits."""
     if not solution.misfits:
         return None
     remedy = find_remedy(solution.misfits, facts)
@@ -235,9 +235,9 @@ def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
 
 
 def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
-    """Say in sentences what the data tell and what they do not, the verdict first."""
+    """Return the explanation of a verdict in sentences, the verdict first."""
     posterior = solution.posterior
-    sentences = [_state(solution, verdict, facts), *_describe_method(solution, facts)]
+    sentences = [_state_verdict(solution, verdict, facts), *_describe_method(solution, facts)]
     if posterior is None:
         return (*sentences, *([solution.status.value] if solution.uncertainty is None else []))
     if solution.status is Status.NOTHING_VARIES:
@@ -257,7 +257,7 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
     return tuple(sentences)
 
 
-def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
+def _state_verdict(solution: Solution, verdict: str | None, facts: Facts) -> str:
     """State the verdict with its reason."""
     if verdict is None:
         return f"Not assessed: method '{facts.method}' has no intervals here."
@@ -333,7 +333,7 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 
 
 def _describe_method(solution: Solution, facts: Facts) -> list[str]:
-    """Say what a regression or links of which some are wrong rest on."""
+    """Return sentences on the assumptions of regressions and of wrong links."""
     unsure, wrong = solution.uncertainty, solution.stats.mislinked
     if wrong is not None and not (wrong == 0.0 and isinstance(unsure, StudentT)):
         return [*_describe_links(solution, facts, float(wrong)), LINKS_LIMITS]
@@ -377,7 +377,7 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
 
 
 def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
-    """Say what would help these data: nothing that they have already."""
+    """Return a sentence on what would help, without what the data have already."""
     collinear = advise_on_collinear(facts)
     assessed = assess(solution, facts)
     still_open = {

@@ -27,7 +27,7 @@ from unshuffle.data.products import condense, multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.searching import SAME_ANSWER
+from unshuffle.solvers.local_search import SAME_ANSWER
 from unshuffle.threads import map_all
 
 # Relative gap at which the proof is complete.

@@ -80,7 +80,7 @@ def _descend_part(
 ) -> Ends:
     """Descend from the starting points of one thread.
 
-    Once `stop` is set, it returns at once; the caller ignores the result.
+    It returns at once when `stop` is set; the caller ignores the result.
     """
     n_starts = len(starts)
     weights, values = starts.copy(), np.full(n_starts, np.inf)

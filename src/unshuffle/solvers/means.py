@@ -1,6 +1,6 @@
-"""Regression of bag means on bag means, which no order of the labels can change.
+"""Regression of bag means on bag means: ecological regression (Robinson 1950; Goodman 1953).
 
-Goodman (1953) and Robinson (1950) discuss it as ecological regression.
+Bag means do not depend on the order of the labels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unshuffle.core.uncertainty import StudentT
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import condense, dot, predict_rows, solve_rows
 from unshuffle.errors import InputError
-from unshuffle.objectives.block_moments import BlockProblem, take_moments
+from unshuffle.objectives.block_moments import BlockProblem, measure_moments
 from unshuffle.objectives.problem import PooledBags, Problem
 from unshuffle.options import FitOptions
 
@@ -53,7 +53,7 @@ class Means(BlockStrategy):
 
     def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
         first, scaling = problem.first, problem.scaling
-        return lambda rng: solve_means(take_moments(first, scaling, 2, effort.report))
+        return lambda rng: solve_means(measure_moments(first, scaling, 2, effort.report))
 
 
 def solve_means(bags: PooledBags) -> Solution:

@@ -13,7 +13,7 @@ from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
 from unshuffle.solvers.descent import search_by_compass
-from unshuffle.solvers.searching import (
+from unshuffle.solvers.local_search import (
     BRIEF,
     THOROUGH,
     SearchSettings,

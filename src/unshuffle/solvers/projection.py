@@ -29,7 +29,7 @@ from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
 from unshuffle.objectives.problem import Objective, Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.searching import SAME_ANSWER, Space, label_spread, search
+from unshuffle.solvers.local_search import SAME_ANSWER, Space, label_spread, search
 from unshuffle.solvers.successive_halving import sort_blocks
 
 # Conditions are met at this relative error, which Newton steps reach in 3 to 5 steps.

@@ -17,14 +17,14 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.products import solve_rows
 from unshuffle.data.statistics import Statistics
 from unshuffle.errors import InputError
-from unshuffle.objectives.block_moments import BlockProblem, MomentObjective, take_moments
+from unshuffle.objectives.block_moments import BlockProblem, MomentObjective, measure_moments
 from unshuffle.objectives.block_sorted import make_sorted_objective
 from unshuffle.objectives.checks import check_noise
 from unshuffle.objectives.losses import Loss, Moments, Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.problem import Objective, Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.searching import make_space, search
+from unshuffle.solvers.local_search import make_space, search
 
 # A mean below this share of its column's root mean square is rounding.
 NO_MEAN = 1e-12
@@ -69,7 +69,7 @@ class SelfMoments(BlockStrategy):
         """Solve the moments of data in blocks; least squares of all rows chooses between roots."""
         noise, loss = problem.noise, self.criterion
         n_moments = loss.n_moments(problem.d, problem.n_bags)
-        bags = take_moments(problem.first, problem.scaling, n_moments, effort.report)
+        bags = measure_moments(problem.first, problem.scaling, n_moments, effort.report)
         if noise is not None:
             check_noise(noise, max(2, n_moments))
         has_intercept = problem.scaling.has_intercept

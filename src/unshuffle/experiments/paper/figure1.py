@@ -1,4 +1,4 @@
-"""The model, as a drawing: rows on one side, labels in another order on the other."""
+"""A drawing of the model: rows, weights, the permutation and the labels."""
 
 from __future__ import annotations
 

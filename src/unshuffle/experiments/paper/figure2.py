@@ -121,10 +121,10 @@ def _draw_three_weights(table: Table) -> Drawing:
     """Draw the errors; the paper has no theory here."""
     figure, ax = plot_against_n(table)
     ax.legend(fontsize=8.5)
-    return Drawing(_judge_three_weights(table), (_lay_out(table),), figure)
+    return Drawing(_verdict_three_weights(table), (_lay_out(table),), figure)
 
 
-def _judge_three_weights(table: Table) -> str:
+def _verdict_three_weights(table: Table) -> str:
     largest = max(table.unique("n"))
     error = {m: table.mean(method=m, n=largest) for m in table.unique("method")}
     similar = 1 / 3 < error["ls"] / error["sm"] < 3

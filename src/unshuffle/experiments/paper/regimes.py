@@ -43,10 +43,9 @@ Winner = Callable[[Table], tuple[str, float]]
 class Map:
     """The two settings that span a map, the names of its axes, and the methods that compete.
 
-    `full` and `quick` are the values across and up, and the number of trials in a cell.
-    Of the two methods in `duel` the first is the faster one, to which a tie goes. The paper timed
-    them; here it is settled beforehand, so that a map does not depend on what else the machine was
-    doing.
+    `full` and `quick` are the values across and up, and the number of trials in a cell. A tie goes
+    to the first method in `duel`. That is the faster one; the paper timed them, here the order is
+    fixed, and no map depends on the load of the machine.
     """
 
     across: str
@@ -197,10 +196,10 @@ BY_ROWS_MAP = Map(
 def _draw_rows(table: Table) -> Drawing:
     """Draw the paper's map and, beside it, the error of auto."""
     figure, _ = BY_ROWS_MAP.draw_panels(table, {"mean": np.mean}, np.mean, (9.0, 4.4))
-    return Drawing(_judge_rows(table), BY_ROWS_MAP.sheets(table), figure)
+    return Drawing(_verdict_rows(table), BY_ROWS_MAP.sheets(table), figure)
 
 
-def _judge_rows(table: Table) -> str:
+def _verdict_rows(table: Table) -> str:
     winners = BY_ROWS_MAP.winners(table, np.mean)
     low = [winner for (d, _), (winner, _) in winners.items() if d <= 2]
     high = [winner for (d, _), (winner, _) in winners.items() if d > 2]
@@ -247,10 +246,10 @@ def _draw_bags(table: Table) -> Drawing:
         below = [sum(3 * d <= r for d in table.unique("d")) - 0.5 for r in table.unique("bags")]
         edges = np.arange(len(below) + 1) - 0.5
         ax.stairs(below, edges, baseline=None, color="#111111", linestyle="--", linewidth=1.5)
-    return Drawing(_judge_bags(table), BY_BAGS_MAP.sheets(table), figure)
+    return Drawing(_verdict_bags(table), BY_BAGS_MAP.sheets(table), figure)
 
 
-def _judge_bags(table: Table) -> str:
+def _verdict_bags(table: Table) -> str:
     winners = BY_BAGS_MAP.winners(table, np.mean)
     beyond = [winner for (d, r), (winner, _) in winners.items() if r >= 3 * d]
     below = [winner for (d, r), (winner, _) in winners.items() if d > 2 and r < 3 * d]
@@ -302,10 +301,10 @@ SUMMARIES: dict[str, Summary] = {
 def _draw_spread(table: Table) -> Drawing:
     """Draw the paper's three maps, and the worst case of auto."""
     figure, _ = BY_SPREAD_MAP.draw_panels(table, SUMMARIES, np.max, (9.0, 7.2))
-    return Drawing(_judge_spread(table), BY_SPREAD_MAP.sheets(table), figure)
+    return Drawing(_verdict_spread(table), BY_SPREAD_MAP.sheets(table), figure)
 
 
-def _judge_spread(table: Table) -> str:
+def _verdict_spread(table: Table) -> str:
     n_p1 = {
         name: sum(winner == "p1" for winner, _ in BY_SPREAD_MAP.winners(table, summary).values())
         for name, summary in SUMMARIES.items()

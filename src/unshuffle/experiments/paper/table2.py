@@ -197,10 +197,10 @@ def _draw_control(table: Table) -> Drawing:
         printed_sheet("Printed in the paper", PRINTED_CONTROL, table),
         method_sheet(table, "control", "Ours"),
     )
-    return Drawing(_judge_control(table), sheets)
+    return Drawing(_verdict_control(table), sheets)
 
 
-def _judge_control(table: Table) -> str:
+def _verdict_control(table: Table) -> str:
     ours = {name: [table.mean(data=name, bags=r) for r in BAGS] for name in table.unique("data")}
     gaps = {
         name: np.abs(np.divide(errors, PRINTED_CONTROL[name]) - 1) for name, errors in ours.items()

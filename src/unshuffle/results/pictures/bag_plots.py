@@ -1,4 +1,4 @@
-"""Pictures of a fit beside its data: what each bag predicts, and what its labels are."""
+"""Pictures of a fit with its data: predictions and labels of bags."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from unshuffle.errors import InputError, shorten
 from unshuffle.results.pictures.bag_views import (
     BagView,
     estimate_offsets,
+    find_label_name,
+    find_offset,
     largest,
     mean_ends,
-    name_of,
-    place_labels,
-    shift_of,
+    transform_labels,
     view_table,
 )
 from unshuffle.results.pictures.drawing import (
@@ -89,7 +89,9 @@ def plot_sorted(
     12
     """
     found = as_fit(model)
-    return draw_sorted(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
+    return draw_sorted(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_sorted(
@@ -149,7 +151,9 @@ def plot_bag_means(
     'mean prediction of a bag, label'
     """
     found = as_fit(model)
-    return draw_bag_means(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
+    return draw_bag_means(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_bag_means(
@@ -234,7 +238,7 @@ def draw_places(found: Fit, views: list[BagView], *, ax: Any = None) -> Any:
             "labels: give noise, or use method='likelihood'"
         )
     ax = prepare(ax, (6.4, 3.4))
-    parts = [place_labels(found, view) for view in views]
+    parts = [transform_labels(found, view) for view in views]
     places, masses = (np.concatenate(each) for each in zip(*parts, strict=True))
     n = float(masses.sum())
     n_cells = int(np.clip(np.sqrt(n), 4, 30))
@@ -290,7 +294,9 @@ def plot_bags(
     6
     """
     found = as_fit(model)
-    return draw_bags(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
+    return draw_bags(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def panel_size(views: list[BagView]) -> tuple[float, float]:
@@ -343,7 +349,7 @@ def _draw_panel(pane: Any, found: Fit, view: BagView, edges: np.ndarray) -> floa
     heights, _ = np.histogram(view.y, edges, weights=view.y_masses, density=True)
     pane.stairs(heights, edges, color=BLUE, fill=True, alpha=0.4)
     if found.noise:
-        atoms = view.atoms + shift_of(found, view)
+        atoms = view.atoms + find_offset(found, view)
         grid = np.linspace(edges[0], edges[-1], 120)
         gaps = (grid[:, None] - atoms) / found.noise
         density = np.exp(-0.5 * gaps**2).mean(axis=1) / (found.noise * np.sqrt(2 * np.pi))
@@ -399,7 +405,9 @@ def plot_offsets(
     'offset, label'
     """
     found = as_fit(model)
-    return draw_offsets(found, view_table(found, X, y, groups), label=label or name_of(y), ax=ax)
+    return draw_offsets(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_offsets(

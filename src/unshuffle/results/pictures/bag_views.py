@@ -1,4 +1,4 @@
-"""The bags of a fit as pictures see them: predictions and labels as two weighted samples."""
+"""Bags for pictures: predictions and labels as two weighted samples, and offsets of bags."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
     ]
 
 
-def name_of(y: Any) -> str | None:
+def find_label_name(y: Any) -> str | None:
     """Return the name that a column of labels brings along, if it has one."""
     name = getattr(y, "name", None)
     return None if name is None else str(name)
@@ -165,13 +165,13 @@ def largest(views: list[BagView], n_shown: int) -> list[BagView]:
     return [views[r] for r in sorted(ranked)]
 
 
-def shift_of(found: Fit, view: BagView) -> float:
-    """Return what a bag's labels lie above its predictions where bags are offset, else 0."""
+def find_offset(found: Fit, view: BagView) -> float:
+    """Return the mean label less the mean prediction where bags are offset, else 0."""
     effects = found.effects
     return view.mean_y - view.mean_z if effects is not None and effects.has_offsets else 0.0
 
 
-def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
+def transform_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability integral transform of labels (Rosenblatt 1952), and their masses.
 
     Each label goes to the value of its bag's predictive distribution function there: uniform if
@@ -181,7 +181,7 @@ def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
     if len(y) > _MOST_LABELS:
         y = take_quantiles(y, masses, _MOST_LABELS)
         masses = np.full(len(y), view.n_labels / len(y))
-    atoms = view.atoms + shift_of(found, view)
+    atoms = view.atoms + find_offset(found, view)
     sigma = max(found.noise or 0.0, 1e-12 * max(float(np.ptp(view.y)), 1e-300))
     shares = np.full(len(atoms), 1 / len(atoms))
     return multiply(ndtr((y[:, None] - atoms) / sigma), shares), masses

@@ -1,7 +1,7 @@
-"""What all pictures share: colours, axes, names beside rows, curves of many points.
+"""Shared parts of pictures: colours, axes, names beside rows, curves of many points.
 
-Colours are those of Okabe and Ito, which differ for every kind of colour vision, and three more;
-no meaning rests on colour alone: markers, line styles and positions carry it as well.
+Colours are those of Okabe and Ito, which differ for every kind of colour vision, and three more.
+Markers, line styles and positions carry the meaning of every colour as well.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Keep matplotlib from reading dollar signs as mathematics."""
+    """Escape dollar signs, which matplotlib reads as mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -164,7 +164,7 @@ def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list
 def take_quantiles(
     values: np.ndarray, masses: np.ndarray, n_points: int = CURVE_POINTS
 ) -> np.ndarray:
-    """Return values at even shares of their mass: so many that a curve loses nothing."""
+    """Return quantiles of a weighted sample at even shares of its mass."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(masses[order])
     shares = (np.arange(n_points) + 0.5) / n_points
@@ -172,7 +172,7 @@ def take_quantiles(
 
 
 def curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most some hundred points of a sorted sample, with the shares they stand at."""
+    """Return the quantile function of a sample at a few hundred points: shares and values."""
     ordered = np.sort(np.asarray(values, dtype=float))
     places = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), CURVE_POINTS)).round())
     share = places / max(len(ordered) - 1, 1)
@@ -180,7 +180,7 @@ def curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spread(z: np.ndarray, noise: float | None) -> np.ndarray:
-    """Return predictions spread by Gaussian noise, as the labels of so many rows would be."""
+    """Return quantiles of predictions plus Gaussian noise, as many as there are rows."""
     if not noise:
         return z
     from unshuffle.objectives.noise import GaussianNoise

@@ -1,6 +1,6 @@
 """Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
 
-Nothing is computed here that is not already in the model; only curves of many points get fewer.
+They show numbers of the model as they are; only curves of many points are thinned.
 Pictures that need the data are in `bag_plots`.
 """
 

@@ -1,4 +1,4 @@
-"""The pictures of a report, drawn as SVG that takes the colours of its page."""
+"""The pictures of a report as SVG in the colours of its page, or as files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def list_drawings(
     X: Any = None,
     log_base: float | None = None,
 ) -> list[Drawing]:
-    """List what this model and these data allow to be drawn: the answer first, then the search."""
+    """Return the drawings of a model and its data: the answer first, then the search."""
     drawings = [_draw_coefficients(found, level, label, log_base)]
     if views:
         drawings += _draw_data(found, views, label)
@@ -308,7 +308,7 @@ def _render(drawing: Drawing, ending: str, **how: Any) -> bytes:
 
 
 def _embed(svg: str, title: str, inches: float) -> str:
-    """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
+    """Return an SVG for a page: unique names, colours of the page, and a description."""
     svg = svg[svg.index("<svg") :]
     prefix = _make_name(title)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)

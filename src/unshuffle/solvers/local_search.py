@@ -225,13 +225,13 @@ def _polish(
     values = np.array([c.value for c in best_few])
     n_evaluations = 0
     for size in settings.steps:
-        coordinates, values, n_more = step_aside(
+        coordinates, values, n_more = perturb(
             space, coordinates, values, size, effort, settings.n_steps, settings.longest
         )
         n_evaluations += n_more
     best, finer = [int(np.argmin(values))], replace(effort, tol=settings.last_tol * effort.tol)
     for size in settings.last_steps:
-        coordinates[best], values[best], n_more = step_aside(
+        coordinates[best], values[best], n_more = perturb(
             space, coordinates[best], values[best], size, finer, settings.n_last_steps
         )
         n_evaluations += n_more
@@ -263,7 +263,7 @@ def gather_ends(
     return Solution(candidates, status, stats, rough.start_values)
 
 
-def step_aside(
+def perturb(
     space: Space,
     coordinates: np.ndarray,
     values: np.ndarray,
