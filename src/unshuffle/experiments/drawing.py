@@ -218,10 +218,10 @@ def plot_mean_error(ax: Any, table: Table, column: str, name: str, **options: An
     ax.fill_between(places, low, high, color=options["color"], alpha=0.12, linewidth=0)
 
 
-def label_axes(ax: Any, x: str, y: str = "relative error |ŵ − w₀| / |w₀|", title: str = "") -> None:
+def label_axes(ax: Any, x: str, title: str = "") -> None:
     """Name both axes, and the panel where there are several."""
     ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_ylabel("relative error |ŵ − w₀| / |w₀|")
     if title:
         ax.set_title(title, fontsize=10)
 

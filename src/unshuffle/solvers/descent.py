@@ -141,7 +141,6 @@ def search_by_compass(
     spread: np.ndarray,
     l1: np.ndarray,
     rng: np.random.Generator,
-    n_rounds: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise a function without useful gradient by compass search (Kolda et al. 2003).
 
@@ -156,7 +155,7 @@ def search_by_compass(
     n_evaluations = len(starts)
     if spread.shape[1] == 0:  # no column varies: there is nowhere to go
         return weights, best, n_evaluations
-    for _ in range(n_rounds):
+    for _ in range(60):  # rounds; the step has then shrunk far below any spread
         turn = np.linalg.qr(rng.standard_normal((spread.shape[1],) * 2))[0]
         moves = multiply(spread, turn).T
         moves = np.concatenate([moves, -moves])

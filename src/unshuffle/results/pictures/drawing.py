@@ -65,10 +65,10 @@ def render_figure(figure: Any, ending: str, name: str = "part", **how: Any) -> b
     return _PART.sub(number, content.decode("utf-8")).encode("utf-8")
 
 
-def space_ticks(ax: Any, n_x: int = _N_TICKS, n_y: int = _N_TICKS) -> None:
+def space_ticks(ax: Any, n_x: int = _N_TICKS) -> None:
     """Leave so few ticks on linear axes that none touches its neighbour."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
-    for axis, n_ticks in ((ax.xaxis, n_x), (ax.yaxis, n_y)):
+    for axis, n_ticks in ((ax.xaxis, n_x), (ax.yaxis, _N_TICKS)):
         if axis.get_scale() == "linear":
             axis.set_major_locator(ticker.MaxNLocator(n_ticks, steps=[1, 2, 2.5, 5, 10]))
 
@@ -140,13 +140,13 @@ def name_label(label: object, limit: int = 40) -> str:
     return "label" if label is None else plain(shorten(label, limit))
 
 
-def draw_interval(ax: Any, ends: tuple[float, float], place: float, colour: str = BLUE) -> None:
+def draw_interval(ax: Any, ends: tuple[float, float], place: float) -> None:
     """Draw an interval with ends that stand out above any mark inside it."""
-    ax.plot(ends, [place, place], color=colour, lw=2, solid_capstyle="butt")
-    ax.plot(ends, [place, place], "|", color=colour, ms=11, mew=1.4)
+    ax.plot(ends, [place, place], color=BLUE, lw=2, solid_capstyle="butt")
+    ax.plot(ends, [place, place], "|", color=BLUE, ms=11, mew=1.4)
 
 
-def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list[Any]:
+def make_panes(ax: Any, n_panes: int, n_columns: int) -> list[Any]:
     """Cut axes into panes, row by row from the top; the axes become an empty frame."""
     ax.axis("off")
     n_rows = -(-n_panes // n_columns)
@@ -154,7 +154,7 @@ def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list
     panes = []
     for k in range(n_panes):
         row, column = divmod(k, n_columns)
-        place = (column * width, 1 - (row + 1) * height, width * (1 - gap), height * 0.78)
+        place = (column * width, 1 - (row + 1) * height, width * 0.95, height * 0.78)
         pane = ax.inset_axes(place)
         pane.spines[["top", "right"]].set_visible(False)
         panes.append(pane)
