@@ -17,20 +17,21 @@ from unshuffle import kernels
 from unshuffle.core.uncertainty import Uncertainty
 from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
-from unshuffle.data.products import multiply, predict_rows
+from unshuffle.data.products import predict_rows
 from unshuffle.errors import InputError
 from unshuffle.linkage.given_pairs import estimate_density
 from unshuffle.results.matching import (
     N_BURNT,
     N_KEPT,
     SEED,
-    WINDOW,
     Match,
     add_equal,
+    choose_candidates,
     choose_n_draws,
     describe_matches,
     look_up,
     number_values,
+    predict_draws,
     swap_reach,
 )
 
@@ -118,12 +119,6 @@ def _measure_density(bags: Bags) -> np.ndarray:
     return estimate_density(bags.y - means[original_bags])
 
 
-def _predict(X: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    d = X.shape[1]
-    z = multiply(draws[:, :d], X.T)
-    return np.asarray(z + draws[:, d:]) if draws.shape[1] > d else z
-
-
 def _link_probabilities(
     X: np.ndarray,
     y: np.ndarray,
@@ -136,7 +131,7 @@ def _link_probabilities(
     if wrong <= 0.0 or len(y) == 1:
         return np.ones((len(draws), len(y)))
     sd = np.maximum(sigma, _floor(y))[:, None]
-    gaps = (y - _predict(X, draws)) / sd
+    gaps = (y - predict_draws(X, draws)) / sd
     linked = -0.5 * gaps**2 - np.log(sd) - 0.5 * log(2.0 * np.pi)
     return np.asarray(expit(linked + log(max(1.0 - wrong, 1e-300)) - log_reference - log(wrong)))
 
@@ -168,11 +163,10 @@ def _draw_tables(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the match probabilities of one bag (rows × candidates), and the first candidates."""
     n = len(y)
-    width = min(int(kind[-1]) + 1, WINDOW)
-    first = np.clip(kind[matched] - width // 2, 0, kind[-1] + 1 - width)
+    width, first = choose_candidates(kind, kind[matched])
     counts, place = np.zeros((n, width)), kind[beside] - first
     is_seen = (place >= 0) & (place < width)
-    z, floor = _predict(X, draws), _floor(y)
+    z, floor = predict_draws(X, draws), _floor(y)
     for each, predictions, sd in zip(right, z, np.maximum(sigma, floor), strict=True):
         stays = rng.random(n) < each
         mixed = np.flatnonzero(~stays)

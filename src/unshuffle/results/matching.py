@@ -201,6 +201,19 @@ def _choose_tables(
     )
 
 
+def predict_draws(X: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return the predictions (draws, rows) of draws of the weights, the intercept last if any."""
+    d = X.shape[1]
+    z = multiply(draws[:, :d], X.T)
+    return np.asarray(z + draws[:, d:]) if draws.shape[1] > d else z
+
+
+def choose_candidates(kind: np.ndarray, matched: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return the number of candidates of each row, and the first: a window around its match."""
+    width = min(int(kind[-1]) + 1, WINDOW)
+    return width, np.clip(matched - width // 2, 0, kind[-1] + 1 - width)
+
+
 def choose_n_draws(n: int) -> int:
     """Return how many draws of weights and noise are averaged over."""
     return int(np.clip(_DRAWN_ROWS // n, _MIN_DRAWS, _MAX_DRAWS))
@@ -288,15 +301,12 @@ def match_bag(
     that is matched (`by_rank` are the rows in the labels' order): draws may order rows otherwise,
     but the match must be among the candidates.
     """
-    n, d = X.shape
+    n = len(X)
     if n == 1:
         return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
-    z = multiply(draws[:, :d], X.T)
-    if draws.shape[1] > d:
-        z = z + draws[:, d:]
+    z = predict_draws(X, draws)
     rank = np.argsort(by_rank, kind="stable")
-    width = min(int(kind[-1]) + 1, WINDOW)
-    first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
+    width, first = choose_candidates(kind, kind[rank])
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
     size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0
