@@ -146,8 +146,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     # Whether this is a clone of an estimator that was fitted with groups.
     _comes_from_groups = False
 
-    # Asked for by default under metadata routing: without groups the labels' bags are lost, and
-    # without anchors the pairs that are known.
+    # Requested by default under metadata routing: without groups the bags are lost, and without
+    # anchors the known pairs.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "groups": True,
         "anchors": True,
@@ -900,8 +900,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Without groups the data of scikit-learn's own checks are one bag, which no method can
-        # match to R² > 0.5 in general.
+        # The data of scikit-learn's checks are one bag without groups, in which no method reaches
+        # R² > 0.5 in general.
         tags.regressor_tags.poor_score = True
         return tags
 

@@ -51,13 +51,13 @@ class Choice:
     reason: str
 
 
-# Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
-# instead of copies in canonical order.
+# Above this many rows the likelihood reads blocks, also of data in memory: a few passes in place of
+# copies in canonical order.
 BLOCKS_ABOVE = 20_000
 
 
-# P1 and P2 keep and sort their rows up to here, which takes 1 GB of five columns at most: their
-# searches ask for single points, and a pass pays for many.
+# P1 and P2 sort rows in memory up to here (1 GB with five columns): their searches evaluate single
+# points, and a pass over blocks costs as much as many.
 KEPT_UP_TO = 5_000_000
 
 
@@ -233,10 +233,10 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
             f"method '{method}' needs labels beside their rows and a known mismatch rate: give it "
             "as mislinked"
         )
-    # All links wrong is what every method assumes.
+    # A share of 1 is the model of every method for shuffled labels.
     if share is None or (share != ESTIMATE and float(share) == 1.0 and links is None):
         return None
-    # Heavy, and seldom needed.
+    # Slow to import, and seldom needed.
     from unshuffle.inference.sampler import Sampler
     from unshuffle.linkage.regression import Linkage
     from unshuffle.linkage.sampler import LinkedSampler

@@ -89,7 +89,7 @@ def solve(
     penalty = scale_penalty(options, scaling, strategy.degree)
     n_starts, n_jobs = (None if n is None else int(n) for n in (options.n_starts, options.n_jobs))
     task = standard.prepare(noise, offsets, penalty, Effort(n_starts, options.tol, n_jobs, report))
-    # The solver sees standard units only; letting go of the rest saves a copy of the data.
+    # The solver needs standard units only; freeing the rest saves a copy of the data.
     del data, standard
     solution = task(rng)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())

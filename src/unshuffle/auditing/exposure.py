@@ -22,7 +22,7 @@ from unshuffle.results.matching import match_labels
 from unshuffle.results.verdict import IDENTIFIED
 
 LEVELS = (0.5, 0.8, 0.95)
-# A match counts as re-identification from this probability on: an outsider would act on it.
+# Least probability of a match that counts as re-identification.
 SURE = 0.8
 # Bins of the match probability in which claims and facts are compared.
 BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)

@@ -369,8 +369,8 @@ def audit(
     X = np.column_stack([X, aside])
     _check_size(X)
     shares = _check_links(X, y, number_bags(names, len(y)), _list_scales(y, scale, asked))
-    # Nothing may depend on the order of the rows. Sorted rows would betray the labels of equal
-    # rows, which are matched in the order of the table: so they are shuffled.
+    # Results must not depend on the order of the rows: they are sorted, and then shuffled, since
+    # labels of equal rows are matched in the order of the table.
     rng = make_rng(rng)
     order = rng.permutation(np.lexsort((y, *X.T[::-1])))
     codes = number_bags(names, len(y))[order]
@@ -578,7 +578,7 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
     rows = np.column_stack([centre(column) for column in X.T])
     labels = centre(y)
     total = float(labels @ labels)
-    # Bags whose labels are all alike have nothing inside to be linked: nothing speaks against it.
+    # Labels that are constant in every bag are no evidence against a link.
     if total <= 1e-20 * float(y @ y):
         return 1.0, 0.0
     found, _, rank, _ = np.linalg.lstsq(rows, labels, rcond=None)
@@ -592,7 +592,7 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
 
 
 def _refuse_unlinked(r2: float, chance: float, where: str) -> None:
-    # A link that chance makes once in a hundred tables without one is none to audit.
+    # One in a hundred unlinked tables passes this test.
     if chance > 0.01:
         raise InputError(
             f"the features show no link to the label{where} (R² {r2:.2g}, p = {chance:.2g}): "

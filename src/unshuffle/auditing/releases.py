@@ -10,7 +10,7 @@ from math import floor, log10
 import numpy as np
 
 PLAIN, MERGED, ROUNDED, NOISY = "as planned", "bags merged", "labels rounded", "noise added"
-# Steps of rounding and sds of noise, over the labels' sd: from hardly felt to as large as they are.
+# Steps of rounding and sds of noise, over the labels' sd.
 _STEPS = (0.25, 0.5, 1.0)
 
 

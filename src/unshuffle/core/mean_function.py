@@ -39,7 +39,7 @@ class Term:
         return float(prod(range(1, 2 * k, 2)) - mean**2)
 
 
-# A saved model tells terms by their places: new ones come last.
+# A saved model identifies terms by their positions: append new ones.
 TERMS = (Term("curvature", 2),)
 
 

@@ -17,7 +17,7 @@ from unshuffle.formatting import count, show_number
 if TYPE_CHECKING:
     from unshuffle.inference.pairing_draws import PairingSource
 
-# Kinds of misfit: what the diagnostics find, and what remedies are looked up by.
+# Kinds of misfit that the diagnostics find; each has remedies (`results.remedies`).
 OFFSETS = "offsets between bags"
 CURVED = "a curved mean"
 HETEROSCEDASTIC = "heteroscedastic noise"
@@ -434,11 +434,11 @@ def merge_starts(
     order = np.argsort(values, kind="stable")
     left = order[np.isfinite(values[order])]
     candidates = []
-    # In coordinates where the curvature is the identity, distances are plain.
+    # In these coordinates the curvature is the identity.
     values_of_axes, axes = np.linalg.eigh(curvature)
     flat = np.einsum("ij,jk->ik", weights, axes * np.sqrt(np.maximum(values_of_axes, 0.0)))
     while len(left):
-        # The best that is left takes all that are close to it.
+        # The best end point left is merged with all that are close to it.
         s = left[0]
         is_own = ((flat[left] - flat[s]) ** 2).sum(axis=1) < distance**2
         is_own[0] = True

@@ -22,7 +22,7 @@ from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions, as_bag_offsets
 from unshuffle.progress import Report, say_nothing
 
-# The work of a solver that is left once its problem is built.
+# The work of a solver once its problem is built.
 Task = Callable[[np.random.Generator], Solution]
 
 
@@ -54,12 +54,12 @@ class Strategy(ABC):
     why_plain: ClassVar[str | None] = None
     # Whether it takes bags of which only the mean label is known.
     takes_known_means: ClassVar[bool] = False
-    # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
+    # Whether its posterior is evaluated in passes over blocks, which a graphics card can make.
     has_passes: ClassVar[bool] = False
-    # Whether its search asks for single points, so that rows are kept where they have room: a pass
-    # pays for many points.
+    # Whether its search evaluates single points. A pass over blocks costs as much as many
+    # points, and rows then stay in memory where they fit.
     asks_single_points: ClassVar[bool] = False
-    # Beyond so many rows a comparison leaves it out unless it is named (None: never).
+    # Most rows for which a comparison includes it without being asked (None: any number).
     compared_rows: ClassVar[int | None] = None
 
     @property

@@ -245,7 +245,7 @@ class Posterior(Uncertainty):
     draws: np.ndarray
     draw_weights: np.ndarray
     sigma: np.ndarray
-    # Set where the sampler could not explore the posterior: the draws are then from a weakened
+    # Whether the sampler failed to explore the posterior. The draws are then of a tempered
     # likelihood, wider than the posterior if the modes found are those that matter.
     is_thin: bool = False
     unknown: tuple[int, ...] = ()
@@ -403,7 +403,7 @@ class Posterior(Uncertainty):
         )
         columns += [(f"bag[{name}]", values) for name, values in effects]
         for name, values in columns:
-            # A feature comes first: the intercept, the last column, may have the name of one.
+            # The first of two equal names is a feature; the intercept is the last column.
             found[name if name not in found else f"({name})"] = np.ascontiguousarray(values)
         return found
 
@@ -665,7 +665,7 @@ class Posterior(Uncertainty):
         """
         from scipy.special import ndtr, ndtri  # slow to import, and for posteriors only
 
-        # Without noise a normal is a point; in place of zero something far below any spread.
+        # Without noise a normal is a point: its sd is then far below any spread, not zero.
         size = np.maximum(np.abs(z).max(axis=1), np.finfo(float).tiny)
         sds = np.broadcast_to(sds, z.shape)
         reach = z + ndtri(probability) * sds
@@ -683,7 +683,7 @@ class Posterior(Uncertainty):
             low[going] = np.where(above < 0, at, low[going])
             high[going] = np.where(above < 0, high[going], at)
             heights = self.shares * np.exp(-0.5 * steps**2)
-            # Noise below the range has an endless slope, and its step, like one of none, halves.
+            # The slope overflows for noise below the range of numbers; the step is then bisection.
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 slope = (heights / sigma).sum(axis=1) / np.sqrt(2 * np.pi)
                 new = at - above / slope

@@ -21,7 +21,7 @@ from unshuffle import __version__
 if TYPE_CHECKING:
     from unshuffle.experiments.runner import Experiment
 
-# What shows results but does not make them: a change here leaves rows as good as they were.
+# Files that show results and do not compute them: their changes leave rows valid.
 _SHOWING = (
     "cli/",
     "experiments/",
@@ -38,7 +38,7 @@ _PACKAGE = "unshuffle.experiments."
 _SOURCE = Path(unshuffle.__file__).parent
 # Versions between releases change their code.
 _IS_UNRELEASED = ".dev" in __version__
-# How a row gets its generator, whatever the experiment.
+# The function that seeds a row of any experiment.
 _SHARED = (f"{_PACKAGE}runner", "make_rng")
 
 

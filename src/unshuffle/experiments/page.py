@@ -1,8 +1,7 @@
 """One offline HTML page with every figure and table that was drawn in a folder.
 
-Between drawing and the page lies a file for each experiment, `drawn/NAME.json`: the verdict, what
-it was drawn from and the files that were written. The page reads these files and nothing else, so
-that it shows whatever the folder holds, not only what the last command asked for.
+Each experiment has a file `drawn/NAME.json`: the verdict, what it was drawn from and the files that
+were written. The page reads these files alone, and shows all drawings in the folder.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def read_source() -> str:
 
 def list_constants(d: int) -> dict[str, str]:
     """Return the constants that the kernels are compiled with."""
-    # Only where a card is asked for: to declare kernels takes a while.
+    # Imported here, since declaring kernels is slow and only cards need it.
     from unshuffle.kernels.filling import PLACES, TAIL
 
     inner = float(PLACES - 2)
@@ -85,7 +85,7 @@ class CudaDevice(Device):
 
     def free_bytes(self) -> int:
         with self._card:
-            # What CuPy holds and does not use is as good as free.
+            # Memory in CuPy's pool is free.
             pool = self._cupy.get_default_memory_pool()
             return int(self._card.mem_info[0] + pool.free_bytes())
 
@@ -114,7 +114,7 @@ class CudaDevice(Device):
 
     def _module(self, d: int) -> Any:
         if d not in self._modules:
-            # Products that are rounded before they are added have the processor's bits.
+            # Without fused multiply-add the results have the processor's bits.
             how = ("-fmad=false", *(f"-D{k}={v}" for k, v in list_constants(d).items()))
             try:
                 module = self._cupy.RawModule(code=read_source(), options=how)

@@ -21,7 +21,7 @@ Total = TypeVar("Total")
 
 # Numbers of the histograms of a call: 256 MB, of which a point takes about one.
 _ROOM = 1 << 25
-# Bytes of the card that rows leave to histograms and to what is on its way.
+# Bytes of the card left for histograms and transfers.
 _SPARE = 2 * 8 * _ROOM
 
 

@@ -209,6 +209,6 @@ def find_unit_factors(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, n
     """
     reach = np.abs(first.column_ends - scaling.centre[:, None]).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Slightly less, so that no share exceeds one.
+        # Slightly less than 1 / reach: rounding must not exceed one.
         factor = np.where((scaling.scale > 0) & (reach > 0), (1.0 - 1e-15) / reach, 0.0)
         return factor, np.where(factor > 0, 1.0 / (factor * scaling.scale), 0.0)

@@ -29,7 +29,7 @@ from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 
-# Bytes of the cells of one pass: as many points as fit share it. No answer depends on it.
+# Bytes of the cells of one pass, which many points share. No answer depends on it.
 TOTAL_BYTES = 48 * 2**20
 
 
@@ -289,7 +289,7 @@ def _count_predictions(
     shape = (len(steps), n_bags, n_cells, width)
     slots, has_others = standard.slots, standard.kept is not None
 
-    # Of two dimensions while it travels, so that empty cells can be left out.
+    # Two dimensions: sources that send totals can leave out empty cells.
     def start() -> np.ndarray:
         return np.zeros((shape[0] * n_bags * n_cells, width), np.int64)
 

@@ -136,7 +136,7 @@ def check_noise(noise: Noise, n_moments: int) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(noise.moments(n_moments)).max()
     if not largest <= MOST_NOISE:
-        # Moments of a sum that overflows both ways are no number.
+        # A sum that overflows in both directions is NaN.
         size = f"{largest:.1e}" if largest < np.inf else "more than any number"
         raise InputError(
             f"noise has a moment of {size} in units of the labels' size, where a loss would "
@@ -173,7 +173,7 @@ def make_remarks(
         names,
         has_prior=has_prior,
         is_flat=np.ptp(bags.y) == 0,
-        # Anchors were given, so that they need no remark.
+        # Anchors were given and need no remark.
         n_single=_count_single(bags) - bags.n_anchors if bags.pairing == Permutation() else 0,
         n_bags=bags.n_bags,
     )
@@ -210,7 +210,7 @@ def describe_data(
         )
         remarks.append(f"the columns are collinear (rank {rank} of {len(gram)}): {shown}")
     if is_flat:
-        # Without an intercept the level of the labels still says something.
+        # Without an intercept the level of the labels informs the weights.
         rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""
         remarks.append(f"every label is the same{rest}.")
     if n_single and n_bags > 1:

@@ -79,7 +79,7 @@ def make_tensors(bags: Bags, monomials: Monomials) -> np.ndarray:
     tensors = np.empty((bags.n_bags, len(monomials.parents)))
     if bags.rows.has_masses:
         return _weigh_tensors(bags, monomials, tensors)
-    # The intercept's column stands last, and is half of all monomials.
+    # Half of all monomials contain the intercept's column, the last.
     n_varying = bags.d - bool((bags.columns[-1] == 1.0).all())
     for r in range(bags.n_bags):
         start, stop = bags.offsets[r], bags.offsets[r + 1]

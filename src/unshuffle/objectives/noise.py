@@ -314,7 +314,7 @@ class GridNoise(Noise):
 
     def log_density(self, errors: np.ndarray) -> np.ndarray:
         found = np.interp(errors, self.places, self.density, left=0.0, right=0.0)
-        # What cannot happen is very unlikely instead, so that one stray label does not decide.
+        # A density of zero becomes a very small one: a single outlier must not decide.
         return np.log(np.maximum(found, 1e-12 * self.density.max()))
 
     def moments(self, n_moments: int) -> np.ndarray:

@@ -25,7 +25,7 @@ from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
 from unshuffle.options import BagOffsets
 
-# From so many rows a bag on, ranks from cells are faster than sorting.
+# Rows a bag from which ranks from cells are faster than sorting.
 _SCREENED_ROWS = 200
 
 # weights (S, d) → values (S,), gradients (S, d)
@@ -33,7 +33,7 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 # weights (S, d) → values (S,), gradients (S, d), curvatures (S, d, d)
 Curve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-# Moments of a bag cost monomials × d from tensors and n × K from rows; the ratio of the unit costs.
+# Ratio of the unit costs of moments: monomials × d from tensors, and n × K from rows.
 _TENSOR_COST = 4
 # Step of central differences: the cube root of the rounding error balances truncation against
 # cancellation (Nocedal and Wright 2006).

@@ -36,10 +36,10 @@ KNOWN_RULE = (
     "Known: 'sign' where the 95 % interval lies on one side of zero, 'sign and size' where half "
     "its width is also at most half of the estimate, otherwise 'no'."
 )
-# Of a posterior that was not explored intervals are no evidence, however narrow.
+# Intervals of a posterior that was not explored are no evidence, however narrow.
 UNEXPLORED_RULE = f"Here it is '{UNDETERMINED}' for all: the posterior was not sampled well."
 
-# Coefficients that are drawn in pairs: more panes than 15 no reader compares.
+# Most coefficients in the picture of pairs, which then has 15 panes.
 _SHOWN_DOUBTFUL = 5
 
 

@@ -50,7 +50,7 @@ __all__ = [
     "warn_once",
 ]
 
-# No method keeps tables of matches of more rows than this.
+# Methods keep tables of matches for at most this many rows.
 _REMEMBERED_ROWS = 1000
 # Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
 # their labels take 80 MB.
@@ -200,7 +200,7 @@ def _fit_separate(
     is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
     is_table &= joined.known_means is None
     if is_table and find_block_strategy(asked, joined.n) is not None:
-        # One label for each row, and many: in blocks, as a table.
+        # Many rows with one label each are read in blocks, as a table is.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
         return fit_table(X, y, groups, asked, rng, report=report)
@@ -317,7 +317,7 @@ def fit_bags(
         label_spread=_measure_label_spread(bags),
         **_describe_columns(bags, scales, low, high, options.fit_intercept),
     )
-    # Tables of matches are made of few rows only: hashing many would be for nothing.
+    # The digest serves tables of matches, which only few rows have.
     has_links = options.mislinked is not None
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
@@ -325,7 +325,7 @@ def fit_bags(
     kept = bags if facts.n <= KEPT_ROWS and known is None else None
     with watch_compiling(report):
         data = [take_bags(bags, options, names, links)]
-        del bags  # the solver lets go of what it no longer needs
+        del bags  # the solver frees what it no longer needs
         solution, method = solve(data.pop(), options, rng, names, report)
     mark = None if solution.stats.match_probabilities is None else mark
     return _gather(solution, facts, method, options, mark, bag_names, kept)
@@ -381,7 +381,7 @@ def fit_source(
         if bag_names is not None:
             bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
         facts = _describe_blocks(first, names, sources, options)
-        del first  # the solver lets go of the labels
+        del first  # the solver frees the labels
         solution, method = solve(data.pop(), options, rng, names, report)
     return _gather(solution, facts, method, options, bag_names=bag_names)
 
@@ -481,7 +481,7 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
         scales = column_spreads(bags)
     if not options.fit_intercept:
-        # A constant column serves as the intercept: its weight must not go unjudged.
+        # A constant column serves as the intercept, and the verdict must cover its weight.
         is_flat = scales == 0
         scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
     return scales

@@ -14,7 +14,7 @@ LIMITS = (
     "help most."
 )
 
-# What every fit of links of unknown quality assumes.
+# The assumption of every fit of links of unknown quality.
 LINKS_LIMITS = (
     "Wrong links are taken to be exchangeable inside blocks; links across blocks, or errors that "
     "depend on the label, are not covered."

@@ -35,7 +35,7 @@ from unshuffle.results.matching import (
     swap_reach,
 )
 
-# A noise sd below this share of the labels' reach decides nothing.
+# Least noise sd, as a share of the range of the labels.
 _LEAST_NOISE = 1e-12
 
 
@@ -65,7 +65,7 @@ def match_links(
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         y = bags.y[start:stop]
         kind, counts = number_values(y)
-        # By content, whatever the order of equal rows was.
+        # Sorted by content: the order of equal rows does not matter.
         inside = np.lexsort([y[own[start:stop] - start], *bags.X[start:stop].T[::-1]])
         rows, beside = start + inside, own[start:stop][inside] - start
         if tables is not None:

@@ -24,15 +24,13 @@ from unshuffle.errors import InputError
 from unshuffle.formatting import SHOWN_ROWS, align, show_number, show_probability
 from unshuffle.results.frames import make_frame
 
-# Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
-# on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
-# data, where a single match matters and draws are cheap, get more of them.
+# Posterior draws for match probabilities, whose Monte Carlo error is 0.5/√draws at most: 0.065 with
+# 60 draws, 0.02 with 600. Small data get more draws, which are cheap there.
 _MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
 N_BURNT, N_KEPT = 20, 40
-# A row remembers at most this many different labels: more than a match of notable
-# probability needs.
+# Most candidate labels of a row: more than matches of notable probability need.
 WINDOW = 512
-# Equal data must give equal probabilities, so the sampler has a seed of its own.
+# Equal data must give equal probabilities: the sampler has its own seed.
 SEED = 0
 
 

@@ -257,7 +257,7 @@ def _list_coefficients(
     """Return the table's rows; a base level, without a coefficient, precedes its category."""
     table: list[tuple[str, SummaryRow | None]] = []
     left = dict(base_levels)
-    # The longest first: one name may begin another.
+    # The longest names first: one name may begin another.
     bases = sorted(base_levels, key=len, reverse=True)
     for row in summary.rows:
         base = next((each for each in bases if row.name.startswith(f"{each}=")), None)

@@ -77,7 +77,7 @@ class Fit:
     solution: Solution
     facts: Facts
     options: FitOptions
-    # Tells whether bags to be matched are those of the fit; None where nothing depends on it.
+    # Digest that identifies the bags of the fit in `match`; None where nothing depends on it.
     fingerprint: str | None = None
     # The data fitted, while they are few, and what draws pairings of linked ones: neither files nor
     # pickles keep them.

@@ -286,7 +286,7 @@ def encode(value: Any, what: str = "") -> Any:
             if not each.metadata.get("is_kept", True):
                 continue
             part = each.metadata.get("write", _as_it_is)(getattr(value, each.name))
-            # A function that everybody has need not be kept.
+            # The default function of a field is not kept.
             if not (callable(part) and part is each.default):
                 parts[each.name] = encode(part, f"{what}{kind} with {each.name}=")
         return {"is": kind, "fields": parts}

@@ -39,7 +39,7 @@ ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
 )
-# Bag effects that are less probable than this have no digits.
+# The probability of bag effects below this is shown as a bound.
 _UNLIKELY = 0.05
 _RIVALS = "Competing answers, best first:"
 
@@ -171,7 +171,7 @@ class Summary:
     # Whether the posterior was sampled well, where there is one.
     is_explored: bool = True
     detail: bool = False
-    # What was fitted where that is more than a column, and the library of the frame fitted.
+    # The transformed label, and the library of the frame fitted.
     label: str | None = None
     library: str | None = None
     # Positions of the different answers that compete.

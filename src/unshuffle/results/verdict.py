@@ -67,14 +67,14 @@ class Facts:
     n_labels: int | None = None
     # Bags of which only the mean label is known.
     n_means: int = 0
-    # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
+    # Columns that do not vary, each with its value; their weights are not determined.
     constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
     sources: tuple[str, ...] | None = None
     # Pairs of a row and its label that were known.
     n_anchors: int = 0
-    # What decides which remedies apply: columns that depend linearly on others, columns of two
-    # values, whether the labels are logarithms already, and whether they have logarithms.
+    # Remedies depend on these: collinear columns, columns of two values, whether the labels are
+    # logarithms already, and whether they are positive.
     collinear: tuple[int, ...] = ()
     two_valued: tuple[int, ...] = ()
     has_logs: bool = False
@@ -83,7 +83,7 @@ class Facts:
     has_positive_labels: bool = False
     # Sd of the labels, beside which a coefficient may be negligible; None in older files.
     label_spread: float | None = None
-    # What was fitted where that is more than a column, such as "log(y)".
+    # The transformed label, such as "log(y)"; None where the label is a column.
     label: str | None = None
 
     @property
@@ -361,7 +361,7 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
     if ends is not None:
         low, high = ends
         first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
-        # Where the mismatch rate is known no better than this, it dominates the intervals.
+        # A wider interval of the mismatch rate dominates the intervals of the coefficients.
         more = [_LINKS_OPEN] if high - low > 0.1 else []
         if solution.stats.links_say_nothing:
             more = [_LINKS_SILENT]
@@ -384,12 +384,12 @@ def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
         j for j in range(len(facts.scales)) if assessed[j] not in (SIGN_AND_MAGNITUDE, NEGLIGIBLE)
     }
     if collinear and still_open <= set(facts.collinear):
-        # No data separate such columns.
+        # More data do not separate such columns.
         return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
     ways = [collinear] if collinear else []
-    # Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
-    # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
+    # The posterior of 20 features or more is hard to sample. With 800 rows in 40 bags 25 are sampled
+    # well and 30 are not; with 200 rows in 4 bags 20 are not.
     if is_thin and d >= 20:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
     if facts.is_linked or facts.n <= len(facts.names):

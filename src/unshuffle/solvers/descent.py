@@ -20,9 +20,9 @@ from unshuffle.data.products import multiply
 from unshuffle.objectives.problem import Evaluate
 from unshuffle.threads import count_threads, run_all
 
-# Starting points need about 60 iterations; this ends those that have no minimum.
+# Most iterations of a starting point. They take about 60; without a minimum they would not end.
 MAX_ITERATIONS = 1000
-# The kernel's state of a point that spent them.
+# The kernel's code for a point that has spent its iterations.
 _OUT_OF_ITERATIONS = 3
 
 
@@ -92,7 +92,7 @@ def _descend_part(
         running = kernels.advance_descent(
             *state, l1, trial_values, trial_gradients, tol, MAX_ITERATIONS
         )
-        # Copying the others costs a few evaluations: wait until a tenth has converged.
+        # Removing converged points copies the others: wait until a tenth has converged.
         if running > 0.9 * len(alive):
             continue
         is_done = state.counts[:, 0] != 0

@@ -258,7 +258,7 @@ def gather_ends(
     stats = replace(stats, n_candidates=len(candidates))
     status = rough.status
     if status in (Status.AGREED, Status.LONELY):
-        # The lowest may be another than before, which other starts have not reached.
+        # The lowest candidate may be another than before, reached by a single start.
         status = Status.AGREED if candidates[0].n_starts > 1 else Status.LONELY
     return Solution(candidates, status, stats, rough.start_values)
 

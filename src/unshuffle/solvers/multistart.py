@@ -35,7 +35,7 @@ class Search(BlockStrategy):
         return self.criterion.name
 
     def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
-        # Noise spreads every prediction.
+        # Cells do not spread predictions by noise.
         return self if self.criterion.is_counted and options.noise is None else None
 
     def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:

@@ -72,7 +72,7 @@ class Projection(BlockStrategy):
         return max(2, self.dp)
 
     def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
-        # Zeros of weights need the rows again.
+        # The search for zeros needs rows in memory.
         return self if self.dp <= 2 and options.noise is None and not options.l1 else None
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
@@ -242,7 +242,7 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
         "jac": lambda w: _moment_slopes(bags, noise, dp, w),
     }
     for candidate in two_moments.candidates[:16]:
-        # A search may leave the range of numbers; the check of the conditions then refuses its end.
+        # A search may overflow; the check of the conditions then rejects its end.
         with np.errstate(over="ignore", invalid="ignore"):
             found = minimize(
                 lambda w: tuple(part[0] for part in comparison.smooth(w[None])),
@@ -311,7 +311,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     for n_kept in (dp, dp + 1):
         keep = (np.abs(best) > 10 * _SMOOTHING) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
-        # Signs fixed at those found would pay a search for crossing to the other side.
+        # |w| is not replaced by ±w: a fixed sign would reward weights that cross zero.
         part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
         bags = problem.bags.with_columns(problem.bags.X[:, keep])
         inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)

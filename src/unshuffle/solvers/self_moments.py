@@ -141,7 +141,7 @@ def solve_two_moments(problem: Problem) -> Solution | None:
     if roots is None:
         return None
     moment_values = problem.smooth(roots)[0]
-    # Moments alone give no atoms of the noise: plain LS chooses between the roots.
+    # Noise known by its moments has no atoms: LS without noise chooses between the roots.
     least_squares = Problem(problem.bags, Squared(), None, problem.penalty)
     order = np.argsort(least_squares.smooth(roots)[0], kind="stable")
     candidates = tuple(Candidate(roots[i], float(moment_values[i])) for i in order)
@@ -186,7 +186,7 @@ def _two_roots(bags: Bags, noise: Noise | None) -> tuple[np.ndarray | None, bool
     if discriminant < 0:
         second = np.array([-b / (2 * a)])
     else:
-        # The stable pair: one root by adding magnitudes, the other from the product c/a.
+        # Stable roots: one without cancellation, the other from the product c/a.
         half = -0.5 * (b + np.copysign(np.sqrt(discriminant), b))
         second = np.array([half / a, c / half if half != 0 else 0.0])
     roots = np.empty((len(second), 2))

@@ -137,7 +137,7 @@ def solve_on_samples(
     few, space = subsample(HALVING.sample_rows), make_space(problem, rng)
     n_starts, n_carried = HALVING.n_starts, HALVING.n_carried
     if space.curve is not None and problem.bags.n >= HALVING.smooth_rows:
-        # The estimates of moments lead, and few minima of samples are needed beside them.
+        # The estimates of moments are better there; few minima of samples are needed.
         n_starts, n_carried = n_starts // 3, n_carried // 4
     rough = search(make_space(few, rng), effort, few.bags.n, most=n_starts, is_rough=True)
     better = descend_on_sample(

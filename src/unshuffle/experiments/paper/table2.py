@@ -129,7 +129,7 @@ def _verdict(table: Table) -> str:
     worse = int(np.sum(ours["auto"] > printed + 0.02))
     word = "Agrees" if shade["paper"] > 0.75 * printed.size else "Agrees in part"
     if len(table.unique("trial")) == 1:
-        # The cells of print are means of ten splits, to which one split is no comparison.
+        # The printed cells are means of ten splits; one split does not compare with them.
         word = ONE_SPLIT
     return (
         f"{word}: with the paper's rule {shade['paper']} of {printed.size} cells have the printed "

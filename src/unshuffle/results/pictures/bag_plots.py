@@ -44,7 +44,7 @@ from unshuffle.results.result import Fit, as_fit
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
 # Bags that are named beside an axis, and letters of a name above one of four or three panels.
 _NAMED_BAGS, _LONG_NAME = 40, 20
-# How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
+# Classes of the match probability: least probability, words, colour and mark.
 _CERTAINTY = (
     (0.95, "0.95 or more", BLUE, "o"),
     (0.5, "0.5 to 0.95", GREEN, "^"),
@@ -357,7 +357,7 @@ def _draw_panel(pane: Any, found: Fit, view: BagView, edges: np.ndarray) -> floa
     else:
         density, _ = np.histogram(view.z, edges, weights=view.z_masses, density=True)
         pane.stairs(density, edges, color=ORANGE, lw=1.5)
-    # A density far narrower than the bars may pass the frame: the labels must not be pressed flat.
+    # A density far narrower than the bars may exceed the frame; otherwise the bars would be flat.
     highest = float(heights.max())
     return max(highest, min(float(density.max()), 2.5 * highest))
 
@@ -480,7 +480,7 @@ def plot_predictions(
     ax = prepare(ax, (5.4, 4.6))
     z = found.predict(np.asarray(X, dtype=float))
     given, labels = match.probability, np.asarray(match.labels, dtype=float)
-    # Points of a cloud: more look the same and make the file large.
+    # More points look the same and make the file large.
     step = max(1, len(z) // 600)
     order = np.argsort(z, kind="stable")[::step]
     low, high = float(min(z.min(), labels.min())), float(max(z.max(), labels.max()))

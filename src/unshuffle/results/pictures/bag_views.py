@@ -15,8 +15,8 @@ from unshuffle.errors import shorten
 from unshuffle.results.pictures.drawing import take_quantiles
 from unshuffle.results.result import Fit
 
-# Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
-# number are represented by as many of their quantiles.
+# Quantiles in place of the predictions of a bag, far closer to each other than the noise; and most
+# labels, of which more are replaced by as many quantiles.
 N_ATOMS, _MOST_LABELS = 256, 4000
 
 
@@ -103,7 +103,7 @@ def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> 
     """
     z = predict_rows(bags.X, found.coef) + found.intercept
     labels, masses, known = bags.labels.points, bags.rows.masses, bags.known_means
-    # Bags are kept in an order of their own; the places of their rows tell that of the data.
+    # Bags are in canonical order; the places of their rows give the order of the data.
     firsts = np.minimum.reduceat(bags.rows.order, bags.rows.offsets[:-1])
     views = []
     for place, r in enumerate(np.argsort(firsts)):
@@ -135,7 +135,7 @@ def estimate_offsets(found: Fit, views: list[BagView]) -> list[BagOffset]:
     effects = found.effects
     if effects is None or effects.offset_sd == 0.0 or effects.offset_probability == 0.0:
         return []
-    # The mean over "none" and "some" is less than the sd where there are offsets.
+    # `offset_sd` is a mean that includes "no offsets" as 0; tau is the sd where there are some.
     tau = effects.offset_sd / effects.offset_probability
     ends = mean_ends(found, views)
     error = np.zeros(len(views)) if ends is None else (ends[:, 1] - ends[:, 0]) / 3.92

@@ -17,7 +17,7 @@ from unshuffle.errors import import_extra, shorten
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BROWN, GREY = "#56B4E9", "#E69F00", "#8C5A3C", "#6E7378"
-# More series than colours go into panels.
+# The colours of series in one picture; more series need panels.
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BROWN, GREY)
 MARKERS = "osD^vPX*"
 GRID = "#c8c9ca"
@@ -32,7 +32,7 @@ _NO_METADATA = {
 }
 # Names that matplotlib gives to parts of an SVG file: a kind and a digest of their coordinates.
 _PART = re.compile(r'(id="|#)(\w*[0-9a-f]{10})(?=["\)])')
-# Ticks that never touch each other, whatever the numbers, on an axis of three inches or more.
+# Most ticks on an axis: their numbers never touch on three inches or more.
 _N_TICKS = 6
 
 
@@ -105,7 +105,7 @@ def row_height(n_rows: int) -> float:
 
 def name_rows(ax: Any, names: Sequence[str]) -> None:
     """Write the names at the left, the first on top."""
-    # Room for a long name beside the picture; the table holds it in full.
+    # Long names are cut; the table holds them in full.
     ax.set_yticks(np.arange(len(names)), [plain(name) for name in shorten_apart(names, 28)])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="y", color=GRID, lw=0.5)
@@ -186,6 +186,6 @@ def spread(z: np.ndarray, noise: float | None) -> np.ndarray:
     from unshuffle.objectives.noise import GaussianNoise
 
     everything = np.sort((z[:, None] + GaussianNoise(noise).atoms()).ravel())
-    # One value of each slice: as many as there are rows.
+    # One value of each slice makes as many as there are rows.
     n_atoms = len(everything) // len(z)
     return everything[n_atoms // 2 :: n_atoms]

@@ -35,7 +35,7 @@ from unshuffle.results.pictures.drawing import (
 )
 from unshuffle.results.result import Fit, as_fit
 
-# Letters beside a pane of a grid of more than so many panes a side.
+# A grid with more panes a side than this has smaller letters.
 _WIDE_PANES = 3
 # Ticks of an axis beside long names.
 _FEW_TICKS = 5
@@ -118,7 +118,7 @@ def _add_factors(ax: Any, base: float, per: str) -> None:
     """Show at the upper edge by which factor the label changes."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
     low, high = ax.get_xlim()
-    # Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
+    # A wide range of factors has ticks at powers; beyond the largest exponent none are shown.
     if max(abs(low), abs(high)) * np.log(base) > 50.0:
         return
     upper = ax.secondary_xaxis(
@@ -375,7 +375,7 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     names = shorten_apart([_feature_names(found)[j] for j in chosen], n_letters)
     names = [plain(name) for name in names]
     n_pairs = n_shown * (n_shown - 1) // 2
-    # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
+    # Most draws in a pane, and in all panes: more look the same and make the file large.
     draws = _equal_draws(posterior, min(400, 3000 // max(n_pairs, 1)))
     limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
     for i, row in enumerate(chosen):
@@ -550,8 +550,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
             key=lambda each: each.n_runs,
         )
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-        # Beside each other, so that no bar hides another.
-        # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+        # Kinds of bags with one number of runs stand beside each other, 4.5 % apart on a log scale.
         aside = 1.045 ** (place - (len(kinds) - 1) / 2)
         ax.errorbar(
             [each.n_runs * aside for each in found], [each.error for each in found],
@@ -564,7 +563,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.set_xticks(ticks, [str(each) for each in ticks])
     ax.minorticks_off()
     errors = [each.error for each in plan.expectations]
-    # Errors over so wide a range stand on a log scale.
+    # A wide range of errors has a log scale.
     if min(errors) > 0 and max(errors) > 10.0 * min(errors):
         ax.set_yscale("log", nonpositive="clip")
         ax.set_ylim(bottom=0.5 * min(errors))
@@ -619,7 +618,7 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     for place, each in zip(places, found, strict=True):
         risk = each.risk
         ends = [100 * risk.low, 100 * risk.high]
-        # Where the risk stands below the bar of its release.
+        # The interval of the risk is below the bar of its release.
         below = [place + 0.36] * 2
         label = "risk, 95 % interval" if place == 0 else None
         ax.plot(ends, below, "-", color=PURPLE, lw=2.2, label=label, solid_capstyle="butt")

@@ -300,7 +300,7 @@ def _render(drawing: Drawing, ending: str, **how: Any) -> bytes:
     matplotlib = import_extra("matplotlib", "report", _PURPOSE)
     figures = import_extra("matplotlib.figure", "report", _PURPOSE)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
-        # Glyphs missing here are the browser's business: text stays text.
+        # matplotlib warns of glyphs that it lacks; the browser draws the text.
         warnings.simplefilter("ignore")
         figure = figures.Figure(figsize=drawing.size, layout="constrained")
         drawing.plot(ax=figure.add_subplot())
@@ -314,15 +314,14 @@ def _embed(svg: str, title: str, inches: float) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
-    # Its style sheet would reach the whole page, and repeats what the page says once.
+    # The style sheet of the file would apply to the whole page.
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     for drawn, named in _COLOURS.items():
         svg = re.sub(re.escape(drawn), named, svg, flags=re.IGNORECASE)
     # A hundredth of a point is finer than any screen, and halves the file; text is left alone.
     svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
-    # Small drawings stay small: letters are of the same size in all of them.
-    # Of an inch: letters of nine points are then as large as the captions.
+    # Drawings keep their size: letters of nine points are then as large as the captions in all.
     width = f"max-width: {inches * 108:.0f}px"
     head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
