@@ -17,8 +17,8 @@ from unshuffle.kernels.filling import tail_node
 _SHARED = 72 * 1024
 # Most points of a block, which share the reading of rows.
 _MOST_POINTS = 8
-# Rows of a block: fewer where the card would have too few blocks, but enough that reading rows takes
-# longer than writing cells.
+# Rows of a block: fewer where the card would have too few blocks, but enough that reading rows
+# takes longer than writing cells.
 _MOST_ROWS, _LEAST_ROWS = 1 << 16, 1 << 12
 # Blocks for each processor of the card: many even out their ends.
 _BLOCKS = 16

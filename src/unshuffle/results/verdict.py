@@ -388,8 +388,8 @@ def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
         return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
     ways = [collinear] if collinear else []
-    # The posterior of 20 features or more is hard to sample. With 800 rows in 40 bags 25 are sampled
-    # well and 30 are not; with 200 rows in 4 bags 20 are not.
+    # The posterior of 20 features or more is hard to sample. With 800 rows in 40 bags 25 are
+    # sampled well and 30 are not; with 200 rows in 4 bags 20 are not.
     if is_thin and d >= 20:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
     if facts.is_linked or facts.n <= len(facts.names):
