@@ -128,15 +128,14 @@ class MomentSphere:
     """The weights that meet the first two moments of the pooled data.
 
     ``w = centre + basis @ u`` meets the mean for every u, and the second moment when
-    |u| = radius. `has_mean` is False where every column has mean zero, so that the mean says
-    nothing; `is_met` is False where no real weights meet both (the radius is then zero).
+    |u| = radius, which is zero where no real weights meet both. `has_mean` is False where every
+    column has mean zero: the first moment then has no information.
     """
 
     centre: np.ndarray
     basis: np.ndarray
     radius: float
     has_mean: bool
-    is_met: bool
 
     def on_plane(self, u: np.ndarray) -> np.ndarray:
         """Return the weights (…, d) that meet the mean, at coordinates u (…, k)."""
@@ -193,7 +192,7 @@ def find_sphere(
     rest = square_rows(centre, target)
     squared_radius = square_labels(target) - rest - error_square
     radius = np.sqrt(max(squared_radius, 0.0))
-    return MomentSphere(centre, basis, float(radius), has_mean, bool(squared_radius >= 0))
+    return MomentSphere(centre, basis, float(radius), has_mean)
 
 
 def _null_space(mean: np.ndarray) -> np.ndarray:
