@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.data.bags import make_bags
+from unshuffle.data.bags import Bags, make_bags
 from unshuffle.data.outliers import warn_of_outliers
 from unshuffle.errors import InputError, MissingGroupsWarning
 from unshuffle.formulas.frames import find_library, is_frame, read_frame
@@ -444,6 +444,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             return y
         return formula.build_label(y, X)
 
+    def _read_bags(self, X: Any, y: Any, groups: Iterable[Hashable] | None, anchors: Any) -> Bags:
+        """Return rows and labels of a fitted model as bags."""
+        labels, rows = self._read_labels(X, y), self._read_rows(X)
+        rows, labels = check_data(self, rows, labels, reset=False)
+        return make_bags(rows, labels, check_groups(groups, len(labels)), anchors)
+
     def _html_repr(self) -> str:
         """Return what a notebook shows: a card once fitted, scikit-learn's diagram before."""
         if not hasattr(self, "result_"):
@@ -824,9 +830,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         [0, 2, 1]
         """
         check_is_fitted(self)
-        y, X = self._read_labels(X, y), self._read_rows(X)
-        X, y = check_data(self, X, y, reset=False)
-        bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
+        bags = self._read_bags(X, y, groups, anchors)
         check_range(bags, getattr(self, "feature_names_in_", None))
         return self.result_.match(bags)
 
@@ -893,10 +897,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self.result_.sample_pairings(m, rng)
-        y, X = self._read_labels(X, y), self._read_rows(X)
-        X, y = check_data(self, X, y, reset=False)
-        bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
-        return self.result_.sample_pairings(m, rng, bags)
+        return self.result_.sample_pairings(m, rng, self._read_bags(X, y, groups, anchors))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
