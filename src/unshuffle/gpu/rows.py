@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import iadd
 from threading import Lock
 from typing import Any
 
@@ -112,10 +113,7 @@ def _count_rows(source: Source) -> np.ndarray:
     def add(total: np.ndarray, block: Block) -> None:
         total += np.bincount(block.codes, minlength=source.n_bags)
 
-    def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return total + other
-
-    return source.map_reduce(start, add, merge, needs_rows=False, needs_labels=False)
+    return source.map_reduce(start, add, iadd, needs_rows=False, needs_labels=False)
 
 
 def start_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
+from operator import iadd
 
 import numpy as np
 
@@ -303,11 +304,7 @@ def _count_predictions(
             total.reshape(shape),
         )  # fmt: skip
 
-    def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
-        total += other
-        return total
-
-    found = standard.source.map_reduce(start, add, merge, needs_labels=False)
+    found = standard.source.map_reduce(start, add, iadd, needs_labels=False)
     return np.asarray(found.reshape(shape))
 
 

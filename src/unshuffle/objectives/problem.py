@@ -174,54 +174,34 @@ class Problem(Objective):
         return _plain_evaluator(self.bags, self.loss, atoms)
 
 
+def _evaluate_by(kernel: Callable[..., None], *data: object) -> Evaluate:
+    """Return the evaluation by a kernel of weights, data, and the values and gradients to fill."""
+
+    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
+        kernel(weights, *data, values, gradients)
+        return values, gradients
+
+    return evaluate
+
+
 def _compiled_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
     """Evaluate a sorted loss that has a compiled form."""
     labels = bags.y if len(atoms) == 1 else np.repeat(bags.y, len(atoms))
     extent = loss.extent(int(bags.sizes.min()), bags.d)
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_sorted(
-            weights,
-            bags.columns,
-            labels,
-            bags.offsets,
-            atoms,
-            loss.code,
-            extent,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_sorted, bags.columns, labels, bags.offsets, atoms, loss.code, extent
+    )
 
 
 def _weighted_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
     """Evaluate a sorted loss between quantile functions: masses, and numbers that differ."""
     rows, labels, stats = bags.rows, bags.labels, bags.statistics
-    masses = np.ascontiguousarray(rows.masses)
     shares = labels.masses / np.repeat(labels.totals, np.diff(labels.offsets))
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_weighted(
-            weights,
-            bags.columns,
-            masses,
-            rows.offsets,
-            bags.y,
-            shares,
-            labels.offsets,
-            stats.shares,
-            atoms,
-            loss.code,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_weighted, bags.columns, np.ascontiguousarray(rows.masses), rows.offsets,
+        bags.y, shares, labels.offsets, stats.shares, atoms, loss.code,
+    )  # fmt: skip
 
 
 def _plain_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
@@ -287,14 +267,9 @@ def _moment_evaluator(bags: Bags, loss: Moments, noise: Noise | None) -> Evaluat
         tensors = moments.make_tensors(bags, monomials)
         return evaluate_tensors(tensors, monomials, factors, mixing, targets)
 
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_moments(
-            weights, bags.columns, bags.offsets, mixing, factors, targets, values, gradients
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_moments, bags.columns, bags.offsets, mixing, factors, targets
+    )
 
 
 def evaluate_tensors(
@@ -305,22 +280,7 @@ def evaluate_tensors(
     targets: np.ndarray,
 ) -> Evaluate:
     """Evaluate the moment loss from the means of monomials over bags."""
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_tensors(
-            weights,
-            tensors,
-            monomials.children,
-            monomials.parents,
-            monomials.degrees,
-            monomials.coefficients,
-            mixing,
-            factors,
-            targets,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_tensors, tensors, monomials.children, monomials.parents,
+        monomials.degrees, monomials.coefficients, mixing, factors, targets,
+    )  # fmt: skip
