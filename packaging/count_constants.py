@@ -305,7 +305,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
         "objectives/checks.py:MOST_LABEL",
     ),
     "tests/solvers/test_closed_forms.py::test_two_weights_pivot_on_the_larger_mean": (
-        "solvers/closed_form.py:NO_MEAN",
+        "solvers/self_moments.py:NO_MEAN",
     ),
     "tests/solvers/test_projection.py::test_every_candidate_meets_the_pooled_moments": (
         "solvers/projection.py:MET",
@@ -332,7 +332,7 @@ GUARDS: dict[str, tuple[str, ...]] = {
     ),
     "tests/solvers/test_closed_forms.py::"
     "test_noiseless_moments_of_bags_vanish_at_the_weights_found": (
-        "solvers/searching.py:_FULL_PRECISION",
+        "solvers/local_search.py:_FULL_PRECISION",
     ),
     "tests/solvers/test_levenberg_marquardt.py::"
     "test_values_too_low_to_be_told_apart_are_not_compared_by_their_ratio": (

@@ -5,78 +5,52 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-# Public name → the module that holds it; loaded on first use, so that importing is cheap.
-_NAMES = {
-    "ShuffledLinearRegression": "estimator",
-    "load": "loading",
-    "fit": "results.fit",
-    "Fit": "results.result",
-    "Summary": "results.summary",
-    "Match": "results.matching",
-    "Contrast": "results.contrasts",
-    "Posterior": "core.uncertainty",
-    "METHODS": "registry",
-    "choose_method": "methods",
-    "Means": "solvers.means",
-    "choose_paper_method": "methods",
-    "Likelihood": "inference.likelihood",
-    "Sampler": "inference.sampler",
-    "Exact": "solvers.exact",
-    "Certified": "solvers.certified",
-    "Projection": "solvers.projection",
-    "Bag": "data.bags",
-    "make_bags": "data.bags",
-    "Histogram": "data.labels",
-    "Squared": "objectives.losses",
-    "Absolute": "objectives.losses",
-    "KolmogorovSmirnov": "objectives.losses",
-    "SmallD": "objectives.losses",
-    "OrderInvariant": "objectives.losses",
-    "Moments": "objectives.losses",
-    "GaussianNoise": "objectives.noise",
-    "MomentNoise": "objectives.noise",
-    "StudentNoise": "objectives.noise",
-    "GridNoise": "objectives.noise",
-    "noise_from_calibration": "objectives.noise",
-    "Links": "data.links",
-    "pool": "results.pooling",
-    "Pooled": "results.pooling",
-    "Solution": "core.solution",
-    "Status": "core.solution",
-    "make_shuffled": "simulate",
-    "shuffle_labels": "simulate",
-    "load_dataset": "datasets",
-    "sorted_error": "scoring",
-    "make_shuffled_scorer": "scoring",
-    "compare_methods": "comparison",
-    "plot_coefficients": "results.pictures.plots",
-    "plot_sorted": "results.pictures.bag_plots",
-    "plot_bag_means": "results.pictures.bag_plots",
-    "plot_places": "results.pictures.bag_plots",
-    "plot_bags": "results.pictures.bag_plots",
-    "plot_offsets": "results.pictures.bag_plots",
-    "plot_predictions": "results.pictures.bag_plots",
-    "plot_noise": "results.pictures.plots",
-    "plot_offset_sd": "results.pictures.plots",
-    "plot_starts": "results.pictures.plots",
-    "plot_candidates": "results.pictures.plots",
-    "plot_posterior": "results.pictures.plots",
-    "plot_matches": "results.pictures.plots",
-    "plot_error_by_bags": "results.pictures.plots",
-    "plot_plan": "results.pictures.plots",
-    "plot_exposure": "results.pictures.plots",
-    "plot_calibration": "results.pictures.plots",
-    "write_report": "results.report",
-    "audit": "auditing.findings",
-    "Audit": "auditing.findings",
-    "write_audit": "auditing.page",
-    "InputError": "errors",
-    "DataWarning": "errors",
-    "MissingGroupsWarning": "errors",
-    "ModelMisfitWarning": "errors",
-    "OutlierWarning": "errors",
-    "SavedSeedWarning": "errors",
+# Public names by the module that holds them; loaded on first use, so that importing is cheap.
+_MODULES = {
+    "estimator": "ShuffledLinearRegression",
+    "loading": "load",
+    "results.fit": "fit",
+    "results.result": "Fit",
+    "results.summary": "Summary",
+    "results.matching": "Match",
+    "results.contrasts": "Contrast",
+    "core.uncertainty": "Posterior",
+    "registry": "METHODS",
+    "methods": "choose_method choose_paper_method",
+    "solvers.means": "Means",
+    "inference.likelihood": "Likelihood",
+    "inference.sampler": "Sampler",
+    "solvers.exact": "Exact",
+    "solvers.certified": "Certified",
+    "solvers.projection": "Projection",
+    "data.bags": "Bag make_bags",
+    "data.labels": "Histogram",
+    "objectives.losses": "Squared Absolute KolmogorovSmirnov SmallD OrderInvariant Moments",
+    "objectives.noise": "GaussianNoise MomentNoise StudentNoise GridNoise noise_from_calibration",
+    "data.links": "Links",
+    "results.pooling": "pool Pooled",
+    "core.solution": "Solution Status",
+    "simulate": "make_shuffled shuffle_labels",
+    "datasets": "load_dataset",
+    "scoring": "sorted_error make_shuffled_scorer",
+    "comparison": "compare_methods",
+    "results.pictures.plots": (
+        "plot_coefficients plot_noise plot_offset_sd plot_starts plot_candidates "
+        "plot_posterior plot_matches plot_error_by_bags plot_plan plot_exposure "
+        "plot_calibration"
+    ),
+    "results.pictures.bag_plots": (
+        "plot_sorted plot_bag_means plot_places plot_bags plot_offsets plot_predictions"
+    ),
+    "results.report": "write_report",
+    "auditing.findings": "audit Audit",
+    "auditing.page": "write_audit",
+    "errors": (
+        "InputError DataWarning MissingGroupsWarning ModelMisfitWarning OutlierWarning "
+        "SavedSeedWarning"
+    ),
 }
+_NAMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compares the two)
     from unshuffle import design as design
@@ -84,32 +58,20 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         Audit as Audit,
         audit as audit,
     )
-    from unshuffle.auditing.page import (
-        write_audit as write_audit,
-    )
-    from unshuffle.comparison import (
-        compare_methods as compare_methods,
-    )
+    from unshuffle.auditing.page import write_audit as write_audit
+    from unshuffle.comparison import compare_methods as compare_methods
     from unshuffle.core.solution import (
         Solution as Solution,
         Status as Status,
     )
-    from unshuffle.core.uncertainty import (
-        Posterior as Posterior,
-    )
+    from unshuffle.core.uncertainty import Posterior as Posterior
     from unshuffle.data.bags import (
         Bag as Bag,
         make_bags as make_bags,
     )
-    from unshuffle.data.labels import (
-        Histogram as Histogram,
-    )
-    from unshuffle.data.links import (
-        Links as Links,
-    )
-    from unshuffle.datasets import (
-        load_dataset as load_dataset,
-    )
+    from unshuffle.data.labels import Histogram as Histogram
+    from unshuffle.data.links import Links as Links
+    from unshuffle.datasets import load_dataset as load_dataset
     from unshuffle.errors import (
         DataWarning as DataWarning,
         InputError as InputError,
@@ -118,18 +80,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         OutlierWarning as OutlierWarning,
         SavedSeedWarning as SavedSeedWarning,
     )
-    from unshuffle.estimator import (
-        ShuffledLinearRegression as ShuffledLinearRegression,
-    )
-    from unshuffle.inference.likelihood import (
-        Likelihood as Likelihood,
-    )
-    from unshuffle.inference.sampler import (
-        Sampler as Sampler,
-    )
-    from unshuffle.loading import (
-        load as load,
-    )
+    from unshuffle.estimator import ShuffledLinearRegression as ShuffledLinearRegression
+    from unshuffle.inference.likelihood import Likelihood as Likelihood
+    from unshuffle.inference.sampler import Sampler as Sampler
+    from unshuffle.loading import load as load
     from unshuffle.methods import (
         choose_method as choose_method,
         choose_paper_method as choose_paper_method,
@@ -149,18 +103,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         StudentNoise as StudentNoise,
         noise_from_calibration as noise_from_calibration,
     )
-    from unshuffle.registry import (
-        METHODS as METHODS,
-    )
-    from unshuffle.results.contrasts import (
-        Contrast as Contrast,
-    )
-    from unshuffle.results.fit import (
-        fit as fit,
-    )
-    from unshuffle.results.matching import (
-        Match as Match,
-    )
+    from unshuffle.registry import METHODS as METHODS
+    from unshuffle.results.contrasts import Contrast as Contrast
+    from unshuffle.results.fit import fit as fit
+    from unshuffle.results.matching import Match as Match
     from unshuffle.results.pictures.bag_plots import (
         plot_bag_means as plot_bag_means,
         plot_bags as plot_bags,
@@ -186,15 +132,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         Pooled as Pooled,
         pool as pool,
     )
-    from unshuffle.results.report import (
-        write_report as write_report,
-    )
-    from unshuffle.results.result import (
-        Fit as Fit,
-    )
-    from unshuffle.results.summary import (
-        Summary as Summary,
-    )
+    from unshuffle.results.report import write_report as write_report
+    from unshuffle.results.result import Fit as Fit
+    from unshuffle.results.summary import Summary as Summary
     from unshuffle.scoring import (
         make_shuffled_scorer as make_shuffled_scorer,
         sorted_error as sorted_error,
@@ -203,18 +143,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors (a test compa
         make_shuffled as make_shuffled,
         shuffle_labels as shuffle_labels,
     )
-    from unshuffle.solvers.certified import (
-        Certified as Certified,
-    )
-    from unshuffle.solvers.exact import (
-        Exact as Exact,
-    )
-    from unshuffle.solvers.means import (
-        Means as Means,
-    )
-    from unshuffle.solvers.projection import (
-        Projection as Projection,
-    )
+    from unshuffle.solvers.certified import Certified as Certified
+    from unshuffle.solvers.exact import Exact as Exact
+    from unshuffle.solvers.means import Means as Means
+    from unshuffle.solvers.projection import Projection as Projection
 
 # Packages of names of their own, reached as `unshuffle.design` without being imported.
 _PACKAGES = ("design",)

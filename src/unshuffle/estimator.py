@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: validate, wire, expose; no mathematics."""
+"""The scikit-learn estimator: checks its input, calls `results.fit`, and sets the attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unshuffle.data.bags import make_bags
+from unshuffle.data.bags import Bags, make_bags
 from unshuffle.data.outliers import warn_of_outliers
 from unshuffle.errors import InputError, MissingGroupsWarning
 from unshuffle.formulas.frames import find_library, is_frame, read_frame
@@ -146,8 +146,8 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     # Whether this is a clone of an estimator that was fitted with groups.
     _comes_from_groups = False
 
-    # Asked for by default under metadata routing: without groups the labels' bags are lost, and
-    # without anchors the pairs that are known.
+    # Requested by default under metadata routing: without groups the bags are lost, and without
+    # anchors the known pairs.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "groups": True,
         "anchors": True,
@@ -262,7 +262,9 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             found = self._fit_dask(X, y, groups, options)
         else:
             found = self._fit_arrays(X, y, groups, options, anchors, links)
-        self._take(replace(found, library=_find_library(X)))
+        # Rows of Dask have pandas' names.
+        library = "pandas" if is_dask(X) and hasattr(X, "columns") else find_library(X)
+        self._set_results(replace(found, library=library))
         warn_once(found, stacklevel=2)
         return self
 
@@ -332,7 +334,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
             formula, data, bags, model._options(), rng, report, anchors, links, stacklevel=2
         )
         model.fit_intercept = found.options.fit_intercept
-        model._take(found)
+        model._set_results(found)
         model.feature_names_in_ = np.array(found.facts.names[: len(found.coef)], dtype=object)
         model.n_features_in_ = len(found.coef)
         warn_once(found, stacklevel=2)
@@ -389,7 +391,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         rng, report = make_rng(self.random_state), make_report(self.verbose)
         return fit_source(source, options, settings, rng, names, report)
 
-    def _take(self, found: Fit) -> None:
+    def _set_results(self, found: Fit) -> None:
         """Set the attributes of a fitted model."""
         self.result_ = found
         self.method_ = found.method
@@ -429,13 +431,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
     def _read_rows(self, X: Any) -> Any:
         """Return rows for validation: a formula makes its columns from a frame."""
         formula = self.result_.formula
-        if formula is None or not is_frame(X) or self._has_columns(X):
+        if formula is None or not is_frame(X):
             return X
+        if list(getattr(X, "columns", [])) == self.feature_names_in_.tolist():
+            return X  # it has the columns already
         return read_frame(dict(zip(formula.names, formula.build(X).T, strict=True)))
-
-    def _has_columns(self, X: Any) -> bool:
-        """Return whether a frame has the columns of the model, and no formula need build them."""
-        return list(getattr(X, "columns", [])) == self.feature_names_in_.tolist()
 
     def _read_labels(self, X: Any, y: Any) -> Any:
         """Return labels for validation, transformed as the formula says where X is a frame."""
@@ -443,6 +443,12 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         if formula is None or not formula.is_transformed or not is_frame(X):
             return y
         return formula.build_label(y, X)
+
+    def _read_bags(self, X: Any, y: Any, groups: Iterable[Hashable] | None, anchors: Any) -> Bags:
+        """Return rows and labels of a fitted model as bags."""
+        labels, rows = self._read_labels(X, y), self._read_rows(X)
+        rows, labels = check_data(self, rows, labels, reset=False)
+        return make_bags(rows, labels, check_groups(groups, len(labels)), anchors)
 
     def _html_repr(self) -> str:
         """Return what a notebook shows: a card once fitted, scikit-learn's diagram before."""
@@ -510,14 +516,11 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         if is_dask(X):
             _refuse_groups(groups)
             z = map_rows(X, lambda part: np.asarray(self.predict(part)))
-            return (z, map_rows(X, self._predict_sd)) if return_std else z
+            return (z, map_rows(X, lambda part: self.predict(part, True)[1])) if return_std else z
         X = validate_data(self, self._read_rows(X), reset=False, dtype=float)
         bags = check_groups(groups, len(X))
         z = self.result_.predict(X, bags)
         return (z, self.result_.predict_sd(X, bags)) if return_std else z
-
-    def _predict_sd(self, X: Any) -> np.ndarray:
-        return self.predict(X, return_std=True)[1]
 
     def predict_interval(
         self,
@@ -827,9 +830,7 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         [0, 2, 1]
         """
         check_is_fitted(self)
-        y, X = self._read_labels(X, y), self._read_rows(X)
-        X, y = check_data(self, X, y, reset=False)
-        bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
+        bags = self._read_bags(X, y, groups, anchors)
         check_range(bags, getattr(self, "feature_names_in_", None))
         return self.result_.match(bags)
 
@@ -896,22 +897,14 @@ class ShuffledLinearRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self.result_.sample_pairings(m, rng)
-        y, X = self._read_labels(X, y), self._read_rows(X)
-        X, y = check_data(self, X, y, reset=False)
-        bags = make_bags(X, y, check_groups(groups, len(y)), anchors)
-        return self.result_.sample_pairings(m, rng, bags)
+        return self.result_.sample_pairings(m, rng, self._read_bags(X, y, groups, anchors))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Without groups the data of scikit-learn's own checks are one bag, which no method can
-        # match to R² > 0.5 in general.
+        # The data of scikit-learn's checks are one bag without groups, in which no method reaches
+        # R² > 0.5 in general.
         tags.regressor_tags.poor_score = True
         return tags
-
-
-def _find_library(X: Any) -> str | None:
-    """Return the library of the frames that results are; rows of Dask have pandas' names."""
-    return "pandas" if is_dask(X) and hasattr(X, "columns") else find_library(X)
 
 
 def _refuse_groups(groups: Any) -> None:

@@ -1,9 +1,10 @@
-"""Numbers, times and names as text for output."""
+"""Numbers, names and tables as text, the same everywhere."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 # Smaller probabilities rest on too few draws to have meaningful digits.
 LEAST_PROBABILITY = 0.001
@@ -62,6 +63,22 @@ def show_time(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def align(lines: Sequence[Sequence[str]], n_left: int = 1) -> list[str]:
+    """Write lines of cells as a table, the first columns to the left and the others to the right.
+
+    >>> align([("name", "size"), ("a", "10")])
+    ['name  size', 'a       10']
+    """
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j < n_left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
 
 
 def list_names(names: list[str], limit: int = SHOWN_NAMES) -> str:

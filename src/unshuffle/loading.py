@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> ShuffledLinearRegression:
             "version does not know; install the version that wrote it, or fit and save again"
         )
     model.set_params(**kept.params)
-    model._take(kept.result)
+    model._set_results(kept.result)
     model.n_features_in_ = len(kept.result.facts.scales)
     if kept.feature_names is not None:
         model.feature_names_in_ = np.array(kept.feature_names, dtype=object)

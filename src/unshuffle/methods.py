@@ -1,4 +1,4 @@
-"""Which method is meant, and which data are read in blocks."""
+"""The choice of a method: "auto", names and objects, wrong links, and data in blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unshuffle.core.strategy import Strategy
+from unshuffle.core.strategy import BlockStrategy, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.errors import InputError, suggest
 from unshuffle.objectives.losses import Loss, Moments
@@ -51,13 +51,13 @@ class Choice:
     reason: str
 
 
-# Above this many rows the likelihood works on blocks, wherever the data lie: a few passes over them
-# instead of copies in canonical order.
+# Above this many rows the likelihood reads blocks, also of data in memory: a few passes in place of
+# copies in canonical order.
 BLOCKS_ABOVE = 20_000
 
 
-# P1 and P2 keep and sort their rows up to here, which takes 1 GB of five columns at most: their
-# searches ask for single points, and a pass pays for many.
+# P1 and P2 sort rows in memory up to here (1 GB with five columns): their searches evaluate single
+# points, and a pass over blocks costs as much as many.
 KEPT_UP_TO = 5_000_000
 
 
@@ -70,7 +70,7 @@ def choose_method(
     penalty: bool = False,
     linked: bool = False,
 ) -> Choice:
-    """Say what "auto" would do for n rows, d coefficients (the intercept counts) and these bags.
+    """Return the method of "auto" for n rows, d coefficients (the intercept counts) and these bags.
 
     The table, first row that applies:
 
@@ -132,7 +132,7 @@ def choose_method(
 
 
 def choose_paper_method(n: int, d: int, bag_sizes: Sequence[int] | None = None) -> Choice:
-    """Say what the paper's rule picks: SM if d <= 2 or bags >= 3d, else P1.
+    """Return the method of the paper's rule: SM if d <= 2 or bags >= 3d, else P1.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _check_sizes(n: int, bag_sizes: Sequence[int] | None) -> None:
 
 
 def as_strategy(method: object) -> Strategy | None:
-    """Turn an object given as method into what does the work; None where it is no method."""
+    """Return the strategy of an object given as method; None where it is no method."""
     if isinstance(method, Strategy):
         return method
     if isinstance(method, Moments):
@@ -183,7 +183,7 @@ def as_strategy(method: object) -> Strategy | None:
 
 
 def resolve(method: object, bags: Bags, options: FitOptions) -> Strategy:
-    """Turn a method's name or object into its strategy; choosers choose by these data."""
+    """Return the strategy of a method's name or object; "auto" and "paper" depend on the bags."""
     found = as_strategy(method)
     if found is not None:
         return found
@@ -219,7 +219,7 @@ def _is_regression(bags: Bags) -> bool:
 
 
 def find_strategy(bags: Bags, options: FitOptions, links: MismatchPrior | None = None) -> Strategy:
-    """Return what fits bags in memory: the method that is asked for, or that of wrong links."""
+    """Return the strategy for bags in memory: the method asked for, or that of wrong links."""
     strategy = _resolve_links(bags, options, links) or resolve(options.method, bags, options)
     return strategy.declare(options)
 
@@ -233,10 +233,10 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
             f"method '{method}' needs labels beside their rows and a known mismatch rate: give it "
             "as mislinked"
         )
-    # All links wrong is what every method assumes.
+    # A share of 1 is the model of every method for shuffled labels.
     if share is None or (share != ESTIMATE and float(share) == 1.0 and links is None):
         return None
-    # Heavy, and seldom needed.
+    # Slow to import, and seldom needed.
     from unshuffle.inference.sampler import Sampler
     from unshuffle.linkage.regression import Linkage
     from unshuffle.linkage.sampler import LinkedSampler
@@ -254,11 +254,11 @@ def _resolve_links(bags: Bags, options: FitOptions, links: MismatchPrior | None)
     )
 
 
-def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
+def find_block_strategy(options: FitOptions, n: int) -> BlockStrategy | None:
     """Return the strategy where so many rows go through blocks; None elsewhere.
 
-    The number of rows and the method decide, never where they lie. The others sort rows, or match
-    them one by one, and hold them all.
+    The number of rows and the method decide, never where the rows lie. Other methods sort rows or
+    match them one by one, and need all in memory.
     """
     if n <= BLOCKS_ABOVE:
         return None
@@ -270,4 +270,4 @@ def find_block_strategy(options: FitOptions, n: int) -> Strategy | None:
     strategy = as_strategy(method)
     if strategy is None or (strategy.asks_single_points and n <= KEPT_UP_TO):
         return None
-    return strategy if strategy.reads_blocks(options) else None
+    return strategy.for_blocks(options)

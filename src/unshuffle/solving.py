@@ -1,7 +1,7 @@
-"""The one way from data to a solution: standardise, solve, and return to the user's units.
+"""The way from data to a solution: standardise, solve, and return to the user's units.
 
-Bags in memory and data in blocks (`solving_blocks`) differ in how they are standardised and handed
-to a method, which `Data` and `Standard` say.
+`solve` takes bags in memory (`take_bags`) or what a first pass knows of a source that is read in
+blocks (`take_blocks`). Both carry the strategy that fits them, which `methods` has chosen.
 """
 
 from __future__ import annotations
@@ -9,56 +9,59 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Strategy, Task
 from unshuffle.data.bags import Bags
-from unshuffle.data.scaling import Scaling, standardise
+from unshuffle.data.blocks.first_pass import FirstPass, make_first_pass
+from unshuffle.data.blocks.sources import Source
+from unshuffle.data.scaling import Scaling, standardise, standardise_pass
 from unshuffle.errors import InputError
 from unshuffle.gpu.devices import find_device, read_number
 from unshuffle.methods import BLOCKS_ABOVE, find_strategy
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.checks import (
     check_labels_of_user,
     check_noise,
     check_range,
     check_scaling,
+    check_sizes,
+    describe_data,
     make_remarks,
     scale_noise,
     scale_offsets,
 )
 from unshuffle.objectives.noise import Noise, as_noise
-from unshuffle.objectives.penalties import scale_penalty
+from unshuffle.objectives.penalties import Penalty, scale_penalty
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import BagOffsets, FitOptions, as_bag_offsets, check_options
-from unshuffle.progress import Report, say_nothing
+from unshuffle.progress import IN_BLOCKS, Report, say_nothing
+from unshuffle.solvers.means import Means
 
 if TYPE_CHECKING:
     from unshuffle.data.links import MismatchPrior
 
-# Finds the solution of a problem in standard units.
-Task = Callable[[np.random.Generator], Solution]
-
 
 @dataclass(frozen=True, eq=False)
-class Standard(ABC):
-    """Data in standard units, the strategy that solves them, and what is to be said of them."""
+class Standard:
+    """Data in standard units.
+
+    `strategy` solves them, `remarks` say what should be known of them, and `prepare` returns the
+    work, given noise, offsets and penalty in these units.
+    """
 
     strategy: Strategy
     scaling: Scaling
     remarks: tuple[str, ...]
-
-    @abstractmethod
-    def build_task(
-        self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
-    ) -> Task:
-        """Return the work that is left; noise and offsets are in standard units."""
+    prepare: Callable[[Noise | None, BagOffsets, Penalty, Effort], Task]
 
 
 class Data(ABC):
-    """What is fitted, in the user's units; its numbers are checked."""
+    """Data in the user's units, whose numbers are checked, with the strategy that fits them."""
 
     @abstractmethod
     def standardise(self, options: FitOptions, names: Sequence[str] | None) -> Standard:
@@ -83,8 +86,10 @@ def solve(
     if noise is not None:
         noise = scale_noise(noise, scaling.label_scale)
     offsets = scale_offsets(as_bag_offsets(options.bag_offsets), scaling.label_scale)
-    task = standard.build_task(noise, offsets, options, make_effort(options, report))
-    # The solver sees standard units only; letting go of the rest saves a copy of the data.
+    penalty = scale_penalty(options, scaling, strategy.degree)
+    n_starts, n_jobs = (None if n is None else int(n) for n in (options.n_starts, options.n_jobs))
+    task = standard.prepare(noise, offsets, penalty, Effort(n_starts, options.tol, n_jobs, report))
+    # The solver needs standard units only; freeing the rest saves a copy of the data.
     del data, standard
     solution = task(rng)
     solution = solution.with_remarks(remarks, np.flatnonzero(scaling.is_constant).tolist())
@@ -128,33 +133,32 @@ class BagsInMemory(Data):
         if not strategy.has_posterior:
             standard = replace(standard, labels=standard.labels.points)
         remarks = make_remarks(bags, standard, scaling, names, has_prior=strategy.has_posterior)
-        return StandardBags(strategy, scaling, remarks + on_device, standard)
+        prepare = partial(_prepare_bags, standard, strategy, has_intercept)
+        return Standard(strategy, scaling, remarks + on_device, prepare)
 
 
-@dataclass(frozen=True, eq=False)
-class StandardBags(Standard):
-    """Bags in standard units."""
-
-    bags: Bags
-
-    def build_task(
-        self, noise: Noise | None, offsets: BagOffsets, options: FitOptions, effort: Effort
-    ) -> Task:
-        strategy = self.strategy
-        penalty = scale_penalty(options, self.scaling, strategy.degree)
-        if noise is not None:
-            n_moments = strategy.noise_moments(self.bags)
-            if strategy.loss.degree is not None and n_moments:
-                check_noise(noise, n_moments)
-        problem = Problem(self.bags, strategy.loss, noise, penalty, options.fit_intercept, offsets)
-        return lambda rng: strategy.solve(problem, rng, effort)
+def _prepare_bags(
+    bags: Bags,
+    strategy: Strategy,
+    has_intercept: bool,
+    noise: Noise | None,
+    offsets: BagOffsets,
+    penalty: Penalty,
+    effort: Effort,
+) -> Task:
+    """Return the work on bags in standard units."""
+    n_moments = strategy.noise_moments(bags)
+    if noise is not None and n_moments and strategy.loss.degree is not None:
+        check_noise(noise, n_moments)
+    problem = Problem(bags, strategy.loss, noise, penalty, has_intercept, offsets)
+    return lambda rng: strategy.solve(problem, rng, effort)
 
 
 def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[str, ...]:
-    """Refuse a GPU for what no GPU does; say so where there is too little for one to do."""
+    """Refuse a GPU for methods without kernels; return a remark where there are too few rows."""
     if find_device(options.device) is None:
         return ()
-    check_kernels(strategy, options)
+    _check_kernels(strategy, options)
     if bags.n > BLOCKS_ABOVE:
         raise InputError(
             f"device={options.device!r} is for one label for each row and no known pairs: leave "
@@ -166,7 +170,7 @@ def _check_device(bags: Bags, strategy: Strategy, options: FitOptions) -> tuple[
     )
 
 
-def check_kernels(strategy: Strategy, options: FitOptions) -> None:
+def _check_kernels(strategy: Strategy, options: FitOptions) -> None:
     """Refuse a method that has no kernels for a GPU, where one is asked for."""
     if read_number(options.device) is not None and not strategy.has_passes:
         raise InputError(
@@ -175,8 +179,74 @@ def check_kernels(strategy: Strategy, options: FitOptions) -> None:
         )
 
 
-def make_effort(options: FitOptions, report: Report) -> Effort:
-    """Return how much work a solver may take, and whom it tells how far it is."""
-    n_starts = None if options.n_starts is None else int(options.n_starts)
-    n_jobs = None if options.n_jobs is None else int(options.n_jobs)
-    return Effort(n_starts, options.tol, n_jobs, report)
+def take_blocks(
+    source: Source,
+    options: FitOptions,
+    strategy: BlockStrategy,
+    rng: np.random.Generator,
+    names: Sequence[str] | None = None,
+    report: Report = say_nothing,
+) -> Blocks:
+    """Return the first pass over a source, with the strategy that `find_block_strategy` chose."""
+    check_options(options)
+    as_noise(options.noise)
+    strategy = strategy.declare(options)
+    strategy.check_penalties(options)
+    _check_kernels(strategy, options)
+    if strategy.has_passes:
+        report(IN_BLOCKS, 0.0)
+    if options.device is not None:
+        from unshuffle.gpu.source import move_source  # only where a card may be asked for
+
+        source = move_source(source, options.device, report)
+    first = make_first_pass(source, int(rng.integers(2**63)), report, has_cubes=strategy.has_passes)
+    strategy.check_offsets(len(first.sizes), options)
+    largest = np.abs(first.column_ends).max(axis=1)
+    check_sizes(largest, np.abs(first.label_ends).max(), first.n, names)
+    return Blocks(first, strategy)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Data):
+    """Sums of the first pass over data in blocks, and the strategy that fits them."""
+
+    first: FirstPass
+    strategy: BlockStrategy
+
+    def standardise(self, options: FitOptions, names: Sequence[str] | None) -> Standard:
+        first, strategy = self.first, self.strategy
+        centre_labels = options.fit_intercept and strategy.loss.is_shift_invariant
+        scaling = standardise_pass(first, options.fit_intercept, centre_labels)
+        squares = first.moments(scaling.centre, scaling.scale)[1]
+        # Mean products of the standardised columns, zero for columns that do not vary.
+        gram = np.einsum("r,rjk->jk", first.sizes / first.n, squares)
+        is_single = first.sizes == 1
+        rank = np.linalg.matrix_rank(gram, tol=1e-9, hermitian=True)
+        if strategy.has_passes and options.noise is None and is_single.all() and rank == len(gram):
+            strategy = Means()  # every pair is linked: ordinary least squares
+        useful = np.flatnonzero(~scaling.is_constant)
+        remarks = describe_data(
+            scaling,
+            gram[np.ix_(useful, useful)],
+            names,
+            has_prior=strategy.has_posterior,
+            is_flat=bool(np.ptp(first.label_ends) == 0),
+            n_single=int(is_single.sum()),
+            n_bags=len(first.sizes),
+        )
+        # Blocks are brought to standard units as they are read.
+        prepare = partial(_prepare_blocks, first, strategy, scaling)
+        return Standard(strategy, scaling, remarks, prepare)
+
+
+def _prepare_blocks(
+    first: FirstPass,
+    strategy: BlockStrategy,
+    scaling: Scaling,
+    noise: Noise | None,
+    offsets: BagOffsets,
+    penalty: Penalty,
+    effort: Effort,
+) -> Task:
+    """Return the work on data in blocks."""
+    return strategy.prepare_blocks(BlockProblem(first, scaling, noise, offsets, penalty), effort)

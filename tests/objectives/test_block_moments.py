@@ -12,7 +12,7 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import find_block_strategy
 from unshuffle.objectives import moments
-from unshuffle.objectives.block_moments import take_moments
+from unshuffle.objectives.block_moments import measure_moments
 from unshuffle.options import FitOptions, make_rng
 from unshuffle.results.fit import fit_bags, fit_source, fit_table
 
@@ -72,7 +72,7 @@ def test_tensors_in_blocks_are_those_of_rows():
     bags = make_bags(data.X, data.y, data.groups)
     standard, _ = standardise(bags, True, False)
     first = make_first_pass(source_of(data.X, data.y, data.groups), 0)
-    found = take_moments(first, standardise_pass(first, True, False), 4)
+    found = measure_moments(first, standardise_pass(first, True, False), 4)
     # Bags stand in other orders: by size here, by labels there.
     expected = moments.make_tensors(standard, moments.make_monomials(4, 4))
     order, other = (np.argsort(each[:, 1]) for each in (found.tensors, expected))

@@ -13,8 +13,8 @@ from unshuffle.data.blocks.sources import ArraySource, number_bags
 from unshuffle.data.scaling import standardise, standardise_pass
 from unshuffle.methods import BLOCKS_ABOVE, KEPT_UP_TO, find_block_strategy
 from unshuffle.objectives import block_sorted
-from unshuffle.objectives.block_moments import take_moments
-from unshuffle.objectives.block_sorted import draw_subsample, make_sorted_problem, make_standard
+from unshuffle.objectives.block_moments import measure_moments
+from unshuffle.objectives.block_sorted import SortedObjective, draw_subsample, make_standard_rows
 from unshuffle.objectives.losses import Absolute, Squared
 from unshuffle.objectives.penalties import Penalty, no_penalty
 from unshuffle.objectives.problem import Problem
@@ -40,10 +40,9 @@ def build(data, loss, **how):
     first = make_first_pass(source_of(data.X, data.y, data.groups, **how), 0)
     units = standardise_pass(first, True)
     np.testing.assert_allclose(units.scale, scaling.scale, rtol=1e-10)
-    found = take_moments(first, units, 2)
-    return make_sorted_problem(
-        found, make_standard(first, units), loss, memory.penalty, True
-    ), memory
+    found = measure_moments(first, units, 2)
+    standard = make_standard_rows(first, units)
+    return SortedObjective(found, loss, None, memory.penalty, True, standard=standard), memory
 
 
 @pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=["LS", "EMD"])

@@ -21,7 +21,7 @@ spec.loader.exec_module(check_docstrings)
     ("name", "rules"),
     [
         # One line without sections: its parameter, what it returns, an example, what it raises.
-        ("unshuffle.results.verdict.make_intervals", {"PR01", "RT01", "EX01"}),
+        ("unshuffle.results.verdict.need_uncertainty", {"PR01", "RT01", "EX01", "RA01"}),
         ("unshuffle.io.columns.groups.check_groups", {"PR01", "RT01", "EX01", "RA01"}),
         ("unshuffle.options.FitOptions", {"PR01", "EX01"}),
     ],

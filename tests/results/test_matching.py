@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unshuffle import Bag, InputError, ShuffledLinearRegression, fit, make_bags, make_shuffled
 from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import join_bags
-from unshuffle.results.matching import add_equal, find_kinds, fingerprint, match_bag, match_labels
+from unshuffle.results.matching import (
+    add_equal,
+    fingerprint,
+    match_bag,
+    match_labels,
+    number_values,
+)
 
 
 def make_posterior(weights, sigma, n_draws=50, **options):
@@ -56,7 +62,7 @@ def test_equal_labels_are_one_label(case):
     if case == "all equal":
         assert_array_equal(match.probability, 1.0)
     bags = make_bags(X, y)
-    kind, _ = find_kinds(bags.y)
+    kind, _ = number_values(bags.y)
     how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
     table, _ = match_bag(bags.X, bags.y, kind, np.argsort(bags.X[:, 0]), *how)
     assert table.shape == (6, len(set(LABELS[case])))
@@ -76,7 +82,7 @@ def test_splitting_equal_labels_by_a_hair_splits_their_probability():
     bags = make_bags(X, y)
     tables = []
     for labels in (bags.y, bags.y + 1e-9 * (np.arange(8) % 2)):
-        kind, _ = find_kinds(labels)
+        kind, _ = number_values(labels)
         how = (posterior.draws, posterior.sigma, np.random.default_rng(0))
         tables.append(match_bag(bags.X, labels, kind, np.argsort(bags.X[:, 0]), *how)[0])
     # The same swaps, counted in other columns.

@@ -1,4 +1,4 @@
-"""Auditing a table before it is released with its labels shuffled."""
+"""The audit of a table before it is released with its labels shuffled."""
 
 from unshuffle.auditing.findings import Audit, audit
 

@@ -1,4 +1,4 @@
-"""Control rows (Giomi et al. 2023): left out of a release and attacked as if they were in it."""
+"""The attack on control rows (Giomi et al. 2023), which are left out of the release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVERY = 4
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """What an outsider gets right about rows that are not in the release.
+    """Matches of an outsider for rows that are not in the release.
 
     `is_right` says of each control row whether the label picked equals its own, `probability` how
     probable the outsider thinks that, and `gap` is the root mean square distance of the label

@@ -1,4 +1,4 @@
-"""A matching attack on a release: fit, match, and compare with the linked table."""
+"""A matching attack on a release: a fit and matches as an outsider, against the linked table."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from unshuffle.data.products import predict_rows, solve_rows
 from unshuffle.options import FitOptions
 from unshuffle.results.determined import UNDETERMINED
 from unshuffle.results.fit import Fit, fit_bags
-from unshuffle.results.matching import Match, match_labels
+from unshuffle.results.matching import match_labels
 from unshuffle.results.verdict import IDENTIFIED
 
 LEVELS = (0.5, 0.8, 0.95)
-# A match counts as re-identification from this probability on: an outsider would act on it.
+# Least probability of a match that counts as re-identification.
 SURE = 0.8
 # Bins of the match probability in which claims and facts are compared.
 BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
@@ -30,7 +30,7 @@ BINS = (0.0, 0.1, 0.25, 0.5, 0.8, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the owner knows: least squares on the linked table, and the sd of its residuals.
+    """Least squares on the linked table, which the owner knows, and the sd of its residuals.
 
     Labels are on the `scale` on which the table is attacked.
     """
@@ -198,6 +198,7 @@ def attack(
     found = fit_bags(bags, replace(options, n_jobs=1), np.random.default_rng(seed))
     match = found.match(bags)
     informed = match_labels(bags, truth.weights, truth.intercept, truth.make_posterior(release))
+    assert informed.probability is not None  # it has a posterior
     matched = release.y[match.order]
     is_right = matched == release.y
     knows = release.y[informed.order] == release.y
@@ -217,7 +218,7 @@ def attack(
         label_sd=spread,
         control=NO_CONTROL,
         levels=None if probability is None else count_levels(probability, is_right),
-        known_levels=count_levels(_probabilities(informed), knows),
+        known_levels=count_levels(informed.probability, knows),
         calibration=() if probability is None else calibrate(probability, is_right),
         probability=probability,
         is_right=is_right,
@@ -228,11 +229,6 @@ def add_control(found: Exposure, y: np.ndarray, options: FitOptions, seed: int) 
     """Attack control rows as well, which are left out of the release."""
     control = attack_control(found.release, SCALES[found.scale], y, options, seed)
     return replace(found, control=control)
-
-
-def _probabilities(match: Match) -> np.ndarray:
-    assert match.probability is not None
-    return match.probability
 
 
 def _compare_weights(found: Fit, truth: Truth) -> dict[str, Any]:

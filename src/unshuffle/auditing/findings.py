@@ -1,4 +1,4 @@
-"""The audit: matching attacks on a release as planned and on ways to release less."""
+"""The audit of a release: matching attacks on it as planned, and with each protection."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ExposedRow:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What a release gives away: as planned first, then with each protection.
+    """Exposure of a release: as planned first, then with each protection.
 
     Attributes
     ----------
@@ -292,7 +292,7 @@ def audit(
     report: Report = say_nothing,
     **options: Any,
 ) -> Audit:
-    """Say what an outsider could recover if this linked table were released with y shuffled.
+    """Return what an outsider could recover if this linked table were released with y shuffled.
 
     Parameters
     ----------
@@ -334,6 +334,11 @@ def audit(
     Audit
         What the release gives away as planned, and with each protection.
 
+    Raises
+    ------
+    InputError
+        For data or options that make no sense, and for labels that show no link to the features.
+
     Notes
     -----
     The risk is that of Giomi et al. (2023): successes on released rows beyond those on control
@@ -352,16 +357,20 @@ def audit(
     ids = None if ids is None else list(ids)
     asked = FitOptions(**options)
     check_options(replace(asked, n_jobs=n_jobs))
-    _check_accept(accept)
+    if accept is not None and not 0 <= accept <= 1:
+        raise InputError(f"accept must be a share from 0 to 1, got {accept:g}; for 1 % give 0.01")
     _check_table(X, y, names, ids)
     aside = _check_known(known, known_noise, y)
-    columns = _name_known(known_names, aside.shape[1])
+    given = (
+        [f"known {j + 1}" for j in range(aside.shape[1])] if known_names is None else known_names
+    )
+    columns = tuple(map(str, given))
     n_released = X.shape[1]
     X = np.column_stack([X, aside])
     _check_size(X)
     shares = _check_links(X, y, number_bags(names, len(y)), _list_scales(y, scale, asked))
-    # Nothing may depend on the order of the rows. Sorted rows would betray the labels of equal
-    # rows, which are matched in the order of the table: so they are shuffled.
+    # Results must not depend on the order of the rows: they are sorted, and then shuffled, since
+    # labels of equal rows are matched in the order of the table.
     rng = make_rng(rng)
     order = rng.permutation(np.lexsort((y, *X.T[::-1])))
     codes = number_bags(names, len(y))[order]
@@ -418,11 +427,6 @@ def audit(
     )  # fmt: skip
 
 
-def _check_accept(accept: float | None) -> None:
-    if accept is not None and not 0 <= accept <= 1:
-        raise InputError(f"accept must be a share from 0 to 1, got {accept:g}; for 1 % give 0.01")
-
-
 def _check_known(known: Any, noise: float, y: np.ndarray) -> np.ndarray:
     """Return the known columns (n, k); without any, none."""
     if not (np.isfinite(noise) and noise >= 0):
@@ -454,12 +458,6 @@ def _add_noise(X: np.ndarray, first: int, noise: float, rng: np.random.Generator
     noisy = X.copy()
     noisy[:, first:] += noise * X[:, first:].std(axis=0) * errors
     return noisy
-
-
-def _name_known(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"known {j + 1}" for j in range(k))
-    return tuple(map(str, names))
 
 
 def _list_scales(y: np.ndarray, scale: str | None, options: FitOptions) -> list[Scale]:
@@ -580,7 +578,7 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
     rows = np.column_stack([centre(column) for column in X.T])
     labels = centre(y)
     total = float(labels @ labels)
-    # Bags whose labels are all alike have nothing inside to be linked: nothing speaks against it.
+    # Labels that are constant in every bag are no evidence against a link.
     if total <= 1e-20 * float(y @ y):
         return 1.0, 0.0
     found, _, rank, _ = np.linalg.lstsq(rows, labels, rcond=None)
@@ -594,7 +592,7 @@ def _test_link(X: np.ndarray, y: np.ndarray, codes: np.ndarray) -> tuple[float, 
 
 
 def _refuse_unlinked(r2: float, chance: float, where: str) -> None:
-    # A link that chance makes once in a hundred tables without one is none to audit.
+    # One in a hundred unlinked tables passes this test.
     if chance > 0.01:
         raise InputError(
             f"the features show no link to the label{where} (R² {r2:.2g}, p = {chance:.2g}): "

@@ -10,7 +10,7 @@ from math import floor, log10
 import numpy as np
 
 PLAIN, MERGED, ROUNDED, NOISY = "as planned", "bags merged", "labels rounded", "noise added"
-# Steps of rounding and sds of noise, over the labels' sd: from hardly felt to as large as they are.
+# Steps of rounding and sds of noise, over the labels' sd.
 _STEPS = (0.25, 0.5, 1.0)
 
 
@@ -69,7 +69,7 @@ def number_bags(groups: list[Hashable] | None, n: int) -> np.ndarray:
 
 
 def _key(name: Hashable) -> tuple[float, str]:
-    """Numbers come in order of size, everything else as it is written."""
+    """Return a sort key: numbers by size, everything else as text."""
     return (float(name), "") if isinstance(name, int | float) else (0.0, str(name))
 
 

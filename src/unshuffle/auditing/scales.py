@@ -1,4 +1,4 @@
-"""Scales of the label on which an outsider would try a linear model."""
+"""Transformations of the label on which an outsider would fit a linear model."""
 
 from __future__ import annotations
 

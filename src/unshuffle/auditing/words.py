@@ -1,4 +1,4 @@
-"""What an audit found, in sentences."""
+"""Sentences on the results of an audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unshuffle.auditing.exposure import Exposure
 from unshuffle.auditing.proportions import Risk
 from unshuffle.formatting import SHOWN_NAMES, show_number
 
-# Accepted where nothing else is asked for: one row in a hundred.
+# The accepted risk without another: one row in a hundred.
 LITTLE = 0.01
 
 
@@ -121,7 +121,7 @@ def describe_releases(
         sentences.append(f"As planned, the risk is at most {accepted}.")
     by_kind = [[each for each in others if each.release.kind == kind] for kind in kinds]
     if not is_low and others:
-        # Of each kind the mildest step that suffices.
+        # The mildest step of each kind that suffices.
         enough = [next((each for each in tried if each.risk.value <= limit), None)
                   for tried in by_kind]  # fmt: skip
         chosen = [each for each in enough if each is not None]

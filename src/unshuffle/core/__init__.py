@@ -1,1 +1,1 @@
-"""What a method is, what it is asked, and what it returns."""
+"""The interface of methods, and the solution that they return."""

@@ -1,7 +1,7 @@
-"""The mean function of a label, z + Σ c (zᵏ − mean of zᵏ) with z = xᵀw: the one list of its terms.
+"""Terms of the mean function of a label, z + Σ c (zᵏ − mean of zᵏ) with z = xᵀw, in one list.
 
-Everything that has a part for each term loops over the list: coordinates and prior, likelihood and
-gradient, starts and proposals, predictions, saved models, and the draws that users read.
+Coordinates and prior, likelihood and gradient, starts and proposals, predictions, saved models and
+the draws that users read loop over the list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Term:
         return float(prod(range(1, 2 * k, 2)) - mean**2)
 
 
-# A saved model tells terms by their places: new ones come last.
+# A saved model identifies terms by their positions: append new ones.
 TERMS = (Term("curvature", 2),)
 
 

@@ -1,4 +1,4 @@
-"""What a solver returns: candidates best first, a status that is advice, and statistics."""
+"""The solution of a solver: candidates best first, a status with advice, and statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unshuffle.formatting import count, show_number
 if TYPE_CHECKING:
     from unshuffle.inference.pairing_draws import PairingSource
 
-# Kinds of misfit: what the diagnostics find, and what remedies are looked up by.
+# Kinds of misfit that the diagnostics find; each has remedies (`results.remedies`).
 OFFSETS = "offsets between bags"
 CURVED = "a curved mean"
 HETEROSCEDASTIC = "heteroscedastic noise"
@@ -73,7 +73,7 @@ class Status(Enum):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the search did not end as it should, so that the answer may be another."""
+        """Whether the search did not end as it should, and another answer may be better."""
         return self not in (
             Status.EXACT,
             Status.AGREED,
@@ -212,7 +212,7 @@ class Certificate:
     is_complete: bool
 
     def describe(self, value: float) -> str:
-        """Say in a sentence what is proven of a value."""
+        """Return a sentence on what is proven of a value."""
         if self.is_complete:
             gap = "no gap" if self.gap == 0 else f"a relative gap of {self.gap:.1e}"
             return f"Certified: the value {value:.4g} (mean squared) is the least, with {gap}."
@@ -298,8 +298,13 @@ class Solution:
         """The value of the best candidate."""
         return self.best.value
 
+    @property
+    def posterior(self) -> Posterior | None:
+        """The uncertainty where it is a posterior."""
+        return self.uncertainty if isinstance(self.uncertainty, Posterior) else None
+
     def with_remarks(self, remarks: tuple[str, ...], unknown: Sequence[int]) -> Solution:
-        """Return the solution with remarks, and certain of nothing about the `unknown` weights.
+        """Return the solution with remarks, and without information on the `unknown` weights.
 
         Parameters
         ----------
@@ -319,18 +324,19 @@ class Solution:
         >>> solution.with_remarks(("Noted.",), ()).stats.remarks
         ('Noted.',)
         """
-        unsure = self.uncertainty
-        if isinstance(unsure, Posterior):
-            unsure = replace(unsure, unknown=tuple(sorted({*unsure.unknown, *unknown})))
-        return replace(self, stats=replace(self.stats, remarks=remarks), uncertainty=unsure)
+        found = replace(self, stats=replace(self.stats, remarks=remarks))
+        if self.posterior is None:
+            return found
+        places = tuple(sorted({*self.posterior.unknown, *unknown}))
+        return replace(found, uncertainty=replace(self.posterior, unknown=places))
 
     def _check_weights(
         self, to_user: Callable[[np.ndarray], np.ndarray], label_scale: float
     ) -> None:
-        """Refuse answers and draws so far from the data that they overflow in the user's units."""
+        """Refuse answers and draws that overflow in the user's units."""
         found = [c.weights for c in self.candidates]
         found += [] if self.estimate is None else [self.estimate]
-        found += list(self.uncertainty.draws) if isinstance(self.uncertainty, Posterior) else []
+        found += [] if self.posterior is None else list(self.posterior.draws)
         weights = np.array(found)
         with np.errstate(over="ignore", invalid="ignore"):
             # Predictions have the size of the labels, times the weights in standard units.
@@ -381,7 +387,7 @@ class Solution:
                 f"overflows in those of y: rescale y, for instance divide it by {label_scale:.0e}"
             )
         self._check_weights(to_user, label_scale)
-        # A start that ended far from any answer may be beyond the range; infinity says so.
+        # The value of a start that ended far from any answer may overflow to infinity.
         with np.errstate(over="ignore"):
             start_values = self.start_values * value_scale
         candidates = tuple(
@@ -418,7 +424,7 @@ def merge_starts(
     distance: float,
     n_starts: Sequence[int] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Gather end points whose predictions agree into candidates, best first.
+    """Merge end points of a search whose predictions agree into candidates, best first.
 
     Two end points are one answer when the root mean square difference of their predictions is
     below `distance` (in units of the labels' spread). `n_starts` says how many starts each end
@@ -428,11 +434,11 @@ def merge_starts(
     order = np.argsort(values, kind="stable")
     left = order[np.isfinite(values[order])]
     candidates = []
-    # In coordinates where the curvature is the identity, distances are plain.
+    # In these coordinates the curvature is the identity.
     values_of_axes, axes = np.linalg.eigh(curvature)
     flat = np.einsum("ij,jk->ik", weights, axes * np.sqrt(np.maximum(values_of_axes, 0.0)))
     while len(left):
-        # The best that is left takes all that are close to it.
+        # The best end point left is merged with all that are close to it.
         s = left[0]
         is_own = ((flat[left] - flat[s]) ** 2).sum(axis=1) < distance**2
         is_own[0] = True

@@ -1,4 +1,4 @@
-"""What a solver counted on its way: starts, evaluations, draws, mixing, links."""
+"""Statistics of a solver: numbers of starts, evaluations and draws, mixing, links."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Stats(Mapping[str, Any]):
-    """What a solver counted; None where its algorithm has no such number.
+    """Statistics of a solver; None where its algorithm has no such number.
 
-    It also reads as a mapping from the names of what was counted to the numbers, which is how
-    model files keep it.
+    It is also a mapping from names to numbers, the form that model files have.
 
     Attributes
     ----------
@@ -113,7 +112,7 @@ class Stats(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return what is called so, or the default where the algorithm has no such number."""
+        """Return the number of this name, or the default where the algorithm has none."""
         found = self[name] if name in _NAMES else None
         return default if found is None else found
 
@@ -123,7 +122,7 @@ class Stats(Mapping[str, Any]):
 
     @classmethod
     def read(cls, counted: Mapping[str, Any]) -> Stats:
-        """Return what a model file holds; numbers of other versions that have no name here go.
+        """Return the statistics in a model file, without numbers that only other versions have.
 
         >>> Stats.read({"n_starts": 3, "n_hops": 5}).n_starts
         3

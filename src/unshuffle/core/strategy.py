@@ -1,7 +1,7 @@
 """The interface of a method: its properties, a check before any work, and `solve`.
 
-Estimator, command line, comparison and report use these properties alone, so that none of them
-asks which method it is.
+Estimator, command line, comparison and report use these properties alone. None of them asks which
+method it is.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.data.bags import Bags
-from unshuffle.data.blocks.first_pass import FirstPass
-from unshuffle.data.scaling import Scaling
 from unshuffle.errors import InputError
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.losses import Loss, Squared
-from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.problem import Problem
-from unshuffle.options import BagOffsets, FitOptions, as_bag_offsets
+from unshuffle.options import FitOptions, as_bag_offsets
 from unshuffle.progress import Report, say_nothing
+
+# The work of a solver once its problem is built.
+Task = Callable[[np.random.Generator], Solution]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to search: starts (None: until the best is confirmed), tolerance, threads.
+    """Effort of a search: starts (None: until the best is confirmed), tolerance and threads.
 
-    `report` is told how far the work is.
+    `report` receives the progress.
     """
 
     n_starts: int | None = None
@@ -39,7 +40,7 @@ class Effort:
 
 
 class Strategy(ABC):
-    """One way from a problem to a solution."""
+    """A method: it turns a problem into a solution."""
 
     # Whether l1 and l2 mean something to it.
     takes_penalty: ClassVar[bool] = True
@@ -53,16 +54,12 @@ class Strategy(ABC):
     why_plain: ClassVar[str | None] = None
     # Whether it takes bags of which only the mean label is known.
     takes_known_means: ClassVar[bool] = False
-    # Whether its posterior is evaluated in passes over blocks, which a graphics card makes as well.
+    # Whether its posterior is evaluated in passes over blocks, which a graphics card can make.
     has_passes: ClassVar[bool] = False
-    # Whether it compares ranks, which blocks count in cells.
-    compares_ranks: ClassVar[bool] = False
-    # Whether its search asks for single points, so that rows are kept where they have room: a pass
-    # pays for many points.
+    # Whether its search evaluates single points. A pass over blocks costs as much as many
+    # points, and rows then stay in memory where they fit.
     asks_single_points: ClassVar[bool] = False
-    # Whether two weights have two roots, between which least squares chooses.
-    has_roots: ClassVar[bool] = False
-    # Beyond so many rows a comparison leaves it out unless it is named (None: never).
+    # Most rows for which a comparison includes it without being asked (None: any number).
     compared_rows: ClassVar[int | None] = None
 
     @property
@@ -81,51 +78,19 @@ class Strategy(ABC):
         return 0 if self.has_posterior else self.loss.degree or 0
 
     def noise_moments(self, bags: Bags) -> int:
-        """Return how many moments of given noise it reads: two for the starts, or more."""
+        """Return how many moments of given noise it needs: two for the starts, or more."""
         return 2
 
     @abstractmethod
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         """Solve a problem in standard units."""
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        """Whether it can solve data in blocks with these options; others keep all rows."""
-        return self.has_passes
-
-    def block_degree(self, d: int, n_bags: int) -> int | None:
-        """Return the degree of the moments that it needs of blocks; None: those of its starts."""
+    def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
+        """Return what solves data in blocks with these options; None where all rows are needed."""
         return None
 
-    def solve_ranks(
-        self,
-        problem: Problem,
-        subsample: Callable[[int], Problem],
-        rng: np.random.Generator,
-        effort: Effort,
-        alone: Effort,
-    ) -> Solution:
-        """Solve ranks in blocks, in standard units; ``subsample(n)`` has about n rows.
-
-        ``alone`` is the effort where points share a pass.
-        """
-        return self.solve(problem, rng, alone)
-
-    def build_passes(
-        self,
-        first: FirstPass,
-        scaling: Scaling,
-        noise: Noise | None,
-        offsets: BagOffsets,
-        effort: Effort,
-    ) -> Callable[[np.random.Generator], Solution] | None:
-        """Return how to solve data in blocks by passes of its own; None: their moments are enough.
-
-        `first` is what the first pass knows; noise and offsets are in standard units.
-        """
-        return None
-
-    def declare(self, options: FitOptions) -> Strategy:
-        """Return the method for a model that is declared to hold, where that changes anything."""
+    def declare(self, options: FitOptions) -> Self:
+        """Return the method for a model that is declared to hold, or refuse the declaration."""
         if options.model_holds and options.method != "auto":
             raise InputError(
                 f"method '{self.name}' takes no model_holds: leave it out, or use method "
@@ -134,7 +99,7 @@ class Strategy(ABC):
         return self
 
     def check(self, bags: Bags, options: FitOptions) -> None:
-        """Refuse data the method cannot take, or too small, and options that it does not have."""
+        """Refuse data that the method cannot take, too few rows, and options that it lacks."""
         if bags.known_means is not None and not self.takes_known_means:
             raise InputError(
                 f"method '{self.name}' compares single labels, and of some bags only the mean is "
@@ -163,7 +128,7 @@ class Strategy(ABC):
             )
 
     def check_offsets(self, n_bags: int, options: FitOptions) -> None:
-        """Refuse offsets that are said to be there; that there are none is what others assume."""
+        """Refuse declared offsets where the method has none; no offsets are what others assume."""
         offsets = as_bag_offsets(options.bag_offsets)
         if not offsets.is_declared:
             return
@@ -177,3 +142,11 @@ class Strategy(ABC):
                 "bag_offsets='estimate' needs several bags, and there is one: name the bags, or "
                 "leave bag_offsets at 'auto'"
             )
+
+
+class BlockStrategy(Strategy):
+    """A method that solves data in blocks too."""
+
+    @abstractmethod
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        """Return the work on data in blocks, which keeps only what it needs of them."""

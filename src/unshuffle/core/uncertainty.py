@@ -1,4 +1,4 @@
-"""Uncertainty of the weights: a posterior in weighted draws, or Student's t distribution."""
+"""Uncertainty of the weights: weighted draws from a posterior, or Student's t distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from unshuffle.core.mean_function import TERMS, take_power
 from unshuffle.data.products import BATCH_NUMBERS, dot, multiply
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number, split_numbers
+from unshuffle.formatting import align, show_number, split_numbers
 from unshuffle.options import make_rng
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ def root_sum_square(rows: np.ndarray) -> np.ndarray:
 
 
 class Uncertainty(ABC):
-    """What is known about the weights [features …, intercept], beyond one estimate."""
+    """Uncertainty of the weights [features …, intercept] around an estimate."""
+
+    # Whether a posterior could not be sampled well.
+    is_thin: bool = False
+    # Positions of weights of which the data say nothing.
+    unknown: tuple[int, ...] = ()
 
     @property
     @abstractmethod
@@ -45,7 +50,7 @@ class Uncertainty(ABC):
     @property
     @abstractmethod
     def has_interval(self) -> bool:
-        """Whether there are intervals to be had."""
+        """Whether there are intervals."""
 
     @property
     @abstractmethod
@@ -73,12 +78,20 @@ class Uncertainty(ABC):
         """
 
     @abstractmethod
+    def sd_of(self, factors: np.ndarray) -> float:
+        """Return the sd of a linear combination of the weights."""
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return n draws of the weights, and of the noise sd."""
+
+    @abstractmethod
     def mapped(self, to_user: Callable[[np.ndarray], np.ndarray], scale: float) -> Uncertainty:
         """Return the same in other units: `to_user` is affine, the noise grows by `scale`."""
 
 
 def _read_terms(values: np.ndarray) -> np.ndarray:
-    """Return numbers of terms, (m, T); in files those of one term are a vector."""
+    """Return draws of terms (m, T) from a file, where those of one term are a vector."""
     return values[:, None] if values.ndim == 1 else values
 
 
@@ -92,7 +105,9 @@ _OF_TERMS = {"read": _read_terms, "write": _write_terms}
 
 @dataclass(frozen=True, eq=False)
 class ModelDraws:
-    """Draws of what predictions need beside pooled coefficients and noise, in standard units.
+    """Draws of slopes inside bags, mean function and bag effects, in standard units.
+
+    Predictions need them beside pooled coefficients and noise.
 
     The mean of a label at the standardised row x of bag r is, with z = within · x,
 
@@ -141,7 +156,7 @@ class ModelDraws:
         )
 
     def bend(self, X: np.ndarray) -> np.ndarray | float:
-        """Return mean less linear prediction at rows of a new bag, (n, m)."""
+        """Return the mean less the linear prediction at rows of a new bag, (n, m)."""
         if not self.curves.any():
             return 0.0
         rows = (X - self.centre) * self.factors
@@ -230,7 +245,7 @@ class Posterior(Uncertainty):
     draws: np.ndarray
     draw_weights: np.ndarray
     sigma: np.ndarray
-    # Set where the sampler could not explore the posterior: the draws are then from a weakened
+    # Whether the sampler failed to explore the posterior. The draws are then of a tempered
     # likelihood, wider than the posterior if the modes found are those that matter.
     is_thin: bool = False
     unknown: tuple[int, ...] = ()
@@ -257,12 +272,8 @@ class Posterior(Uncertainty):
             (name, show_number(mean), show_number(sd))
             for name, mean, sd in zip(names, self.mean.tolist(), self.sd.tolist(), strict=True)
         ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in cells
-        ]
-        return "\n".join([f"Posterior: {n} weighted draws, effective size {size:.0f}", *lines])
+        head = f"Posterior: {n} weighted draws, effective size {size:.0f}"
+        return "\n".join([head, *align(cells)])
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -302,14 +313,20 @@ class Posterior(Uncertainty):
 
     def interval(self, level: float) -> np.ndarray:
         tail = (1.0 - level) / 2
-        ends = np.stack(
-            [
-                self.quantiles(self.draws[:, j], (tail, 1.0 - tail))
-                for j in range(self.draws.shape[1])
-            ]
-        )
+        ends = np.stack([self.quantiles(draws, (tail, 1.0 - tail)) for draws in self.draws.T])
         ends[list(self.unknown)] = -np.inf, np.inf
         return ends
+
+    def sd_of(self, factors: np.ndarray) -> float:
+        if factors[list(self.unknown)].any():
+            return np.inf
+        values = multiply(self.draws, factors[:, None])
+        gaps = values - (self.shares[:, None] * values).sum(axis=0)
+        return float(root_sum_square(gaps * np.sqrt(self.shares)[:, None])[0])
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        pick = rng.choice(len(self.shares), n, p=self.shares)
+        return self.draws[pick], self.sigma[pick]
 
     def resample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return positions of n draws of equal weight, in random order.
@@ -386,7 +403,7 @@ class Posterior(Uncertainty):
         )
         columns += [(f"bag[{name}]", values) for name, values in effects]
         for name, values in columns:
-            # A feature comes first: the intercept, the last column, may have the name of one.
+            # The first of two equal names is a feature; the intercept is the last column.
             found[name if name not in found else f"({name})"] = np.ascontiguousarray(values)
         return found
 
@@ -626,14 +643,12 @@ class Posterior(Uncertainty):
         z = multiply(rows, self.draws.T)
         if self.model is None:
             return z
-        z = z + self.model.bend(rows[:, : len(self.model.centre)])
-        return z if bags is None else z + self._shift(rows, bags)
-
-    def _shift(self, rows: np.ndarray, bags: np.ndarray) -> np.ndarray:
-        """Return what known bags add to the mean; rows of unknown bags (−1) are as in a new bag."""
-        assert self.model is not None
-        shift = self.model.shift(rows[:, : len(self.model.centre)], np.maximum(bags, 0))
-        return np.where(bags[:, None] >= 0, shift, 0.0)
+        X = rows[:, : len(self.model.centre)]
+        z = z + self.model.bend(X)
+        if bags is None:
+            return z
+        # Rows of unknown bags (−1) are as in a new bag.
+        return z + np.where(bags[:, None] >= 0, self.model.shift(X, np.maximum(bags, 0)), 0.0)
 
     def _label_sds(self, bags: np.ndarray | None) -> np.ndarray:
         """Return the sd of a label about its mean, by draw: noise, and the effect of a new bag."""
@@ -645,12 +660,12 @@ class Posterior(Uncertainty):
     def _mixture(self, z: np.ndarray, sds: np.ndarray, probability: float) -> np.ndarray:
         """Return a quantile, for every row, of the mixture of normals about predictions (n, m).
 
-        Newton's steps kept between two ends that halve where a step would leave them. Every row
-        goes its own way, so that it does not matter which rows come along.
+        Newton's method with bisection where a step would leave the bracket. Rows are independent of
+        each other: none depends on which others are in the batch.
         """
         from scipy.special import ndtr, ndtri  # slow to import, and for posteriors only
 
-        # Without noise a normal is a point; in place of zero something far below any spread.
+        # Without noise a normal is a point: its sd is then far below any spread, not zero.
         size = np.maximum(np.abs(z).max(axis=1), np.finfo(float).tiny)
         sds = np.broadcast_to(sds, z.shape)
         reach = z + ndtri(probability) * sds
@@ -668,7 +683,7 @@ class Posterior(Uncertainty):
             low[going] = np.where(above < 0, at, low[going])
             high[going] = np.where(above < 0, high[going], at)
             heights = self.shares * np.exp(-0.5 * steps**2)
-            # Noise below the range has an endless slope, and its step, like one of none, halves.
+            # The slope overflows for noise below the range of numbers; the step is then bisection.
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 slope = (heights / sigma).sum(axis=1) / np.sqrt(2 * np.pi)
                 new = at - above / slope
@@ -766,8 +781,17 @@ class StudentT(Uncertainty):
         z = multiply(rows, self.centre)
         return np.stack([z - reach, z + reach], axis=1)
 
+    def sd_of(self, factors: np.ndarray) -> float:
+        return float(root_sum_square(multiply(self.spreads, factors[:, None]))[0])
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        dof = max(self.dof, 1)
+        factor = np.sqrt(dof / rng.chisquare(dof, n))
+        steps = rng.standard_normal((n, len(self.spreads))) * factor[:, None]
+        return self.centre + multiply(steps, self.spreads), np.full(n, self.noise or 0.0)
+
     def _quantile(self, level: float) -> float:
-        """Return how many standard errors an interval reaches to either side."""
+        """Return the quantile of t that bounds an interval."""
         from scipy.special import stdtrit  # slow to import, and for intervals only
 
         return float(stdtrit(self.dof, 0.5 + level / 2))
@@ -794,7 +818,7 @@ class StudentT(Uncertainty):
 def _cut(
     rows: np.ndarray, bags: np.ndarray | None, n_draws: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-    """Cut rows so that the predictions of all draws for a piece fit in memory."""
+    """Return pieces of the rows for which the predictions of all draws fit in memory."""
     size = max(1, BATCH_NUMBERS // max(n_draws, 1))
     parts = [slice(start, start + size) for start in range(0, max(len(rows), 1), size)]
     return [(rows[part], None if bags is None else bags[part]) for part in parts]

@@ -1,4 +1,4 @@
-"""The paper's figures and tables, one file each; this file only knows their names."""
+"""The paper's figures and tables by name; `experiments.paper` computes and draws them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from unshuffle.errors import InputError, quote, suggest
 if TYPE_CHECKING:
     from unshuffle.experiments.runner import Experiment
 
-# Name on the command line (its label in the source of the paper) → module, in the order of print
-# but for the negative control, which belongs beside its table; the number in print is the `place`.
+# Name on the command line (its label in the source of the paper) → module and object, in the order
+# of print but for the negative control, which belongs beside its table; the number in print is the
+# `place`.
 EXPERIMENTS = {
-    "figure1": "figure1",
-    "figure2": "figure2",
-    "figure2b": "figure2b",
-    "regimes-n-d": "regimes_n_d",
-    "figure3": "figure3",
-    "regimes-d-r": "regimes_d_r",
-    "figure4": "figure4",
-    "regularization": "regularization",
-    "table1": "table1",
-    "table2": "table2",
-    "negative-control": "negative_control",
-    "table3": "table3",
-    "regimes-ls-p1": "regimes_ls_p1",
-    "figureC": "figure_c",
+    "figure1": "figure1:EXPERIMENT",
+    "figure2": "figure2:EXPERIMENT",
+    "figure2b": "figure2:THREE_WEIGHTS",
+    "regimes-n-d": "regimes:BY_ROWS",
+    "figure3": "figure3:EXPERIMENT",
+    "regimes-d-r": "regimes:BY_BAGS",
+    "figure4": "figure4:EXPERIMENT",
+    "regularization": "regularization:EXPERIMENT",
+    "table1": "table1:EXPERIMENT",
+    "table2": "table2:EXPERIMENT",
+    "negative-control": "table2:NEGATIVE_CONTROL",
+    "table3": "table3:EXPERIMENT",
+    "regimes-ls-p1": "regimes:BY_SPREAD",
+    "figureC": "figure_c:EXPERIMENT",
 }
 
 
@@ -38,6 +39,6 @@ def load_experiment(name: str) -> Experiment:
     """
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment is called {quote(name)}; {suggest(name, EXPERIMENTS)}")
-    module = import_module(f"unshuffle.experiments.paper.{EXPERIMENTS[name]}")
-    experiment: Experiment = module.EXPERIMENT
+    module, _, place = EXPERIMENTS[name].partition(":")
+    experiment: Experiment = getattr(import_module(f"unshuffle.experiments.paper.{module}"), place)
     return experiment

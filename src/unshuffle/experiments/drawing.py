@@ -1,4 +1,4 @@
-"""What an experiment draws: a figure, sheets of numbers, one sentence; and how they are saved."""
+"""Drawings of experiments: a figure, sheets of numbers and a verdict, and their files."""
 
 from __future__ import annotations
 
@@ -151,15 +151,17 @@ def error_sheet(
     )
 
 
-def mean_sheet(table: Table, column: str, corner: str) -> Sheet:
-    """Lay out the mean error of every method against one setting."""
+def mean_sheet(
+    table: Table, rows: str, columns: str, title: str, corner: str, digits: int = 3
+) -> Sheet:
+    """Lay out the mean error by two settings."""
     return error_sheet(
-        f"Mean relative error against {column}",
+        title,
         corner,
-        table.unique("method"),
-        table.unique(column),
-        lambda method, value: table.mean(method=method, **{column: value}),
-        digits=3,
+        table.unique(rows),
+        table.unique(columns),
+        lambda row, column: table.mean(**{rows: row, columns: column}),
+        digits,
     )
 
 
@@ -216,10 +218,10 @@ def plot_mean_error(ax: Any, table: Table, column: str, name: str, **options: An
     ax.fill_between(places, low, high, color=options["color"], alpha=0.12, linewidth=0)
 
 
-def label_axes(ax: Any, x: str, y: str = "relative error |ŵ − w₀| / |w₀|", title: str = "") -> None:
+def label_axes(ax: Any, x: str, title: str = "") -> None:
     """Name both axes, and the panel where there are several."""
     ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_ylabel("relative error |ŵ − w₀| / |w₀|")
     if title:
         ax.set_title(title, fontsize=10)
 

@@ -1,4 +1,4 @@
-"""Sequences into motif counts: k-mers, a simulated array, and a user's own file."""
+"""Counts of motifs (k-mers) in sequences, of a simulated array or of a user's file."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Which code made a row: between releases, a digest of what computes and of nothing else.
+"""The version that a row carries: between releases, with a digest of the code that computes it.
 
-The number of an unreleased version stays while its code changes, and rows of two codes must not be
-mixed any more than rows of two releases. The digest of an experiment has two parts: every file of
-the library below `experiments`, and inside `experiments` only the definitions that computing a row
-reaches. The whole file of an experiment would be simpler, but it also holds the caption, the figure
-and the verdict, and nobody should have to compute for hours again because a caption was corrected.
+The number of an unreleased version stays while its code changes, and rows of two versions of the
+code must not be mixed. The digest of an experiment has two parts: every file of the library below
+`experiments`, and inside `experiments` only the definitions that computing a row uses. Captions,
+figures and verdicts are in the same files and may change without a new run.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from unshuffle import __version__
 if TYPE_CHECKING:
     from unshuffle.experiments.runner import Experiment
 
-# What shows results but does not make them: a change here leaves rows as good as they were.
+# Files that show results and do not compute them: their changes leave rows valid.
 _SHOWING = (
     "cli/",
     "experiments/",
@@ -37,7 +36,9 @@ _SHOWING = (
 )
 _PACKAGE = "unshuffle.experiments."
 _SOURCE = Path(unshuffle.__file__).parent
-# How a row gets its generator, whatever the experiment.
+# Versions between releases change their code.
+_IS_UNRELEASED = ".dev" in __version__
+# The function that seeds a row of any experiment.
 _SHARED = (f"{_PACKAGE}runner", "make_rng")
 
 
@@ -55,13 +56,13 @@ def library_version() -> str:
     >>> library_version().startswith(__version__)
     True
     """
-    return f"{__version__}+{_library_digest()[:8]}" if _is_unreleased() else __version__
+    return f"{__version__}+{_library_digest()[:8]}" if _IS_UNRELEASED else __version__
 
 
 @cache
 def row_version(experiment: Experiment) -> str:
     """Return the version that the rows of an experiment carry."""
-    if not _is_unreleased():
+    if not _IS_UNRELEASED:
         return __version__
     parts = [_library_digest(), repr(experiment.keys), repr(experiment.paired)]
     start = (experiment.run_one.__module__, experiment.run_one.__name__)
@@ -100,10 +101,6 @@ def _names_in(node: ast.AST) -> set[str]:
             children = value if isinstance(value, list) else [value]
             names |= {n for c in children if isinstance(c, ast.AST) for n in _names_in(c)}
     return names
-
-
-def _is_unreleased() -> bool:
-    return ".dev" in __version__
 
 
 @cache

@@ -1,8 +1,7 @@
-"""One offline page with every figure and table that was drawn in a folder.
+"""One offline HTML page with every figure and table that was drawn in a folder.
 
-Between drawing and the page lies a file for each experiment, `drawn/NAME.json`: the verdict, what
-it was drawn from and the files that were written. The page reads these files and nothing else, so
-that it shows whatever the folder holds, not only what the last command asked for.
+Each experiment has a file `drawn/NAME.json`: the verdict, what it was drawn from and the files that
+were written. The page reads these files alone, and shows all drawings in the folder.
 """
 
 from __future__ import annotations
@@ -87,7 +86,11 @@ def _describe(out: Path, name: str, drawn: Drawn) -> dict[str, Any]:
     experiment = load_experiment(name)
     word, _, rest = drawn.verdict.partition(":")
     try:
-        texts = {each: (out / each).read_text("utf-8") for each in drawn.files if _is_shown(each)}
+        texts = {
+            each: (out / each).read_text("utf-8")
+            for each in drawn.files
+            if each.endswith((".svg", ".html"))
+        }
     except OSError as exc:
         raise InputError(f"{exc.filename} is gone: run again with --step draw") from exc
     svg = next((text for each, text in texts.items() if each.endswith(".svg")), "")
@@ -109,10 +112,6 @@ def _describe(out: Path, name: str, drawn: Drawn) -> dict[str, Any]:
         "seconds": drawn.seconds,
         "minutes": show_time(drawn.seconds),
     }
-
-
-def _is_shown(name: str) -> bool:
-    return name.endswith((".svg", ".html"))
 
 
 def _describe_undrawn(out: Path, name: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The file between fitting and drawing: one line for each fit, appended whole, never rewritten.
+"""Rows of results in a CSV file, between fitting and drawing: one line for each fit.
 
-A line counts once its newline is there. A process may be killed at any moment: what it leaves is
-whole lines and at most one piece of a line, which reading drops and the next run cuts off.
+Lines are appended whole and never rewritten. A line counts once its newline is there. A killed
+process leaves at most one piece of a line, which reading drops and the next run cuts off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a grid of settings to a table of rows: plan, compute what is missing, read it back."""
+"""Experiments and their rows: plan a grid of settings, compute missing rows, read them."""
 
 from __future__ import annotations
 
@@ -92,8 +92,7 @@ def make_rng(seed: int, experiment: Experiment, settings: Settings) -> np.random
 def compute_row(task: Task, seed: int) -> Row:
     """Compute one row; what the fit has to say is in its `status`, so warnings are not repeated.
 
-    Its seconds are those of the processor: a row computes in one thread and waits for nothing, and
-    what else the machine was doing is not to be counted.
+    Seconds are processor time of its one thread: they do not depend on the load of the machine.
     """
     experiment = load_experiment(task.experiment)
     rng = make_rng(seed, experiment, task.settings)

@@ -1,4 +1,4 @@
-"""What several experiments share: one simulated fit, its error, and how long it takes."""
+"""A simulated fit, its error and its expected time, for several experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long experiments take: what the rows say, and what to expect of rows still to come.
+"""Expected and measured times of experiments.
 
 A row's time is expected from its settings (`Experiment.seconds`) times a factor for its experiment
 and method, kept in `times.csv`. The factors are measured: `benchmarks/reproduction_times.py` writes

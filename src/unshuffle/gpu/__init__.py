@@ -1,1 +1,1 @@
-"""Graphics cards: rows lie there, histograms are filled there, and all else stays on the host."""
+"""Graphics cards as sources of blocks: rows and histograms on the card, all else on the host."""

@@ -1,4 +1,4 @@
-"""A graphics card as the few things that are asked of it, and how one is found."""
+"""The interface of a graphics card, its implementation with CuPy, and the choice of a card."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WAY_OUT = "leave device out to fit on the processor"
 
 
 class Device(ABC):
-    """A card: arrays on it, and kernels run over them in the order asked for."""
+    """A graphics card: arrays in its memory, and kernels that run in order."""
 
     # Its processors, and the shared memory in bytes that a block of threads may have.
     n_processors: int
@@ -41,7 +41,7 @@ class Device(ABC):
 
     @abstractmethod
     def fetch(self, array: Any) -> np.ndarray:
-        """Return a copy here, once all that was asked for before is done."""
+        """Return a copy on the host, after all earlier work is done."""
 
     @abstractmethod
     def run(
@@ -54,14 +54,14 @@ class Device(ABC):
 
 
 def read_source() -> str:
-    """Return the kernels as text."""
+    """Return the source code of the kernels."""
     folder = files("unshuffle.kernels")
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in _FILES)
 
 
 def list_constants(d: int) -> dict[str, str]:
     """Return the constants that the kernels are compiled with."""
-    # Only where a card is asked for: to declare kernels takes a while.
+    # Imported here, since declaring kernels is slow and only cards need it.
     from unshuffle.kernels.filling import PLACES, TAIL
 
     inner = float(PLACES - 2)
@@ -85,7 +85,7 @@ class CudaDevice(Device):
 
     def free_bytes(self) -> int:
         with self._card:
-            # What CuPy holds and does not use is as good as free.
+            # Memory in CuPy's pool is free.
             pool = self._cupy.get_default_memory_pool()
             return int(self._card.mem_info[0] + pool.free_bytes())
 
@@ -114,7 +114,7 @@ class CudaDevice(Device):
 
     def _module(self, d: int) -> Any:
         if d not in self._modules:
-            # Products that are rounded before they are added have the processor's bits.
+            # Without fused multiply-add the results have the processor's bits.
             how = ("-fmad=false", *(f"-D{k}={v}" for k, v in list_constants(d).items()))
             try:
                 module = self._cupy.RawModule(code=read_source(), options=how)

@@ -1,4 +1,4 @@
-"""Histograms of rows on a card: which block of threads takes which rows, points and cells."""
+"""Histograms of predictions on a card: the division of rows, points and cells among blocks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from unshuffle.gpu.devices import Device
 from unshuffle.gpu.rows import DeviceRows
 from unshuffle.kernels.filling import tail_node
 
-# Shared memory of a block where points have room to spare: three blocks fit a processor of any
-# card since 2020 but for the smallest, and what is read of rows serves several points.
+# Shared memory of a block of threads: three fit a processor of nearly all cards since 2020, and
+# several points share the reading of rows.
 _SHARED = 72 * 1024
-# Points of a block: with eight, reading rows is an eighth of what it is with one.
+# Most points of a block, which share the reading of rows.
 _MOST_POINTS = 8
-# Rows of a block: fewer where the card would have too few blocks to be busy, but never so few that
-# writing its cells takes longer than reading them.
+# Rows of a block: fewer where the card would have too few blocks, but enough that reading rows
+# takes longer than writing cells.
 _MOST_ROWS, _LEAST_ROWS = 1 << 16, 1 << 12
-# Blocks for each processor of the card, so that the last ones end together.
+# Blocks for each processor of the card: many even out their ends.
 _BLOCKS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A grid on a card, with the cells that are being filled.
+    """Histograms of a grid on a card, while rows are added.
 
     `nodes` are those beyond a window, `lows` the first cells that blocks keep for themselves, and
     `wanted` how many cells each point would like there.
@@ -68,7 +68,7 @@ class Filling:
         n_own = min(n_own, len(chosen))
         n_groups = -(-len(chosen) // n_own)
         n_rows = rows.n * n_groups // (_BLOCKS * device.n_processors)
-        # Powers of two, so that rows are cut in few ways.
+        # Powers of two keep the number of different cuts small.
         n_rows = 1 << int(np.clip(n_rows, _LEAST_ROWS, _MOST_ROWS)).bit_length() - 1
         tiles, n_tiles = rows.cut(device, n_rows)
         # Around the mean, but inside the histogram where that is wide enough.
@@ -88,12 +88,12 @@ class Filling:
 
 
 def point_bytes(d: int) -> int:
-    """Return the shared memory of what a block knows of a point (`Point` of the kernels)."""
+    """Return the shared memory of a point in a block of threads (`Point` of the kernels)."""
     return 8 * (d + 7)
 
 
 def start_filling(device: Device, grid: Grid, d: int, wants_slopes: bool) -> Filling:
-    """Send a grid to a card, and make room for its cells."""
+    """Return empty histograms of a grid on a card."""
     lengths = grid.sizes + 2 * grid.tails
     scales = tuple(
         device.send(np.ascontiguousarray(each))

@@ -1,8 +1,9 @@
-"""Rows and labels on a card, bag by bag, and how they get there."""
+"""Rows and labels in the memory of a card, bag by bag, and their transfer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import iadd
 from threading import Lock
 from typing import Any
 
@@ -16,8 +17,10 @@ from unshuffle.progress import Report, say_nothing
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """Rows by columns (d, n) and their labels (n); those from ends[k] to ends[k + 1] are of bag
-    ``bags[k]``."""
+    """Columns (d, n) and labels (n) on a card, sorted by bag.
+
+    Rows from ``ends[k]`` to ``ends[k + 1]`` are of bag ``bags[k]``.
+    """
 
     columns: Any
     labels: Any
@@ -80,7 +83,7 @@ def send_source(device: Device, source: Source, report: Report = say_nothing) ->
         lengths = np.diff(parts)
         targets = np.empty(len(order), np.int64)
         with lock:
-            # Where in a bag a row lies is nothing to what is added up.
+            # Sums do not depend on the place of a row in its bag.
             targets[order] = np.arange(len(order)) + np.repeat(free - parts[:-1], lengths)
             free[:] += lengths
             _place(device, block, targets, columns, labels)
@@ -110,15 +113,12 @@ def _count_rows(source: Source) -> np.ndarray:
     def add(total: np.ndarray, block: Block) -> None:
         total += np.bincount(block.codes, minlength=source.n_bags)
 
-    def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return total + other
-
-    return source.map_reduce(start, add, merge, needs_rows=False, needs_labels=False)
+    return source.map_reduce(start, add, iadd, needs_rows=False, needs_labels=False)
 
 
 def start_nothing() -> None:
-    """Start a total of nothing: what is added up lies on the card."""
+    """Return an empty total: the sums are on the card."""
 
 
 def merge_nothing(total: None, other: None) -> None:
-    """Merge nothing."""
+    """Merge empty totals."""

@@ -1,4 +1,4 @@
-"""The first look at rows on a card: see `data.blocks.first_pass` and `data.blocks.label_cells`."""
+"""The first pass over rows on a card, as in `data.blocks.first_pass` and `label_cells`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from unshuffle.gpu.devices import LINES, Device
 from unshuffle.gpu.rows import DeviceRows
 
-# Rows of a block where it goes over them once ...
+# Rows of a block of threads that reads them once, ...
 _TILE_ROWS = 1 << 16
-# ... and where it goes over them for every moment: with five columns they stay in its cache.
+# ... and of one that reads them for every moment: with five columns they stay in its cache.
 _CACHED_ROWS = 1 << 12
 _SIGN = np.uint64(1 << 63)
 
@@ -37,7 +37,7 @@ def find_rows(
     number = device.make((1,), np.int64, is_zero=True)
     places, hashes = device.make((most,), np.int64), device.make((most,), np.int64)
     tiles, n_tiles = rows.cut(device, _TILE_ROWS)
-    # Sixty-four bits without a sign travel as those of a number with one.
+    # The kernel takes the unsigned limit as a signed number of the same bits.
     signed = limit - (1 << 64) if limit >= 1 << 63 else limit
     arguments = (rows.columns, rows.n, tiles, seed, signed, most, number, places, hashes)
     device.run("scan_hashes", d, n_tiles, 0, arguments)
@@ -114,7 +114,7 @@ def scan_labels(
 
 
 def _start_ends(n: int) -> np.ndarray:
-    """Return (n, 2) extremes of nothing, as whole numbers of the same order."""
+    """Return (n, 2) extremes of no numbers, as whole numbers of the same order."""
     bits = np.tile(np.array([np.inf, -np.inf]), (n, 1)).view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 

@@ -1,4 +1,4 @@
-"""Any source, with its rows on a card: looked at and filled into histograms there."""
+"""Sources of blocks whose histograms are filled on a card."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Total = TypeVar("Total")
 
 # Numbers of the histograms of a call: 256 MB, of which a point takes about one.
 _ROOM = 1 << 25
-# Bytes of the card that rows leave to histograms and to what is on its way.
+# Bytes of the card left for histograms and transfers.
 _SPARE = 2 * 8 * _ROOM
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedSource(HistogramSource):
-    """Rows that do not fit a card: looked at here, and sent there block by block in every pass."""
+    """Rows that do not fit the card's memory, and are sent block by block in every pass."""
 
     inner: Source
     device: Device
@@ -77,7 +77,7 @@ class StreamedSource(HistogramSource):
 
 @dataclass(frozen=True, eq=False)
 class ResidentSource(StreamedSource, ScanningSource):
-    """Rows that lie on a card; `inner` has the same ones here."""
+    """Rows in the memory of a card; `inner` has the same rows on the host."""
 
     rows: DeviceRows | None = None
 

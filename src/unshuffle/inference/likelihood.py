@@ -14,17 +14,14 @@ spatial median, the quantiles and the groups of these draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Task
 from unshuffle.data.bags import Bags
-from unshuffle.data.blocks.first_pass import FirstPass
-from unshuffle.data.scaling import Scaling
 from unshuffle.inference.answer import answer, declare_effects
 from unshuffle.inference.modes import Mode, find_modes
 from unshuffle.inference.noiseless import solve_exactly
@@ -32,15 +29,15 @@ from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import FLAT, FULL, Settings
 from unshuffle.model.special_cases import Columns, nothing_to_learn
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.checks import check_noise
 from unshuffle.objectives.losses import Squared
-from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
-from unshuffle.options import BagOffsets, FitOptions
+from unshuffle.options import FitOptions
 from unshuffle.solvers import multistart
+from unshuffle.solvers.local_search import BRIEF
 from unshuffle.solvers.means import solve_linked
-from unshuffle.solvers.searching import BRIEF
 
 __all__ = ["Likelihood", "search", "solve"]
 
@@ -50,7 +47,7 @@ _N_FITTED, _MOST_STARTS = 6, 128
 
 
 @dataclass(frozen=True)
-class Likelihood(Settings, Strategy):
+class Likelihood(Settings, BlockStrategy):
     """The posterior of the shuffled model; the prior's scale is yours to change.
 
     In standard units (sd(y) = sd(x_j) = 1) the prior density of weights w and log σ is
@@ -109,27 +106,23 @@ class Likelihood(Settings, Strategy):
     def name(self) -> str:
         return "likelihood"
 
-    def declare(self, options: FitOptions) -> Likelihood:
+    def declare(self, options: FitOptions) -> Self:
         return replace(self, power=FULL) if options.model_holds else self
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         return solve(problem, self, rng, effort)
 
-    def build_passes(
-        self,
-        first: FirstPass,
-        scaling: Scaling,
-        noise: Noise | None,
-        offsets: BagOffsets,
-        effort: Effort,
-    ) -> Callable[[np.random.Generator], Solution] | None:
-        from unshuffle.inference.blocks import (
-            build_posterior,  # heavy, and small data do not need it
-        )
+    def for_blocks(self, options: FitOptions) -> BlockStrategy:
+        return self
 
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        # Heavy, and small data do not need it.
+        from unshuffle.inference.blocks import build_posterior
+
+        first, scaling, noise = problem.first, problem.scaling, problem.noise
         if noise is not None:
             check_noise(noise, 2)
-        return build_posterior(first, scaling, noise, offsets, self, effort)
+        return build_posterior(first, scaling, noise, problem.offsets, self, effort)
 
 
 def solve(

@@ -28,9 +28,9 @@ from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
-from unshuffle.solvers import exact, multistart
+from unshuffle.solvers import exact, local_search
 from unshuffle.solvers.descent import descend
-from unshuffle.solvers.searching import BRIEF
+from unshuffle.solvers.local_search import BRIEF
 
 # Root mean square gap, in label spreads, that is nothing but rounding: labels of 1e6 with spread 1
 # have 1e-10, and noise that is smaller than this nobody sees.
@@ -100,7 +100,7 @@ def solve_exactly(
     found = search.keep_exact([w for w, gap in fitted if gap < _NEAR])
     if not found and is_searched:
         weights, gaps = zip(*fitted, strict=True)
-        found = search.keep_exact(search.step_aside(np.stack(weights), np.array(gaps)))
+        found = search.keep_exact(search.perturb(np.stack(weights), np.array(gaps)))
         if not found and bags.n <= _FEW_ROWS and p >= _MANY_COLUMNS:
             found = search.keep_exact(search.look())
     if not found:
@@ -229,9 +229,9 @@ class _Search:
             self.effort.tol,
             self.effort.n_jobs,
         )
-        return self.step_aside(ends.weights[:, : self.p], ends.values)
+        return self.perturb(ends.weights[:, : self.p], ends.values)
 
-    def step_aside(self, features: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
+    def perturb(self, features: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
         """Descend from beside the lowest ends, round after round; return near answers."""
         order = np.argsort(values, kind="stable")
         # One of each that stopped at the same gap.
@@ -239,15 +239,15 @@ class _Search:
         order = order[: int(np.clip(_WORK_ASIDE // self.bags.n, *_BOUNDS_ASIDE))]
         weights, values = self._with_levels(features[order]), values[order]
         for size in _ASIDE:
-            weights, values, _ = multistart.step_aside(
+            weights, values, _ = local_search.perturb(
                 self._space, weights, values, size, self.effort
             )
         return list(weights[values < _NEAR])
 
     @cached_property
-    def _space(self) -> multistart.Space:
+    def _space(self) -> local_search.Space:
         problem = Problem(self.bags, Squared(), None, no_penalty(self.bags.d))
-        return multistart.make_space(problem, np.random.default_rng(_SEED))
+        return local_search.make_space(problem, np.random.default_rng(_SEED))
 
     def _with_levels(self, features: np.ndarray) -> np.ndarray:
         """Return weights with the level that meets the mean of the labels, if there is one."""

@@ -480,7 +480,7 @@ def _match_wrong(
         return None
     known = pairs.is_known | (right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
-    found = Likelihood().solve(problem.with_bags(bags), rng, effort)
+    found = Likelihood().solve(replace(problem, bags=bags), rng, effort)
     pairings = answer.pairings
     if isinstance(found.uncertainty, Posterior):
         pairings = ShuffledPairings(bags, found.uncertainty, pairs.place)

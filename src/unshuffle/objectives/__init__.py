@@ -1,1 +1,1 @@
-"""What an estimator minimises: losses, noise, penalties, and the problem that joins them."""
+"""Objectives of the paper's estimators: losses, noise models, penalties, and the problem."""

@@ -1,7 +1,7 @@
-"""Self-moments and bag means of data in blocks, in standard units, from one pass.
+"""Self-moments and bag means of data in blocks, in standard units, from one pass over the rows.
 
-Sums are of whole numbers, as in `first_pass`: shares of the largest monomial that the columns'
-extremes allow, so that any blocks and any order give the same bits.
+Sums are of whole numbers, as in `first_pass`: multiples of a fraction of the largest monomial that
+the columns' extremes allow. Any blocks in any order therefore give the same bits.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from unshuffle import kernels
-from unshuffle.data.bags import Bags
 from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.blocks.sources import Block
 from unshuffle.data.scaling import Scaling
 from unshuffle.data.statistics import Statistics
 from unshuffle.objectives import moments
 from unshuffle.objectives.losses import Moments
-from unshuffle.objectives.problem import Evaluate, Problem, evaluate_tensors
+from unshuffle.objectives.noise import Noise
+from unshuffle.objectives.penalties import Penalty
+from unshuffle.objectives.problem import Evaluate, Objective, evaluate_tensors
+from unshuffle.options import BagOffsets
 from unshuffle.progress import Report, say_nothing
 
 
@@ -41,9 +43,6 @@ class MomentBags:
     label_squares: np.ndarray
     # Values of label cells, whose weights the statistics know.
     y: np.ndarray
-    is_plain: bool = True
-    # Bags of which only the mean label is known are no blocks of rows.
-    known_means: None = None
 
     @property
     def n(self) -> int:
@@ -66,19 +65,14 @@ class MomentBags:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentProblem(Problem):
-    """A problem of moments without rows in memory."""
+class MomentObjective(Objective):
+    """The moment loss of data in blocks, from moments alone."""
 
-    def screen(self, weights: np.ndarray) -> np.ndarray:
-        return self.smooth(weights)[0]
-
-    @property
-    def _moments(self) -> MomentBags:
-        return cast(MomentBags, cast(Any, self.bags))
+    bags: MomentBags
 
     @cached_property
     def _evaluate(self) -> Evaluate:
-        bags, loss = self._moments, self.loss
+        bags, loss = self.bags, self.loss
         assert isinstance(loss, Moments)  # other losses look at rows
         n_moments = loss.n_moments(bags.d, bags.n_bags)
         return evaluate_tensors(
@@ -89,24 +83,47 @@ class MomentProblem(Problem):
     @cached_property
     def sphere(self) -> moments.MomentSphere:
         """The weights that meet the first two pooled moments."""
-        stats, bags = self.bags.statistics, self._moments
-        shares = stats.shares
+        stats, label_squares = self.bags.statistics, self.bags.label_squares
 
         def square_rows(centre: np.ndarray, target: float) -> float:
             across = float(centre @ stats.gram @ centre)
             return across - 2.0 * target * float(stats.mean @ centre) + target**2
 
         def square_labels(target: float) -> float:
-            square = float(shares @ bags.label_squares)
+            square = float(stats.shares @ label_squares)
             return square - 2.0 * target * stats.label_mean + target**2
 
         return moments.find_sphere(stats, self.noise, square_rows, square_labels)
 
 
-def take_moments(
+@dataclass(frozen=True, eq=False)
+class BlockProblem:
+    """A problem whose data are read in blocks: sums of the first pass, and the scaling of columns.
+
+    Noise, offsets and penalty are in standard units.
+    """
+
+    first: FirstPass
+    scaling: Scaling
+    noise: Noise | None
+    offsets: BagOffsets
+    penalty: Penalty
+
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+        return len(self.scaling.scale) + self.scaling.has_intercept
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return len(self.first.sizes)
+
+
+def measure_moments(
     first: FirstPass, scaling: Scaling, degree: int, report: Report = say_nothing
 ) -> MomentBags:
-    """Take the moments up to a degree of data in standard units; at least the second of labels."""
+    """Return moments of bags up to a degree in standard units, from one pass over the rows."""
     d = len(scaling.scale) + scaling.has_intercept
     monomials = moments.make_monomials(d, max(degree, 2))
     tensors, powers = _add_up(first, scaling, monomials, max(degree, 2), report)
@@ -131,11 +148,6 @@ def take_moments(
     return MomentBags(statistics, monomials, tensors, powers[:, :degree], powers[:, 1], cells)
 
 
-def as_bags(found: MomentBags) -> Bags:
-    """Return moments as what strategies call bags: they ask for nothing that is not there."""
-    return cast(Bags, cast(Any, found))
-
-
 def _add_up(
     first: FirstPass,
     scaling: Scaling,
@@ -145,7 +157,7 @@ def _add_up(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of monomials and of powers of labels, bag by bag."""
     n_bags = len(first.sizes)
-    factor, largest = find_shares(first, scaling)
+    factor, largest = find_unit_factors(first, scaling)
     label_reach = float(np.abs(first.label_ends - scaling.label_centre).max())
     label_factor = (1.0 - 1e-15) / label_reach if label_reach > 0 else 0.0
     label_largest = 1.0 / (label_factor * scaling.label_scale) if label_factor else 0.0
@@ -173,11 +185,11 @@ def _add_up(
     )
     per = first.sizes[:, None] * unit
     powers = label_sums / per * label_largest ** np.arange(1, degree + 1)
-    return _grow(sums / per, parents, largest), powers
+    return _unscale(sums / per, parents, largest), powers
 
 
-def _grow(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Return means of monomials in standard units from those of shares; columns beyond are ones."""
+def _unscale(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Return means of monomials in standard units from those of scaled columns."""
     tensors[:, 0] = 1.0
     sizes = np.ones(len(parents))
     for b in range(1, len(parents)):
@@ -190,13 +202,13 @@ def _grow(tensors: np.ndarray, parents: np.ndarray, largest: np.ndarray) -> np.n
     return tensors
 
 
-def find_shares(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors that make (x − centre) factor at most one, and what one is in standard units.
+def find_unit_factors(first: FirstPass, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
+    """Return factors that bring x − centre into [−1, 1], and the size of 1 in standard units.
 
     Columns without spread have factor zero.
     """
     reach = np.abs(first.column_ends - scaling.centre[:, None]).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Slightly less, so that no share exceeds one.
+        # Slightly less than 1 / reach: rounding must not exceed one.
         factor = np.where((scaling.scale > 0) & (reach > 0), (1.0 - 1e-15) / reach, 0.0)
         return factor, np.where(factor > 0, 1.0 / (factor * scaling.scale), 0.0)

@@ -1,14 +1,14 @@
 """LS and EMD of data in blocks: each pass counts predictions in cells, for a batch of points.
 
-Sums are whole numbers, so that any blocks in any order give the same bits.
+Sums are whole numbers: any blocks in any order give the same bits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
-from typing import Any
+from operator import iadd
 
 import numpy as np
 
@@ -19,12 +19,17 @@ from unshuffle.data.blocks.sources import Block, Source, collect_rows
 from unshuffle.data.labels import Labels, unit_masses
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
-from unshuffle.objectives.block_moments import MomentBags, MomentProblem, as_bags, find_shares
-from unshuffle.objectives.losses import Loss, Moments, Squared
-from unshuffle.objectives.penalties import Penalty, no_penalty
+from unshuffle.objectives.block_moments import (
+    BlockProblem,
+    MomentBags,
+    MomentObjective,
+    find_unit_factors,
+)
+from unshuffle.objectives.losses import Loss, Squared
+from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Curve, Evaluate, Problem
 
-# Bytes of the cells of one pass: as many points as fit share it. No answer depends on it.
+# Bytes of the cells of one pass, which many points share. No answer depends on it.
 TOTAL_BYTES = 48 * 2**20
 
 
@@ -64,8 +69,8 @@ CELLS = CellSettings()
 
 
 @dataclass(frozen=True, eq=False)
-class Standard:
-    """Rows of a source as shares of standard units, and labels as cells in these units."""
+class StandardRows:
+    """The scaling of rows that a pass applies, labels in cells, and bags kept in memory."""
 
     source: Source
     centre: np.ndarray
@@ -90,16 +95,16 @@ class Standard:
         return slots
 
 
-def make_standard(first: FirstPass, scaling: Scaling) -> Standard:
-    """Return what a pass needs to know of the units; rows of small bags are read here."""
-    factor, largest = find_shares(first, scaling)
+def make_standard_rows(first: FirstPass, scaling: Scaling) -> StandardRows:
+    """Return the scaling of rows for passes; rows of small bags are read here."""
+    factor, largest = find_unit_factors(first, scaling)
     cells = first.cells
     bits = 62 - ceil(log2(first.n + 1))
     is_small = first.sizes < 2 * CELLS.max_cells
     if first.sizes[is_small].sum() > CELLS.max_kept:
         is_small[:] = False
     labels = cells.moved(scaling.label_centre, scaling.label_scale)
-    return Standard(
+    return StandardRows(
         first.source, scaling.centre, factor, largest, float(2**bits), float(2 ** (bits // 2)),
         labels, cells.counts.astype(float), cells.offsets, np.flatnonzero(~is_small),
         _keep_bags(first, scaling, labels, is_small) if is_small.any() else None,
@@ -137,26 +142,24 @@ def _as_plain(X: np.ndarray, y: np.ndarray, sizes: np.ndarray | list[int]) -> Ba
 
 
 @dataclass(frozen=True, eq=False)
-class SortedProblem(MomentProblem):
-    """LS or EMD of data in blocks; other losses of moments alone."""
+class SortedObjective(MomentObjective):
+    """LS or EMD of data in blocks, or the moment loss of the same data."""
 
-    standard: Standard | None = None
+    standard: StandardRows = field(kw_only=True)
 
     @cached_property
     def _evaluate(self) -> Evaluate:
-        if isinstance(self.loss, Moments):
-            return super()._evaluate
-        return self._pass_over
+        return self._pass_over if self.loss.is_sorted else super()._evaluate
 
     @property
     def is_in_memory(self) -> bool:
         """Whether all rows are kept in memory, so that no pass is needed."""
-        return self.standard is not None and not len(self.standard.counted)
+        return not len(self.standard.counted)
 
     @property
     def curve(self) -> Curve | None:
         """Curvatures of LS without kinks, where most rows are counted."""
-        if self.standard is None or not isinstance(self.loss, Squared) or self.penalty.l1.any():
+        if not isinstance(self.loss, Squared) or self.penalty.l1.any():
             return None
         n_kept = 0 if self.standard.kept is None else self.standard.kept.n
         return self._curve_points if n_kept <= CELLS.max_uncounted * self.bags.n else None
@@ -183,7 +186,6 @@ class SortedProblem(MomentProblem):
 
         Fills the counted bags' part of the curvatures, where they are asked for.
         """
-        assert self.standard is not None
         values, gradients = np.zeros(len(weights)), np.zeros(weights.shape)
         n_bags = len(self.standard.counted)
         if n_bags:
@@ -205,35 +207,28 @@ class SortedProblem(MomentProblem):
     @cached_property
     def _kept(self) -> Problem | None:
         """The same loss of the bags kept in memory, without penalty."""
-        assert self.standard is not None
-        if self.standard.kept is None:
-            return None
-        free = no_penalty(len(self.penalty.l1))
-        return Problem(self.standard.kept, self.loss, None, free, self.has_intercept)
+        kept, free = self.standard.kept, no_penalty(len(self.penalty.l1))
+        return None if kept is None else Problem(kept, self.loss, None, free, self.has_intercept)
 
     @cached_property
     def _squares(self) -> np.ndarray:
         """The mean products (R, d, d) of the columns in each counted bag."""
-        assert self.standard is not None
-        bags = self._moments
-        return np.asarray(
-            bags.tensors[self.standard.counted][:, bags.monomials.children[1 : bags.d + 1]]
-        )
+        children = self.bags.monomials.children[1 : self.bags.d + 1]
+        return np.asarray(self.bags.tensors[self.standard.counted][:, children])
 
     def _evaluate_batch(
         self, weights: np.ndarray, n_cells: int, curves: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the counted bags' part of values and gradients, in one pass."""
         standard, stats = self.standard, self.bags.statistics
-        assert standard is not None
         n_columns, shares = len(standard.centre), stats.shares[standard.counted]
         steps = weights[:, :n_columns] * standard.largest
         levels = weights[:, n_columns].copy() if self.has_intercept else np.zeros(len(weights))
-        means, inverse = self._spread(weights)
-        totals = _fill(standard, steps, levels, means, inverse, n_cells)
+        means, inverse = self._standardise_predictions(weights)
+        totals = _count_predictions(standard, steps, levels, means, inverse, n_cells)
         values, gradients = np.empty(len(weights)), np.empty(weights.shape)
         n, is_squared = float(stats.n.sum()), isinstance(self.loss, Squared)
-        square = float(shares @ self._moments.label_squares[standard.counted])
+        square = float(shares @ self.bags.label_squares[standard.counted])
         gram = np.einsum("r,rjk->jk", shares, self._squares)
         for s, w in enumerate(weights):
             slopes = np.empty(n_columns + 1)
@@ -242,7 +237,7 @@ class SortedProblem(MomentProblem):
                 standard.label_masses, standard.label_offsets[standard.counted], standard.unit,
                 standard.depth, self.loss.code, slopes,
             )  # fmt: skip
-            slope = self._in_weights(slopes)
+            slope = self._to_weights(slopes)
             if is_squared:
                 ahead = np.einsum("jk,k->j", gram, w)
                 values[s] = float(np.einsum("j,j->", ahead, w)) - 2.0 * value / n + square
@@ -252,12 +247,11 @@ class SortedProblem(MomentProblem):
             if curves is not None:
                 curve = np.empty((n_columns + 1, n_columns + 1))
                 kernels.curve_sorted_cells(totals[s], standard.unit, CELLS.degree, curve)
-                curves[s] = 2.0 / n * self._in_weights(self._in_weights(curve).T)
+                curves[s] = 2.0 / n * self._to_weights(self._to_weights(curve).T)
         return values, gradients
 
-    def _spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _standardise_predictions(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and inverse sds (S, R) of predictions in the counted bags."""
-        assert self.standard is not None
         row_means = self.bags.statistics.row_means[self.standard.counted]
         means = np.einsum("sd,rd->sr", weights, row_means)
         variances = np.einsum("sj,rjk,sk->sr", weights, self._squares, weights) - means**2
@@ -266,9 +260,8 @@ class SortedProblem(MomentProblem):
         np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=inverse, where=is_spread)
         return means, inverse
 
-    def _in_weights(self, slopes: np.ndarray) -> np.ndarray:
-        """Turn slopes (…, 1 + d), the level's first, into those of the weights."""
-        assert self.standard is not None
+    def _to_weights(self, slopes: np.ndarray) -> np.ndarray:
+        """Return gradients in the weights from those in level and scaled columns (…, 1 + d)."""
         columns = slopes[..., 1:] * self.standard.largest
         if not self.has_intercept:
             return columns
@@ -276,18 +269,18 @@ class SortedProblem(MomentProblem):
 
 
 def count_cells(n_bags: int) -> int:
-    """Return the cells of a bag's predictions: a power of two."""
+    """Return the number of cells of a bag's predictions, a power of two."""
     wanted = min(max(CELLS.all_cells // n_bags, CELLS.max_cells // 4), CELLS.max_cells)
     return 1 << (wanted.bit_length() - 1)
 
 
 def count_lanes(d: int) -> int:
-    """Return the numbers of a cell: 3 + d, or as many as are added at once."""
+    """Return how many numbers a cell has: 3 + d, or as many as are added at once."""
     return next((lanes for lanes in (4, 8) if 3 + d <= lanes), 3 + d)
 
 
-def _fill(
-    standard: Standard,
+def _count_predictions(
+    standard: StandardRows,
     steps: np.ndarray,
     levels: np.ndarray,
     means: np.ndarray,
@@ -300,7 +293,7 @@ def _fill(
     shape = (len(steps), n_bags, n_cells, width)
     slots, has_others = standard.slots, standard.kept is not None
 
-    # Of two dimensions while it travels, so that empty cells can be left out.
+    # Two dimensions: sources that send totals can leave out empty cells.
     def start() -> np.ndarray:
         return np.zeros((shape[0] * n_bags * n_cells, width), np.int64)
 
@@ -314,11 +307,7 @@ def _fill(
             total.reshape(shape),
         )  # fmt: skip
 
-    def merge(total: np.ndarray, other: np.ndarray) -> np.ndarray:
-        total += other
-        return total
-
-    found = standard.source.map_reduce(start, add, merge, needs_labels=False)
+    found = standard.source.map_reduce(start, add, iadd, needs_labels=False)
     return np.asarray(found.reshape(shape))
 
 
@@ -344,14 +333,8 @@ def draw_subsample(first: FirstPass, scaling: Scaling, n_rows: int) -> Bags:
     return _as_plain(rows[np.concatenate(chosen)], np.concatenate(labels), lengths)
 
 
-def make_sorted_problem(
-    found: MomentBags, standard: Standard, loss: Loss, penalty: Penalty, has_intercept: bool
-) -> SortedProblem:
-    """Return LS or EMD of data in blocks."""
-    bags: Any = as_bags(found)
-    return SortedProblem(bags, loss, None, penalty, has_intercept, standard=standard)
-
-
-def make_sample_problem(problem: Problem, bags: Bags) -> Problem:
-    """Return the same problem on sampled rows kept in memory."""
-    return Problem(bags, problem.loss, None, problem.penalty, problem.has_intercept)
+def make_sorted_objective(problem: BlockProblem, bags: MomentBags, loss: Loss) -> SortedObjective:
+    """Return LS or EMD of data in blocks, given the moments of the bags."""
+    scaling, standard = problem.scaling, make_standard_rows(problem.first, problem.scaling)
+    penalty, has_intercept = problem.penalty, scaling.has_intercept
+    return SortedObjective(bags, loss, None, penalty, has_intercept, standard=standard)

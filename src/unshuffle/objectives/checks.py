@@ -1,4 +1,4 @@
-"""Whether data can be fitted at all, and what should be known about them."""
+"""Checks of data, noise, offsets and penalties before a fit, and remarks on what was handled."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def check_values(
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise InputError(
-            f"X holds {_describe(X[row, column])} in column {_call(column, names)}, {place}row "
-            f"{row}: drop the row or fill it in"
+            f"X holds {_name_value(X[row, column])} in column {_name_column(column, names)}, "
+            f"{place}row {row}: drop the row or fill it in"
         )
     if not np.isfinite(y).all():
         row = np.flatnonzero(~np.isfinite(y))[0]
         raise InputError(
-            f"y holds {_describe(y[row])} in {place}row {row}: drop the label together with one "
+            f"y holds {_name_value(y[row])} in {place}row {row}: drop the label together with one "
             "row of its bag, or fill it in"
         )
 
 
-def _call(column: int, names: Sequence[str] | None) -> str:
-    """Call a column by its name, or by its number where it has none."""
+def _name_column(column: int, names: Sequence[str] | None) -> str:
+    """Return the name of a column, or its number where it has none."""
     return str(column) if names is None else quote(names[column])
 
 
-def _describe(value: float) -> str:
-    """Name a number that is none (scikit-learn's checks look for these words)."""
+def _name_value(value: float) -> str:
+    """Return "NaN" or "infinity (inf)", the words that scikit-learn's checks look for."""
     return "NaN" if np.isnan(value) else "infinity (inf)"
 
 
@@ -66,8 +66,8 @@ def check_sizes(
     for j, size in enumerate(columns):
         if size > limit:
             raise InputError(
-                f"column {_call(j, names)} reaches {size:.1e}, whose sums overflow: rescale it, "
-                f"for instance divide it by {size:.0e}"
+                f"column {_name_column(j, names)} reaches {size:.1e}, whose sums overflow: rescale "
+                f"it, for instance divide it by {size:.0e}"
             )
     if labels > limit:
         raise InputError(
@@ -104,7 +104,7 @@ def check_labels_of_user(bags: Bags) -> None:
 
 
 def scale_noise(noise: Noise, size: float) -> Noise:
-    """Return noise in units of the labels' size; refuse such as has no finite size in them."""
+    """Return noise in units of the labels' spread; refuse noise without a finite sd in them."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         try:
             found = noise.divided_by(size)
@@ -120,7 +120,7 @@ def scale_noise(noise: Noise, size: float) -> Noise:
 
 
 def scale_offsets(offsets: BagOffsets, size: float) -> BagOffsets:
-    """Return offsets in units of the labels' size; refuse such as are far beyond all labels."""
+    """Return bag offsets in units of the labels' spread; refuse an sd far beyond all labels."""
     with np.errstate(over="ignore"):
         largest = 0.0 if offsets.sd is None else float(np.float64(offsets.sd) / size)
     if not largest <= MOST_NOISE:
@@ -136,7 +136,7 @@ def check_noise(noise: Noise, n_moments: int) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(noise.moments(n_moments)).max()
     if not largest <= MOST_NOISE:
-        # Moments of a sum that overflows both ways are no number.
+        # A sum that overflows in both directions is NaN.
         size = f"{largest:.1e}" if largest < np.inf else "more than any number"
         raise InputError(
             f"noise has a moment of {size} in units of the labels' size, where a loss would "
@@ -162,7 +162,7 @@ def make_remarks(
     *,
     has_prior: bool = False,
 ) -> tuple[str, ...]:
-    """Collect what was handled but should be known: each one sentence.
+    """Return remarks on data in memory: what was handled but should be known, in sentences.
 
     `has_prior` says that the method averages over a posterior, instead of one best answer.
     """
@@ -173,7 +173,7 @@ def make_remarks(
         names,
         has_prior=has_prior,
         is_flat=np.ptp(bags.y) == 0,
-        # Anchors were given, so that they need no remark.
+        # Anchors were given and need no remark.
         n_single=_count_single(bags) - bags.n_anchors if bags.pairing == Permutation() else 0,
         n_bags=bags.n_bags,
     )
@@ -196,7 +196,7 @@ def describe_data(
     n_single: int,
     n_bags: int,
 ) -> tuple[str, ...]:
-    """Say what should be known of data with this second moment of the columns that vary.
+    """Return remarks on data, given the second moment of the columns that vary.
 
     `is_flat` says that every label is the same, `n_single` how many bags hold one row.
     """
@@ -210,7 +210,7 @@ def describe_data(
         )
         remarks.append(f"the columns are collinear (rank {rank} of {len(gram)}): {shown}")
     if is_flat:
-        # Without an intercept the level of the labels still says something.
+        # Without an intercept the level of the labels informs the weights.
         rest = ", so that the data say nothing about the weights" if scaling.has_intercept else ""
         remarks.append(f"every label is the same{rest}.")
     if n_single and n_bags > 1:
@@ -226,7 +226,9 @@ def _describe_constant(columns: np.ndarray, names: Sequence[str] | None) -> list
     """Return a sentence on the columns that do not vary, if there are any."""
     if not len(columns):
         return []
-    which = ", ".join(_call(j, names) for j in columns[:5]) + ("…" if len(columns) > 5 else "")
+    which = ", ".join(_name_column(j, names) for j in columns[:5]) + (
+        "…" if len(columns) > 5 else ""
+    )
     if len(columns) == 1:
         return [
             f"column {which} is constant and gets weight 0: the data say nothing about it, so that "

@@ -33,7 +33,7 @@ from unshuffle.errors import InputError
 
 
 class Loss(ABC):
-    """How far two sorted samples are from each other."""
+    """A distance between two sorted samples."""
 
     name: ClassVar[str]
     code: ClassVar[int | None] = None
@@ -159,7 +159,7 @@ class SmallD(Loss):
 
 @dataclass(frozen=True)
 class OrderInvariant(Loss):
-    """The general class: mean |g(z↑) − g(y↑)|ᵖ, or the largest gap for p = ∞.
+    """Mean |g(z↑) − g(y↑)|ᵖ of sorted samples, or the largest gap for p = ∞.
 
     With g the identity, p = 2 is LS and p = 1 is EMD.
 

@@ -1,6 +1,6 @@
-"""Self-moments (Abid, Poon and Zou 2017): tensors of monomials, mixing with noise, and the sphere.
+"""Self-moments (Abid, Poon and Zou 2017): means of monomials, moments of noise, and the sphere.
 
-The sphere are the weights that meet the first two moments of the pooled data.
+The sphere is the set of weights that meet the first two moments of the pooled data.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def make_monomials(d: int, degree: int) -> Monomials:
 
 
 def _multinomial(key: tuple[int, ...]) -> float:
-    """Return how many orderings the variables of a monomial have."""
+    """Return the multinomial coefficient of a monomial."""
     result, left = 1, len(key)
     for j in set(key):
         result *= comb(left, key.count(j))
@@ -79,7 +79,7 @@ def make_tensors(bags: Bags, monomials: Monomials) -> np.ndarray:
     tensors = np.empty((bags.n_bags, len(monomials.parents)))
     if bags.rows.has_masses:
         return _weigh_tensors(bags, monomials, tensors)
-    # The intercept's column stands last, and is half of all monomials.
+    # Half of all monomials contain the intercept's column, the last.
     n_varying = bags.d - bool((bags.columns[-1] == 1.0).all())
     for r in range(bags.n_bags):
         start, stop = bags.offsets[r], bags.offsets[r + 1]
@@ -128,15 +128,14 @@ class MomentSphere:
     """The weights that meet the first two moments of the pooled data.
 
     ``w = centre + basis @ u`` meets the mean for every u, and the second moment when
-    |u| = radius. `has_mean` is False where every column has mean zero, so that the mean says
-    nothing; `is_met` is False where no real weights meet both (the radius is then zero).
+    |u| = radius, which is zero where no real weights meet both. `has_mean` is False where every
+    column has mean zero: the first moment then has no information.
     """
 
     centre: np.ndarray
     basis: np.ndarray
     radius: float
     has_mean: bool
-    is_met: bool
 
     def on_plane(self, u: np.ndarray) -> np.ndarray:
         """Return the weights (…, d) that meet the mean, at coordinates u (…, k)."""
@@ -171,7 +170,7 @@ def find_sphere(
 ) -> MomentSphere:
     """Find centre and basis of the sphere of the first two pooled moments.
 
-    The mean squares of predictions and of labels about a target are asked for.
+    `square_rows` and `square_labels` return mean squares about a target, of predictions and labels.
     """
     error_mean, error_square = (0.0, 0.0) if noise is None else noise.moments(2)
     mean, target, gram = stats.mean, stats.label_mean - error_mean, stats.gram
@@ -193,7 +192,7 @@ def find_sphere(
     rest = square_rows(centre, target)
     squared_radius = square_labels(target) - rest - error_square
     radius = np.sqrt(max(squared_radius, 0.0))
-    return MomentSphere(centre, basis, float(radius), has_mean, bool(squared_radius >= 0))
+    return MomentSphere(centre, basis, float(radius), has_mean)
 
 
 def _null_space(mean: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ _MAX_CENTRES = 1000
 
 
 class Noise(ABC):
-    """What is known of the noise added to every label."""
+    """The distribution of the noise that is added to every label."""
 
     has_atoms: ClassVar[bool] = True
     # Whether the likelihood should see its shape, and not only its sd.
@@ -168,15 +168,15 @@ class MomentNoise(Noise):
 
 @dataclass(frozen=True, eq=False)
 class SampleNoise(Noise):
-    """Noise seen in a sample, as `noise_from_calibration` makes it."""
+    """The empirical distribution of errors, as `noise_from_calibration` returns it."""
 
     errors: np.ndarray
     has_shape: ClassVar[bool] = True
 
     def log_density(self, errors: np.ndarray) -> np.ndarray:
-        """Return the log density: a Gaussian about every error seen, narrowed to keep the sd.
+        """Return the log of a kernel density estimate, shrunk to keep the sd of the errors.
 
-        The width is Silverman's, 1.06 sd n^(-1/5).
+        The bandwidth is that of Silverman (1986), 1.06 sd n^(-1/5).
         """
         from scipy.special import logsumexp  # slow to import, and seldom needed
 
@@ -274,7 +274,7 @@ class StudentNoise(Noise):
 
 @dataclass(frozen=True, eq=False)
 class GridNoise(Noise):
-    """Noise of any density, given at places that increase; straight lines between, zero beyond.
+    """Noise of a piecewise linear density, given at increasing places and zero beyond them.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ class GridNoise(Noise):
 
     def log_density(self, errors: np.ndarray) -> np.ndarray:
         found = np.interp(errors, self.places, self.density, left=0.0, right=0.0)
-        # What cannot happen is very unlikely instead, so that one stray label does not decide.
+        # A density of zero becomes a very small one: a single outlier must not decide.
         return np.log(np.maximum(found, 1e-12 * self.density.max()))
 
     def moments(self, n_moments: int) -> np.ndarray:
@@ -392,7 +392,7 @@ NOISES: dict[str, type[Noise]] = {
 
 
 def as_noise(noise: object) -> Noise | None:
-    """Turn what the user gave into a noise model: None, an sd, moments, or a model itself."""
+    """Return the noise model of what a user gave: None, an sd, moments, or a model."""
     if noise is None or isinstance(noise, Noise):
         return noise
     if isinstance(noise, Real) and not isinstance(noise, bool):

@@ -50,7 +50,7 @@ def no_penalty(d: int) -> Penalty:
 
 
 def scale_penalty(options: FitOptions, scaling: Scaling, degree: int) -> Penalty:
-    """Bring the penalties to standard units; one that is not asked for stays zero at any scale."""
+    """Return the penalties in standard units; one of zero stays zero at any scale."""
     factors = []
     for power, name in ((1, "l1"), (2, "l2")):
         scale = scaling.penalty_factors(power, degree)

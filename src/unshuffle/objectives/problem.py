@@ -1,27 +1,31 @@
-"""A problem: bags × loss × noise × penalty, as one function of the weights.
+"""The penalised loss of bags as a function of the weights: value, gradient and curvature.
 
-It alone knows X, sorting and the chain rule. Everything is in the units of its bags; the
-standard ones come from `scaling`.
+An `Objective` is what solvers minimise. `Problem` evaluates it from rows in memory, and
+`objectives.block_moments` and `objectives.block_sorted` from data in blocks. Everything is in the
+units of the bags, which are standard ones (`data.scaling`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol, Self
 
 import numpy as np
 
 from unshuffle import kernels
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import BATCH_NUMBERS
+from unshuffle.data.statistics import Statistics
 from unshuffle.objectives import moments
 from unshuffle.objectives.losses import Loss, Moments, Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
 from unshuffle.options import BagOffsets
 
-# From so many rows a bag on, ranks from cells are faster than sorting.
+# Rows a bag from which ranks from cells are faster than sorting.
 _SCREENED_ROWS = 200
 
 # weights (S, d) → values (S,), gradients (S, d)
@@ -29,34 +33,52 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 # weights (S, d) → values (S,), gradients (S, d), curvatures (S, d, d)
 Curve = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-# Moments of a bag cost monomials × d from tensors and n × K from rows; the ratio of the unit costs.
+# Ratio of the unit costs of moments: monomials × d from tensors, and n × K from rows.
 _TENSOR_COST = 4
 # Step of central differences: the cube root of the rounding error balances truncation against
 # cancellation (Nocedal and Wright 2006).
 _STEP = np.cbrt(np.finfo(float).eps)
 
 
+class PooledBags(Protocol):
+    """What an objective tells of its bags: sizes, means, pooled moments and label values."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def d(self) -> int:
+        """Number of weights."""
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+
+    @property
+    def y(self) -> np.ndarray:
+        """Values of the labels, whose weights the statistics know."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """Pooled moments of rows and labels."""
+
+    def bag_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean row (R, d) and the mean label (R,) of every bag."""
+
+
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Value and gradient of the penalised loss, for one or many starts.
+class Objective(ABC):
+    """The penalised loss of bags: value and gradient at one or many points.
 
-    With `has_intercept` the last column of the bags is ones.
-
-    >>> from unshuffle.data.bags import make_bags
-    >>> from unshuffle.objectives.losses import Squared
-    >>> from unshuffle.objectives.penalties import no_penalty
-    >>> bags = make_bags(np.array([[1.0], [2.0]]), np.array([4.0, 2.0]))
-    >>> value, gradient = Problem(bags, Squared(), None, no_penalty(1))(np.array([1.0]))
-    >>> float(value), gradient.tolist()
-    (2.5, [-5.0])
+    With `has_intercept` the last weight is the intercept.
     """
 
-    bags: Bags
+    bags: PooledBags
     loss: Loss
     noise: Noise | None
     penalty: Penalty
     has_intercept: bool = False
-    offsets: BagOffsets = field(default_factory=BagOffsets)
 
     def __call__(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return value and gradient at weights (d,), or (d, S) for S starts on the last axis."""
@@ -75,35 +97,64 @@ class Problem:
         return values + extra, gradients + slope
 
     def screen(self, weights: np.ndarray) -> np.ndarray:
-        """Return values (S,) to choose starts by: roughly those of `smooth`, where that is quicker.
+        """Return values (S,) to choose starts by: those of `smooth`, or cheaper ones near them."""
+        return self.smooth(weights)[0]
 
-        Least squares of plain bags needs neither slopes nor an exact order for it.
-        """
-        bags = self.bags
-        is_plain = bags.is_plain and self.noise is None and isinstance(self.loss, Squared)
-        if not is_plain or bags.n < _SCREENED_ROWS * bags.n_bags:
-            return self.smooth(weights)[0]
-        values = np.empty(len(weights))
-        kernels.screen_squares(weights, bags.columns, bags.y, bags.offsets, values)
-        return values + self.penalty.smooth(weights)[0]
-
-    def with_loss(self, loss: Loss) -> Problem:
-        """Return the same problem with another loss."""
+    def with_loss(self, loss: Loss) -> Self:
+        """Return the same objective with another loss."""
         return replace(self, loss=loss)
-
-    def with_bags(self, bags: Bags) -> Problem:
-        """Return the same problem on other bags."""
-        return replace(self, bags=bags)
 
     @property
     def curve(self) -> Curve | None:
-        """As `smooth`, with the curvature at each point, where that can be told."""
+        """As `smooth`, with the curvature at each point; None where it is not known."""
         return None
 
     @cached_property
     def curvature(self) -> np.ndarray:
         """The pooled second moment of the rows plus the L2 part, half the Hessian of LS."""
         return self.bags.statistics.gram + np.diag(self.penalty.l2)
+
+    @property
+    @abstractmethod
+    def sphere(self) -> moments.MomentSphere:
+        """The weights that meet the first two pooled moments."""
+
+    @property
+    @abstractmethod
+    def _evaluate(self) -> Evaluate:
+        """The loss without penalty."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Objective):
+    """The penalised loss of bags in memory.
+
+    With `has_intercept` the last column of the bags is ones.
+
+    >>> from unshuffle.data.bags import make_bags
+    >>> from unshuffle.objectives.losses import Squared
+    >>> from unshuffle.objectives.penalties import no_penalty
+    >>> bags = make_bags(np.array([[1.0], [2.0]]), np.array([4.0, 2.0]))
+    >>> value, gradient = Problem(bags, Squared(), None, no_penalty(1))(np.array([1.0]))
+    >>> float(value), gradient.tolist()
+    (2.5, [-5.0])
+    """
+
+    bags: Bags
+    offsets: BagOffsets = field(default_factory=BagOffsets)
+
+    def screen(self, weights: np.ndarray) -> np.ndarray:
+        """Return values (S,) to choose starts by.
+
+        Least squares of plain bags needs neither slopes nor an exact order for it.
+        """
+        bags = self.bags
+        is_plain = bags.is_plain and self.noise is None and isinstance(self.loss, Squared)
+        if not is_plain or bags.n < _SCREENED_ROWS * bags.n_bags:
+            return super().screen(weights)
+        values = np.empty(len(weights))
+        kernels.screen_squares(weights, bags.columns, bags.y, bags.offsets, values)
+        return values + self.penalty.smooth(weights)[0]
 
     @cached_property
     def sphere(self) -> moments.MomentSphere:
@@ -123,54 +174,34 @@ class Problem:
         return _plain_evaluator(self.bags, self.loss, atoms)
 
 
+def _evaluate_by(kernel: Callable[..., None], *data: object) -> Evaluate:
+    """Return the evaluation by a kernel of weights, data, and the values and gradients to fill."""
+
+    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
+        kernel(weights, *data, values, gradients)
+        return values, gradients
+
+    return evaluate
+
+
 def _compiled_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
     """Evaluate a sorted loss that has a compiled form."""
     labels = bags.y if len(atoms) == 1 else np.repeat(bags.y, len(atoms))
     extent = loss.extent(int(bags.sizes.min()), bags.d)
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_sorted(
-            weights,
-            bags.columns,
-            labels,
-            bags.offsets,
-            atoms,
-            loss.code,
-            extent,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_sorted, bags.columns, labels, bags.offsets, atoms, loss.code, extent
+    )
 
 
 def _weighted_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
     """Evaluate a sorted loss between quantile functions: masses, and numbers that differ."""
     rows, labels, stats = bags.rows, bags.labels, bags.statistics
-    masses = np.ascontiguousarray(rows.masses)
     shares = labels.masses / np.repeat(labels.totals, np.diff(labels.offsets))
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_weighted(
-            weights,
-            bags.columns,
-            masses,
-            rows.offsets,
-            bags.y,
-            shares,
-            labels.offsets,
-            stats.shares,
-            atoms,
-            loss.code,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_weighted, bags.columns, np.ascontiguousarray(rows.masses), rows.offsets,
+        bags.y, shares, labels.offsets, stats.shares, atoms, loss.code,
+    )  # fmt: skip
 
 
 def _plain_evaluator(bags: Bags, loss: Loss, atoms: np.ndarray) -> Evaluate:
@@ -236,14 +267,9 @@ def _moment_evaluator(bags: Bags, loss: Moments, noise: Noise | None) -> Evaluat
         tensors = moments.make_tensors(bags, monomials)
         return evaluate_tensors(tensors, monomials, factors, mixing, targets)
 
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_moments(
-            weights, bags.columns, bags.offsets, mixing, factors, targets, values, gradients
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_moments, bags.columns, bags.offsets, mixing, factors, targets
+    )
 
 
 def evaluate_tensors(
@@ -254,22 +280,7 @@ def evaluate_tensors(
     targets: np.ndarray,
 ) -> Evaluate:
     """Evaluate the moment loss from the means of monomials over bags."""
-
-    def evaluate(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.empty(len(weights)), np.empty(weights.shape)
-        kernels.evaluate_tensors(
-            weights,
-            tensors,
-            monomials.children,
-            monomials.parents,
-            monomials.degrees,
-            monomials.coefficients,
-            mixing,
-            factors,
-            targets,
-            values,
-            gradients,
-        )
-        return values, gradients
-
-    return evaluate
+    return _evaluate_by(
+        kernels.evaluate_tensors, tensors, monomials.children, monomials.parents,
+        monomials.degrees, monomials.coefficients, mixing, factors, targets,
+    )  # fmt: skip

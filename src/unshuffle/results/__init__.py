@@ -1,1 +1,1 @@
-"""What a fit says: numbers, words, pictures and pages."""
+"""Fits and their output: summary, verdict, predictions, matches, pictures, report, files."""

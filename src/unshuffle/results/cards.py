@@ -1,12 +1,12 @@
-"""A fit as a card in a notebook: HTML with a style of its own, for light and dark pages."""
+"""The card of a fit in a notebook: HTML with its own style, for light and dark pages."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
 
-# Colours that are read on white and on dark grey alike; the rest is the page's own. Cards of one
-# page share the style, so that the kind of verdict is a class.
+# These colours are legible on white and on dark grey; all others are the page's. The cards of one
+# page share a style, and a class gives the kind of verdict.
 _STYLE = """<style>
 .unshuffle-card { border-left: .35em solid #7a828a; background: rgba(127, 127, 127, .08);
   padding: .6em 1em; max-width: 56em; line-height: 1.45; }

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty, root_sum_square
-from unshuffle.data.products import dot, multiply
+from unshuffle.data.products import dot
 from unshuffle.errors import shorten
-from unshuffle.formatting import show_number
+from unshuffle.formatting import align, show_number
 from unshuffle.formulas.contrasts import read_contrast
 from unshuffle.results.verdict import Facts, need_uncertainty
 
@@ -55,11 +54,7 @@ class Contrast:
             ("contrast", "estimate", "sd", "low", "high"),
             (shorten(self.expression), *map(show_number, numbers)),
         ]
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in lines
-        )
+        return "\n".join(align(lines))
 
 
 def find_contrast(solution: Solution, facts: Facts, text: str, level: float) -> Contrast:
@@ -68,19 +63,8 @@ def find_contrast(solution: Solution, facts: Facts, text: str, level: float) -> 
     combined = np.array(factors)
     unsure = need_uncertainty(solution, facts.method)
     estimate = dot(combined, solution.weights) + constant
-    sd, low, high = _measure(unsure, combined, level)
-    return Contrast(text, estimate, sd, low + constant, high + constant, level)
-
-
-def _measure(unsure: Uncertainty, combined: np.ndarray, level: float) -> tuple[float, float, float]:
-    """Return sd and interval of a combination; the whole line where the data say nothing."""
     low, high = unsure.interval_at(combined[None, :], level, new_label=False)[0].tolist()
-    if isinstance(unsure, StudentT):
-        return float(root_sum_square(multiply(unsure.spreads, combined[:, None]))[0]), low, high
-    assert isinstance(unsure, Posterior)
-    if combined[list(unsure.unknown)].any():
-        return np.inf, -np.inf, np.inf
-    values = multiply(unsure.draws, combined[:, None])
-    gaps = values - (unsure.shares[:, None] * values).sum(axis=0)
-    sd = float(root_sum_square(gaps * np.sqrt(unsure.shares)[:, None])[0])
-    return sd, low, high
+    sd = unsure.sd_of(combined)
+    if np.isinf(sd):  # the data say nothing about a coefficient
+        low, high = -np.inf, np.inf
+    return Contrast(text, estimate, sd, low + constant, high + constant, level)

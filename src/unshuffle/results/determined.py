@@ -1,4 +1,4 @@
-"""What the intervals determine of each coefficient, and what the data cannot separate."""
+"""Sign and magnitude of coefficients as their intervals determine them, and collinear pairs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ KNOWN_RULE = (
     "Known: 'sign' where the 95 % interval lies on one side of zero, 'sign and size' where half "
     "its width is also at most half of the estimate, otherwise 'no'."
 )
-# Of a posterior that was not explored intervals are no evidence, however narrow.
+# Intervals of a posterior that was not explored are no evidence, however narrow.
 UNEXPLORED_RULE = f"Here it is '{UNDETERMINED}' for all: the posterior was not sampled well."
 
-# Coefficients that are drawn in pairs: more panes than 15 no reader compares.
+# Most coefficients in the picture of pairs, which then has 15 panes.
 _SHOWN_DOUBTFUL = 5
 
 
@@ -61,7 +61,7 @@ def assess_coefficients(solution: Solution, limits: np.ndarray) -> tuple[str | N
     unsure, estimates = solution.uncertainty, solution.weights
     if unsure is None or not unsure.has_interval:
         return (None,) * len(estimates)
-    if isinstance(unsure, Posterior) and unsure.is_thin:
+    if unsure.is_thin:
         return (UNDETERMINED,) * len(estimates)
     low, high = unsure.interval(LEVEL).T.tolist()
     return tuple(map(_assess, estimates.tolist(), low, high, limits.tolist()))
@@ -88,7 +88,7 @@ def assess_known(solution: Solution) -> tuple[str | None, ...]:
 def find_collinear_pairs(
     solution: Solution, scales: np.ndarray, names: Sequence[str], sources: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of which the data tell what they do together, but not what each does.
+    """Return pairs of coefficients whose joint effect is determined, but not the effect of each.
 
     Two coefficients, neither determined in sign and magnitude, count where their draws lie along a
     slanted line (`_TOGETHER`) whose distance from zero is known: the joint effect has a sign.
@@ -96,8 +96,8 @@ def find_collinear_pairs(
     their own `names` only against each other. The pairs that hang together most come first. A
     posterior that was not explored tells nothing.
     """
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior) or posterior.is_thin:
+    posterior = solution.posterior
+    if posterior is None or posterior.is_thin:
         return ()
     gaps, parts, _ = posterior.measure(solution.weights, scales)
     drawn = gaps + parts
@@ -123,14 +123,13 @@ def find_collinear_pairs(
 
 def _list_open(solution: Solution, d: int) -> list[int]:
     """Return the features that vary and are not determined in sign and magnitude."""
-    unsure = solution.uncertainty
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
+    unknown = () if solution.uncertainty is None else solution.uncertainty.unknown
     known = assess_known(solution)[:d]
     return [j for j in range(d) if known[j] != _KNOWN[SIGN_AND_MAGNITUDE] and j not in unknown]
 
 
 def _has_joint_effect(posterior: Posterior, drawn: np.ndarray, covariance: np.ndarray) -> bool:
-    """Return whether the combination that is known best differs from zero.
+    """Return whether the combination with the least variance differs from zero.
 
     It is zero where an answer and its mirror image compete: then the two effects are told apart,
     and what is open is their sign.
@@ -147,8 +146,8 @@ def doubtful_weights(solution: Solution, scales: np.ndarray) -> list[int]:
     They have the widest intervals in units of w_j sd(x_j), those determined in sign and magnitude
     last. A column of which the data say nothing is left out: its draws have no meaning.
     """
-    posterior, d = solution.uncertainty, len(scales)
-    if not isinstance(posterior, Posterior):
+    posterior, d = solution.posterior, len(scales)
+    if posterior is None:
         return list(range(min(d, _SHOWN_DOUBTFUL)))
     low, high = posterior.interval(LEVEL)[:d].T
     with np.errstate(invalid="ignore"):  # the whole line, of a column without spread

@@ -1,4 +1,4 @@
-"""From data of every kind to a fit: bags, one table, or blocks."""
+"""Fits of bags, of a table, of a formula and of data in blocks: input → `solving` → `Fit`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Strategy
-from unshuffle.core.uncertainty import Posterior, root_sum_square
+from unshuffle.core.strategy import BlockStrategy
+from unshuffle.core.uncertainty import root_sum_square
 from unshuffle.data.bag import bag_key
 from unshuffle.data.bags import Bag, Bags, join_bags, make_bags
 from unshuffle.data.blocks.first_pass import FirstPass
@@ -33,8 +33,7 @@ from unshuffle.results.matching import fingerprint
 from unshuffle.results.remedies import find_collinear, find_two_valued
 from unshuffle.results.result import Fit, as_fit, name_draws, warn_once
 from unshuffle.results.verdict import Facts
-from unshuffle.solving import solve, take_bags
-from unshuffle.solving_blocks import look_through
+from unshuffle.solving import solve, take_bags, take_blocks
 
 if TYPE_CHECKING:
     from unshuffle.data.links import Links, MismatchPrior
@@ -51,7 +50,7 @@ __all__ = [
     "warn_once",
 ]
 
-# No method keeps tables of matches of more rows than this.
+# Methods keep tables of matches for at most this many rows.
 _REMEMBERED_ROWS = 1000
 # Posteriors keep the data of so many rows for posterior predictive checks: a thousand draws of
 # their labels take 80 MB.
@@ -201,7 +200,7 @@ def _fit_separate(
     is_table = joined.is_plain and joined.n_anchors == 0 and not has_counts
     is_table &= joined.known_means is None
     if is_table and find_block_strategy(asked, joined.n) is not None:
-        # One label for each row, and many: in blocks, as a table.
+        # Many rows with one label each are read in blocks, as a table is.
         X, y = np.concatenate([bag.X for bag in bags]), np.concatenate([bag.y for bag in bags])
         groups = np.repeat(np.arange(len(bags)), [len(bag.X) for bag in bags])
         return fit_table(X, y, groups, asked, rng, report=report)
@@ -299,36 +298,36 @@ def fit_bags(
     rows of the bags.
     """
     # Masses are whole numbers, whose sums are exact in any order.
-    scales = _measure_scales(bags, options)
+    scales, known = _measure_scales(bags, options), bags.known_means
+    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
     facts = _describe(
         names,
         sources,
         options,
         scales=scales,
         n=bags.n_individuals,
-        n_means=0 if bags.known_means is None else bags.known_means.n_bags,
+        n_means=0 if known is None else known.n_bags,
         n_bags=bags.n_original_bags,
         n_anchors=bags.n_anchors,
-        n_labels=_count_labels(bags),
+        # Those behind a known mean are as many as its rows.
+        n_labels=int(bags.labels.totals.sum()) if known is None else bags.n_individuals,
         pairing=bags.pairing,
-        constants=_find_constants(bags),
+        constants=_list_constants(low, high),
         has_positive_labels=bool(bags.labels.low.min() > 0),
         label_spread=_measure_label_spread(bags),
-        **_describe_columns(bags, scales, options.fit_intercept),
+        **_describe_columns(bags, scales, low, high, options.fit_intercept),
     )
-    # Tables of matches are made of few rows only: hashing many would be for nothing.
+    # The digest serves tables of matches, which only few rows have.
     has_links = options.mislinked is not None
     mark = fingerprint(bags, has_links) if facts.n <= _REMEMBERED_ROWS else None
     if bag_names is not None:
         bag_names = [bag_names[place] for place in bags.original_places.tolist()]
-    is_kept = facts.n <= KEPT_ROWS and bags.known_means is None
-    kept = bags if is_kept else None
+    kept = bags if facts.n <= KEPT_ROWS and known is None else None
     with watch_compiling(report):
         data = [take_bags(bags, options, names, links)]
-        del bags  # the solver lets go of what it no longer needs
+        del bags  # the solver frees what it no longer needs
         solution, method = solve(data.pop(), options, rng, names, report)
-    has_tables = solution.stats.match_probabilities is not None
-    mark = mark if has_tables else None
+    mark = None if solution.stats.match_probabilities is None else mark
     return _gather(solution, facts, method, options, mark, bag_names, kept)
 
 
@@ -350,10 +349,11 @@ def fit_table(
         from unshuffle.data.links import read_links  # imports SciPy, and is seldom needed
 
         prior, options, anchors = read_links(links, groups, len(y), options, anchors)
-    settings = find_block_strategy(options, len(y))
-    if settings is None or anchors is not None or options.mislinked is not None:
+    strategy = find_block_strategy(options, len(y))
+    if strategy is None or anchors is not None or options.mislinked is not None:
         bags = make_bags(X, y, groups, anchors)
-        in_order = None if groups is None else list(dict.fromkeys(_as_list(groups)))
+        named = groups.tolist() if isinstance(groups, np.ndarray) else groups
+        in_order = None if named is None else list(dict.fromkeys(named))
         return fit_bags(bags, options, rng, names, report, sources, in_order, prior)
     codes, n_bags = number_bags(groups, len(y))
     bag_names = None
@@ -362,17 +362,13 @@ def fit_table(
         bag_names = tuple(groups[row] for row in rows.tolist())
     n_jobs = None if options.n_jobs is None else int(options.n_jobs)
     source = ArraySource(X, y, codes, n_bags, n_jobs, bag_names=bag_names)
-    return fit_source(source, options, settings, rng, names, report, sources)
-
-
-def _as_list(groups: Sequence[Hashable] | np.ndarray) -> Sequence[Hashable]:
-    return groups.tolist() if isinstance(groups, np.ndarray) else groups
+    return fit_source(source, options, strategy, rng, names, report, sources)
 
 
 def fit_source(
     source: Source,
     options: FitOptions,
-    settings: Strategy,
+    strategy: BlockStrategy,
     rng: np.random.Generator,
     names: Sequence[str] | None = None,
     report: Report = say_nothing,
@@ -380,12 +376,12 @@ def fit_source(
 ) -> Fit:
     """Fit data in blocks: see `methods.find_block_strategy`."""
     with watch_compiling(report):
-        data = [look_through(source, options, settings, rng, names, report)]
+        data = [take_blocks(source, options, strategy, rng, names, report)]
         first, bag_names = data[0].first, source.bag_names
         if bag_names is not None:
             bag_names = tuple(bag_names[r] for r in np.argsort(first.numbers).tolist())
         facts = _describe_blocks(first, names, sources, options)
-        del first  # the solver lets go of the labels
+        del first  # the solver frees the labels
         solution, method = solve(data.pop(), options, rng, names, report)
     return _gather(solution, facts, method, options, bag_names=bag_names)
 
@@ -413,7 +409,7 @@ def _describe_blocks(
         n_bags=len(first.sizes),
         n_labels=first.n,
         pairing=Permutation(),
-        constants=tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high)),
+        constants=_list_constants(low, high),
         collinear=find_collinear(gram),
         two_valued=find_two_valued(first.mean, first.spreads(first.mean), low, high),
         has_positive_labels=bool(first.label_ends.min() > 0),
@@ -469,7 +465,8 @@ def _gather(
     noise = given.sd if given is not None else None if unsure is None else unsure.noise
     told = replace(facts, method=method, noise=noise, is_noise_given=given is not None)
     source, solution = solution.pairings, replace(solution, pairings=None)
-    keys, model = None, unsure.model if isinstance(unsure, Posterior) else None
+    posterior, keys = solution.posterior, None
+    model = None if posterior is None else posterior.model
     if bag_names is not None and model is not None and model.bag_effects is not None:
         keys = tuple(map(bag_key, bag_names))
     found = Fit(solution, told, options, mark, data, source)
@@ -484,17 +481,10 @@ def _measure_scales(bags: Bags, options: FitOptions) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses such columns
         scales = column_spreads(bags)
     if not options.fit_intercept:
-        # A constant column serves as the intercept: its weight must not go unjudged.
+        # A constant column serves as the intercept, and the verdict must cover its weight.
         is_flat = scales == 0
         scales[is_flat] = np.abs(bags.X[:, is_flat]).max(axis=0, initial=0.0)
     return scales
-
-
-def _count_labels(bags: Bags) -> int:
-    """Return the number of labels, those behind a known mean counted."""
-    if bags.known_means is not None:
-        return bags.n_individuals
-    return int(bags.labels.totals.sum())
 
 
 def _measure_label_spread(bags: Bags) -> float:
@@ -511,18 +501,16 @@ def _measure_label_spread(bags: Bags) -> float:
     return 2.0 * float(root_sum_square(gaps[:, None])[0])
 
 
-def _find_constants(bags: Bags) -> tuple[tuple[int, float], ...]:
-    """Return the columns that do not vary, each with its value."""
-    low, high = bags.X.min(axis=0), bags.X.max(axis=0)
+def _list_constants(low: np.ndarray, high: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """Return the columns that do not vary, each with its value, given the extremes of all."""
     return tuple((int(j), float(low[j])) for j in np.flatnonzero(low == high))
 
 
 def _describe_columns(
-    bags: Bags, scales: np.ndarray, has_intercept: bool
+    bags: Bags, scales: np.ndarray, low: np.ndarray, high: np.ndarray, has_intercept: bool
 ) -> dict[str, tuple[int, ...]]:
     """Return the columns that depend on others, and those of two values."""
     X, masses = bags.X, bags.rows.masses / bags.rows.masses.sum()
-    low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         # Halved before the difference is taken, which could overflow.
         reach = high / 2 - low / 2

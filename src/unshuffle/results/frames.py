@@ -1,4 +1,4 @@
-"""Results as frames: of the library that X came in, pandas where there is a choice."""
+"""Results as frames of pandas or polars."""
 
 from __future__ import annotations
 

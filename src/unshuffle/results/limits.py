@@ -1,4 +1,4 @@
-"""When regression on shuffled labels works, in the words of pages and reports.
+"""Texts of reports and pages on the conditions under which shuffled regression works.
 
 The figures of `LIMITS` are those of the real tables of `make corpus`.
 """
@@ -14,7 +14,7 @@ LIMITS = (
     "help most."
 )
 
-# What every fit of links of unknown quality assumes.
+# The assumption of every fit of links of unknown quality.
 LINKS_LIMITS = (
     "Wrong links are taken to be exchangeable inside blocks; links across blocks, or errors that "
     "depend on the label, are not covered."

@@ -1,7 +1,7 @@
-"""Which label belongs to which row where labels stand beside their rows, but for a share of them.
+"""Matches of labels to rows where labels stand beside their rows, but for a share of wrong links.
 
-A label keeps its row with the probability that the mixture gives it; those that do not are matched
-among themselves. Both are averaged over what is not known of weights and noise.
+A label keeps its row with the posterior probability of its link in the mixture. The others are
+matched among themselves. Both are averaged over draws of weights and noise.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ import numpy as np
 from scipy.special import expit
 
 from unshuffle import kernels
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.core.uncertainty import Uncertainty
 from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
-from unshuffle.data.products import multiply, predict_rows
+from unshuffle.data.products import predict_rows
 from unshuffle.errors import InputError
 from unshuffle.linkage.given_pairs import estimate_density
 from unshuffle.results.matching import (
     N_BURNT,
     N_KEPT,
     SEED,
-    WINDOW,
     Match,
     add_equal,
+    choose_candidates,
     choose_n_draws,
     describe_matches,
-    find_kinds,
     look_up,
+    number_values,
+    predict_draws,
     swap_reach,
 )
 
-# A noise sd below this share of the labels' reach decides nothing.
+# Least noise sd, as a share of the range of the labels.
 _LEAST_NOISE = 1e-12
 
 
@@ -47,24 +48,24 @@ def match_links(
     *,
     tables: Sequence[np.ndarray] | None = None,
 ) -> Match:
-    """Match labels of which a share is wrong where they stand.
+    """Return the matches of labels of which a share stands beside wrong rows.
 
     A row keeps the label beside it where that is more likely than not; the others go by rank among
     those that are left. `tables`, one for each bag (rows × labels), stand for the probabilities
     where they are known already.
     """
-    own = find_own(bags)
+    own = find_label_beside(bags)
     reference = _measure_density(bags)
     rng = np.random.default_rng(SEED)
-    draws, sigma = _draw(unsure, choose_n_draws(bags.n), rng)
+    draws, sigma = unsure.draw(choose_n_draws(bags.n), rng)
     order, n_equal = np.empty(bags.n, dtype=int), np.empty(bags.n, dtype=int)
     labels, probability, guess = np.empty(bags.n), np.empty(bags.n), np.empty(bags.n)
     z = predict_rows(bags.X, w) + intercept
     n_kept = 0
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         y = bags.y[start:stop]
-        kind, counts = find_kinds(y)
-        # By content, whatever the order of equal rows was.
+        kind, counts = number_values(y)
+        # Sorted by content: the order of equal rows does not matter.
         inside = np.lexsort([y[own[start:stop] - start], *bags.X[start:stop].T[::-1]])
         rows, beside = start + inside, own[start:stop][inside] - start
         if tables is not None:
@@ -85,13 +86,12 @@ def match_links(
         n_equal[place], guess[place] = counts[kind[matched]], counts[kind[matched]] / len(y)
         probability[place] = look_up(table, kind[matched] - first)
         n_kept += int((matched == beside).sum())
-    is_thin = isinstance(unsure, Posterior) and unsure.is_thin
-    verdict = describe_matches(probability, guess, n_equal, tables is not None, is_thin)
+    verdict = describe_matches(probability, guess, n_equal, tables is not None, unsure.is_thin)
     kept = f"{n_kept} of {bags.n} rows keep the label that stood beside them."
     return Match(order, probability, labels, n_equal, (verdict[0], kept, *verdict[1:]))
 
 
-def find_own(bags: Bags) -> np.ndarray:
+def find_label_beside(bags: Bags) -> np.ndarray:
     """Return the label that stood beside each row, both in canonical order."""
     if not bags.is_plain:
         raise InputError(
@@ -119,24 +119,6 @@ def _measure_density(bags: Bags) -> np.ndarray:
     return estimate_density(bags.y - means[original_bags])
 
 
-def _draw(unsure: Uncertainty, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of the weights and of the noise."""
-    if isinstance(unsure, Posterior):
-        pick = rng.choice(len(unsure.shares), n, p=unsure.shares)
-        return unsure.draws[pick], unsure.sigma[pick]
-    assert isinstance(unsure, StudentT)
-    dof = max(unsure.dof, 1)
-    factor = np.sqrt(dof / rng.chisquare(dof, n))
-    steps = rng.standard_normal((n, len(unsure.spreads))) * factor[:, None]
-    return unsure.centre + multiply(steps, unsure.spreads), np.full(n, unsure.noise or 0.0)
-
-
-def _predict(X: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    d = X.shape[1]
-    z = multiply(draws[:, :d], X.T)
-    return np.asarray(z + draws[:, d:]) if draws.shape[1] > d else z
-
-
 def _link_probabilities(
     X: np.ndarray,
     y: np.ndarray,
@@ -149,7 +131,7 @@ def _link_probabilities(
     if wrong <= 0.0 or len(y) == 1:
         return np.ones((len(draws), len(y)))
     sd = np.maximum(sigma, _floor(y))[:, None]
-    gaps = (y - _predict(X, draws)) / sd
+    gaps = (y - predict_draws(X, draws)) / sd
     linked = -0.5 * gaps**2 - np.log(sd) - 0.5 * log(2.0 * np.pi)
     return np.asarray(expit(linked + log(max(1.0 - wrong, 1e-300)) - log_reference - log(wrong)))
 
@@ -181,11 +163,10 @@ def _draw_tables(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the match probabilities of one bag (rows × candidates), and the first candidates."""
     n = len(y)
-    width = min(int(kind[-1]) + 1, WINDOW)
-    first = np.clip(kind[matched] - width // 2, 0, kind[-1] + 1 - width)
+    width, first = choose_candidates(kind, kind[matched])
     counts, place = np.zeros((n, width)), kind[beside] - first
     is_seen = (place >= 0) & (place < width)
-    z, floor = _predict(X, draws), _floor(y)
+    z, floor = predict_draws(X, draws), _floor(y)
     for each, predictions, sd in zip(right, z, np.maximum(sigma, floor), strict=True):
         stays = rng.random(n) < each
         mixed = np.flatnonzero(~stays)

@@ -1,4 +1,4 @@
-"""Which label belongs to which row: the most likely order, and how sure each match is.
+"""Matches of labels to rows: the most likely order, and the probability of each match.
 
 With Gaussian noise the most likely order matches ranks (DeGroot, Feder and Goel 1971).
 Probabilities of matches come from Gibbs sampling of the order (Wu 1998).
@@ -21,18 +21,16 @@ from unshuffle.data.anchors import find_beside
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
-from unshuffle.formatting import SHOWN_ROWS, show_number, show_probability
+from unshuffle.formatting import SHOWN_ROWS, align, show_number, show_probability
 from unshuffle.results.frames import make_frame
 
-# Posterior draws averaged over, and sweeps of the swap sampler for each. A probability that hangs
-# on one uncertain weight errs by 0.5/√draws at most: 0.065 with 60 draws, 0.02 with 600. So small
-# data, where a single match matters and draws are cheap, get more of them.
+# Posterior draws for match probabilities, whose Monte Carlo error is 0.5/√draws at most: 0.065 with
+# 60 draws, 0.02 with 600. Small data get more draws, which are cheap there.
 _MIN_DRAWS, _MAX_DRAWS, _DRAWN_ROWS = 60, 600, 30_000
 N_BURNT, N_KEPT = 20, 40
-# A row remembers at most this many different labels: more than a match of notable
-# probability needs.
+# Most candidate labels of a row: more than matches of notable probability need.
 WINDOW = 512
-# Equal data must give equal probabilities, so the sampler has a seed of its own.
+# Equal data must give equal probabilities: the sampler has its own seed.
 SEED = 0
 
 
@@ -119,10 +117,8 @@ class Match:
             )
             for i in range(min(n, SHOWN_ROWS))
         ]
-        widths = [max(len(line[j]) for line in cells) for j in range(3)]
-        lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
         more = [f"… and {n - SHOWN_ROWS} more rows"] if n > SHOWN_ROWS else []
-        return "\n".join([*self.verdict, "", *lines, *more])
+        return "\n".join([*self.verdict, "", *align(cells, n_left=0), *more])
 
 
 def fingerprint(bags: Bags, has_links: bool = False) -> str:
@@ -146,7 +142,7 @@ def match_labels(
     tables: Sequence[np.ndarray] | None = None,
     method: str = "",
 ) -> Match:
-    """Match ranks of predictions to ranks of labels, the most likely order given the weights.
+    """Return the match of ranks: the most likely order of the labels given the weights.
 
     With a posterior, each match gets its probability, averaged over draws of weights and noise
     and, for each, over permutations drawn from the exact model; `tables`, one for each bag (rows ×
@@ -165,7 +161,7 @@ def match_labels(
     for r, (start, stop) in enumerate(pairwise(bags.offsets)):
         by_rank = np.argsort(z[start:stop], kind="stable")
         rows, y = bags.rows.order[start + by_rank], bags.y[start:stop]
-        kind, counts = find_kinds(y)
+        kind, counts = number_values(y)
         order[rows], labels[rows] = bags.labels.order[start:stop], y
         n_equal[rows], guess[rows] = counts[kind], counts[kind] / len(y)
         if table_of is not None:
@@ -197,11 +193,23 @@ def _choose_tables(
             np.zeros(len(kind), np.int64),
         )
     rng = np.random.default_rng(SEED)
-    pick = rng.choice(len(posterior.shares), choose_n_draws(bags.n), p=posterior.shares)
-    draws, sigma = posterior.draws[pick], posterior.sigma[pick]
+    draws, sigma = posterior.draw(choose_n_draws(bags.n), rng)
     return lambda r, place, kind, by_rank: match_bag(
         bags.X[place], bags.y[place], kind, by_rank, draws, sigma, rng
     )
+
+
+def predict_draws(X: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return the predictions (draws, rows) of draws of the weights, the intercept last if any."""
+    d = X.shape[1]
+    z = multiply(draws[:, :d], X.T)
+    return np.asarray(z + draws[:, d:]) if draws.shape[1] > d else z
+
+
+def choose_candidates(kind: np.ndarray, matched: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return the number of candidates of each row, and the first: a window around its match."""
+    width = min(int(kind[-1]) + 1, WINDOW)
+    return width, np.clip(matched - width // 2, 0, kind[-1] + 1 - width)
 
 
 def choose_n_draws(n: int) -> int:
@@ -214,10 +222,10 @@ def swap_reach(scaled: np.ndarray) -> float:
     return max(1.0, len(scaled) / max(float(np.ptp(scaled)), 1.0))
 
 
-def find_kinds(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def number_values(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of each sorted label among the different ones, and how often each stands.
 
-    >>> kind, counts = find_kinds(np.array([1.0, 2.0, 2.0]))
+    >>> kind, counts = number_values(np.array([1.0, 2.0, 2.0]))
     >>> kind.tolist(), counts.tolist()
     ([0, 1, 1], [1, 2])
     """
@@ -236,7 +244,7 @@ def add_equal(table: np.ndarray, kind: np.ndarray) -> np.ndarray:
 
 
 def _describe_ranks(n_equal: np.ndarray, method: str) -> tuple[str, ...]:
-    """Say why there are no probabilities."""
+    """Return the sentences on matches without probabilities."""
     named = f"method '{method}'" if method else "this method"
     return (
         f"Labels go to rows by rank, without probabilities: {named} has no posterior. Use method "
@@ -291,15 +299,12 @@ def match_bag(
     that is matched (`by_rank` are the rows in the labels' order): draws may order rows otherwise,
     but the match must be among the candidates.
     """
-    n, d = X.shape
+    n = len(X)
     if n == 1:
         return np.ones((1, 1)), np.zeros(1, dtype=np.int64)
-    z = multiply(draws[:, :d], X.T)
-    if draws.shape[1] > d:
-        z = z + draws[:, d:]
+    z = predict_draws(X, draws)
     rank = np.argsort(by_rank, kind="stable")
-    width = min(int(kind[-1]) + 1, WINDOW)
-    first = np.clip(kind[rank] - width // 2, 0, kind[-1] + 1 - width)
+    width, first = choose_candidates(kind, kind[rank])
     counts, totals = np.zeros((n, width)), np.zeros(n)
     # Noise below the resolution of the labels would divide by zero and decide nothing.
     size = float(np.ptp(y)) or float(np.abs(z).max()) or 1.0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unshuffle.errors import InputError
-from unshuffle.formatting import show_number
+from unshuffle.formatting import align, show_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,7 @@ class Pooled:
         values = (self.estimate, self.sd, *self.interval.T, self.df, self.missing_information)
         cells = [[show_number(float(v)) for v in row] for row in zip(*values, strict=True)]
         lines = [head, *([name, *row] for name, row in zip(self.names, cells, strict=True))]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(head))]
-        shown = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
-            for line in lines
-        ]
-        return "\n".join(shown)
+        return "\n".join(align(lines))
 
 
 def pool(

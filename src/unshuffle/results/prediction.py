@@ -1,4 +1,4 @@
-"""Predictions for new rows and how sure they are: in known bags, in new ones, of new labels."""
+"""Predictions for rows of known and new bags: means, sds and intervals, also of new labels."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def find_bags(
         raise InputError(
             f"groups has {len(groups)} entries but there are {n} rows: give the bag of every row"
         )
-    posterior = solution.uncertainty
-    if not isinstance(posterior, Posterior) or posterior.model is None:
+    posterior = solution.posterior
+    if posterior is None or posterior.model is None:
         return None
     if posterior.model.bag_effects is None:
         raise InputError(
@@ -58,7 +58,7 @@ def predict_sds(
     """Return the sd of a new label at each row, infinite where the data say nothing."""
     unsure = need_uncertainty(solution, facts.method)
     sds = unsure.sd_at(_add_ones(X, facts), bags)
-    sds[_is_beyond(unsure, facts, X)] = np.inf
+    sds[_rests_on_unknown(unsure, facts, X)] = np.inf
     return sds
 
 
@@ -77,7 +77,7 @@ def predict_ends(
     """
     unsure = need_uncertainty(solution, facts.method)
     ends = unsure.interval_at(_add_ones(X, facts), level, new_label, bags)
-    ends[_is_beyond(unsure, facts, X)] = -np.inf, np.inf
+    ends[_rests_on_unknown(unsure, facts, X)] = -np.inf, np.inf
     return ends
 
 
@@ -87,7 +87,7 @@ def _add_ones(X: np.ndarray, facts: Facts) -> np.ndarray:
     return np.column_stack([X, np.ones((len(X), n_more))])
 
 
-def _is_beyond(unsure: Uncertainty, facts: Facts, X: np.ndarray) -> np.ndarray:
+def _rests_on_unknown(unsure: Uncertainty, facts: Facts, X: np.ndarray) -> np.ndarray:
     """Return which rows depend on a coefficient of which the data say nothing.
 
     A column that did not vary leaves no trace of its weight where it still has its value: the
@@ -95,6 +95,6 @@ def _is_beyond(unsure: Uncertainty, facts: Facts, X: np.ndarray) -> np.ndarray:
     """
     is_beyond = np.zeros(len(X), dtype=bool)
     constants = dict(facts.constants)
-    for j in unsure.unknown if isinstance(unsure, Posterior) else ():
+    for j in unsure.unknown:
         is_beyond |= X[:, j] != constants[j] if j in constants else True
     return is_beyond

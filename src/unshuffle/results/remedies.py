@@ -1,4 +1,4 @@
-"""Remedies that apply to the data: which transformations and columns could mend a fit."""
+"""Remedies of a misfit that apply to the data: transformations and new columns."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def find_two_valued(
 
 def find_remedy(misfits: Sequence[str], facts: Facts) -> str | None:
     """Return one remedy of a misfit that applies to these data; None where there is none."""
-    ways = (way for kind in misfits for way in _mend(kind, facts))
+    ways = (way for kind in misfits for way in _list_remedies(kind, facts))
     return next(ways, None)
 
 
-def _mend(kind: str, facts: Facts) -> Iterator[str]:
+def _list_remedies(kind: str, facts: Facts) -> Iterator[str]:
     """Yield remedies of one kind of misfit, the most general last."""
     if kind == OFFSETS:
         yield "a column that says what the bags differ in"
@@ -70,7 +70,7 @@ def _mend(kind: str, facts: Facts) -> Iterator[str]:
 
 
 def _name_columns(facts: Facts) -> Iterator[str]:
-    """Name new columns that bend the mean: the square of a column of two values is no new one."""
+    """Yield new columns that make the mean nonlinear; a column of two values has no new square."""
     flat = {*facts.two_valued, *(j for j, _ in facts.constants)}
     curved = [j for j in range(len(facts.scales)) if j not in flat]
     if len(curved) == len(facts.scales):

@@ -1,8 +1,9 @@
-"""A report of a fit: one HTML file that needs neither network nor scripts."""
+"""The report of a fit: one HTML file without scripts or links to a network."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from hashlib import sha256
@@ -22,7 +23,7 @@ from unshuffle.registry import METHODS
 from unshuffle.results.limits import LIMITS
 from unshuffle.results.matching import Match
 from unshuffle.results.paper_text import find_log_base, show_factor, write_paper_text
-from unshuffle.results.pictures.bag_views import BagView, view_bags, view_table
+from unshuffle.results.pictures.bag_views import BagView, find_label_name, view_bags, view_table
 from unshuffle.results.pictures.report_pictures import (
     Drawing,
     Picture,
@@ -115,8 +116,7 @@ def write_report(
     data = _describe_data(X, y, groups, source, notes)
     if bags is not None:
         data["facts"] += _describe_bags(bags, found.facts.n)
-    if label is None and getattr(y, "name", None) is not None:
-        label = str(y.name)
+    label = find_label_name(y) if label is None else label
     data["source"] = None if source is None else shorten(source, 200)
     data["columns"] = [[shorten(cell) for cell in line] for line in columns]
     data["label"], data["written"] = label, (written or today()).isoformat()
@@ -154,8 +154,7 @@ def write_report_pictures(
     >>> [path.name for path in write_report_pictures(model, tempfile.mkdtemp())]
     ['coefficients-in-common-units.svg', 'final-values-of-the-starts.svg']
     """
-    if label is None and getattr(y, "name", None) is not None:
-        label = str(y.name)
+    label = find_label_name(y) if label is None else label
     drawings = _list_drawings(as_fit(model), X, y, groups, bags, bag_names, level, label)
     return write_pictures(drawings, folder, ending)
 
@@ -170,9 +169,17 @@ def _list_drawings(
     level: float,
     label: str | None,
 ) -> list[Drawing]:
-    """List the pictures of a fit and its data."""
-    views = _view(found, X, y, groups, bags, bag_names)
-    match = _match(found, X, y, groups)
+    """List the pictures of a fit and its data; without data there are none of bags."""
+    views: list[BagView] = []
+    match: Match | None = None
+    if X is not None and y is not None:
+        views = view_table(found, X, y, groups)
+        # Matching up to so many rows for a picture takes a second, as their fit does.
+        if len(y) <= 1000 and not found.facts.n_anchors:
+            names = None if groups is None else list(groups)
+            match = found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
+    elif bags is not None:
+        views = view_bags(found, bags, bag_names)
     return list_drawings(found, views, level, label, match, X, find_log_base(label))
 
 
@@ -181,29 +188,6 @@ def today() -> date:
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
     return moment.date()
-
-
-def _view(
-    found: Fit,
-    X: Any,
-    y: Any,
-    groups: Any,
-    bags: Bags | None,
-    bag_names: Sequence[object] | None,
-) -> list[BagView]:
-    """Return the bags for the pictures; none where the data were not handed over."""
-    if X is not None and y is not None:
-        return view_table(found, X, y, groups)
-    return [] if bags is None else view_bags(found, bags, bag_names)
-
-
-def _match(found: Fit, X: Any, y: Any, groups: Any) -> Match | None:
-    """Match rows and labels for a picture, where they are few and belong together."""
-    # Rows that are matched for a picture: that takes a second, as the fit of so many does.
-    if X is None or y is None or len(y) > 1000 or found.facts.n_anchors:
-        return None
-    names = None if groups is None else list(groups)
-    return found.match(make_bags(np.asarray(X, float), np.asarray(y, float), names))
 
 
 def check_report(path: str | os.PathLike[str]) -> Path:
@@ -273,7 +257,7 @@ def _list_coefficients(
     """Return the table's rows; a base level, without a coefficient, precedes its category."""
     table: list[tuple[str, SummaryRow | None]] = []
     left = dict(base_levels)
-    # The longest first: one name may begin another.
+    # The longest names first: one name may begin another.
     bases = sorted(base_levels, key=len, reverse=True)
     for row in summary.rows:
         base = next((each for each in bases if row.name.startswith(f"{each}=")), None)
@@ -385,17 +369,10 @@ def _describe_span(sizes: np.ndarray, what: str) -> str:
 def _count_bags(groups: Any) -> str:
     if groups is None:
         return "one"
-    sizes = list(_bag_sizes(groups).values())
-    smallest, largest = min(sizes), max(sizes)
-    span = f"{smallest} rows each" if smallest == largest else f"{smallest} to {largest} rows"
-    return f"one, of {sizes[0]} rows" if len(sizes) == 1 else f"{len(sizes)}, of {span}"
-
-
-def _bag_sizes(groups: Any) -> dict[Any, int]:
-    sizes: dict[Any, int] = {}
-    for name in list(groups):
-        sizes[name] = sizes.get(name, 0) + 1
-    return sizes
+    sizes = list(Counter(groups).values())
+    if len(sizes) == 1:
+        return f"one, of {sizes[0]} rows"
+    return f"{len(sizes)}, of {_describe_span(np.array(sizes), 'rows')}"
 
 
 def _default_provenance(seed: Any, X: Any, y: Any) -> dict[str, Any]:

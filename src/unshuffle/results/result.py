@@ -1,4 +1,4 @@
-"""The result of a fit, which estimator, command line, report and JSON share."""
+"""The result of a fit (`Fit`), which estimator, command line, report and JSON share."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from unshuffle.results.verdict import (
     competing_answers,
     describe_misfit,
     grade,
-    make_intervals,
     model_fits,
+    need_uncertainty,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Fit:
     solution: Solution
     facts: Facts
     options: FitOptions
-    # Tells whether bags to be matched are those of the fit; None where nothing depends on it.
+    # Digest that identifies the bags of the fit in `match`; None where nothing depends on it.
     fingerprint: str | None = None
     # The data fitted, while they are few, and what draws pairings of linked ones: neither files nor
     # pickles keep them.
@@ -143,8 +143,7 @@ class Fit:
     @property
     def posterior(self) -> Posterior | None:
         """Weighted draws of coefficients and noise, where the method has them."""
-        unsure = self.solution.uncertainty
-        return unsure if isinstance(unsure, Posterior) else None
+        return self.solution.posterior
 
     if not TYPE_CHECKING:  # type checkers know the new name alone
 
@@ -254,7 +253,7 @@ class Fit:
         >>> found.conf_int(alpha=0.1).shape
         (1, 2)
         """
-        ends = make_intervals(self.solution, self.method, check_level(level, alpha))
+        ends = need_uncertainty(self.solution, self.method).interval(check_level(level, alpha))
         ends = ends if intercept else ends[: len(self.facts.scales)]
         if self.library is None:
             return ends
@@ -364,7 +363,7 @@ class Fit:
         [5.0]
         """
         rows = self.read_rows(X)
-        bags = self._find_bags(groups, len(rows))
+        bags = find_bags(self.solution, groups, len(rows))
         z = predict_rows(rows, self.coef) + self.intercept
         return z if bags is None else predict_in_bags(self.solution, self.facts, rows, bags, z)
 
@@ -399,7 +398,8 @@ class Fit:
         True
         """
         rows = self.read_rows(X)
-        return predict_sds(self.solution, self.facts, rows, self._find_bags(groups, len(rows)))
+        bags = find_bags(self.solution, groups, len(rows))
+        return predict_sds(self.solution, self.facts, rows, bags)
 
     def predict_interval(
         self,
@@ -443,7 +443,7 @@ class Fit:
         (3, 2)
         """
         level, rows = check_level(level, alpha), self.read_rows(X)
-        bags = self._find_bags(groups, len(rows))
+        bags = find_bags(self.solution, groups, len(rows))
         return predict_ends(self.solution, self.facts, rows, level, new_label, bags)
 
     def read_rows(self, X: Any) -> np.ndarray:
@@ -495,13 +495,8 @@ class Fit:
         >>> found.is_known_bag(["a"]).tolist()
         [False]
         """
-        found = self._find_bags(groups, len(groups))
+        found = find_bags(self.solution, groups, len(groups))
         return np.zeros(len(groups), dtype=bool) if found is None else found >= 0
-
-    def _find_bags(
-        self, groups: Sequence[Hashable] | np.ndarray | None, n: int
-    ) -> np.ndarray | None:
-        return find_bags(self.solution, groups, n)
 
     def sample_pairings(
         self, m: int, rng: np.random.Generator | int | None = None, bags: Bags | None = None

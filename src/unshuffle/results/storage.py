@@ -1,7 +1,7 @@
-"""Keeping a fitted model in a file: JSON, with numbers to the last bit and no code.
+"""Model files: a fitted model as JSON, with numbers to the last bit and without code.
 
-What is kept is a tree of the library's own frozen classes, listed below: reading makes these and
-nothing else, whatever the file says. Arrays carry their shape and order in memory, so that sums
+A file holds a tree of the library's own frozen classes, listed below. Reading makes these classes
+and no others, whatever the file says. Arrays carry their shape and order in memory, so that sums
 over them give the same bits.
 """
 
@@ -76,7 +76,7 @@ _LOST_OPTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a model file holds: the result, the estimator's parameters, and names of columns.
+    """Content of a model file: the result, the estimator's parameters, and names of columns.
 
     `columns` says how the command line made X from a file, `provenance` where the data came from;
     both are None for models of the library.
@@ -256,7 +256,7 @@ def _check_sizes(kept: Kept) -> None:
 
 
 def encode(value: Any, what: str = "") -> Any:
-    """Turn a value into what JSON can hold; `what` says in an error where it stands."""
+    """Return a value as JSON; `what` names its place in error messages."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -286,7 +286,7 @@ def encode(value: Any, what: str = "") -> Any:
             if not each.metadata.get("is_kept", True):
                 continue
             part = each.metadata.get("write", _as_it_is)(getattr(value, each.name))
-            # A function that everybody has need not be kept.
+            # The default function of a field is not kept.
             if not (callable(part) and part is each.default):
                 parts[each.name] = encode(part, f"{what}{kind} with {each.name}=")
         return {"is": kind, "fields": parts}
@@ -314,7 +314,7 @@ def _encode_array(array: np.ndarray, what: str) -> dict[str, Any]:
 
 
 def decode(value: Any) -> Any:
-    """Turn what `encode` made back into the value."""
+    """Return the value that `encode` turned into JSON."""
     if isinstance(value, list):
         return [decode(each) for each in value]
     if not isinstance(value, dict):

@@ -10,7 +10,7 @@ import numpy as np
 
 from unshuffle.core.solution import BagEffects, Certificate, Solution
 from unshuffle.data.pairing import Pairing
-from unshuffle.formatting import count, show_number
+from unshuffle.formatting import align, count, show_number
 from unshuffle.results.cards import make_card
 from unshuffle.results.determined import DETERMINED_RULE, KNOWN_RULE, UNEXPLORED_RULE, assess_known
 from unshuffle.results.frames import make_frame
@@ -39,7 +39,7 @@ ESTIMAND = (
     "Coefficients and intervals are of the population value of the pooled slope: the slope inside "
     "bags, and the share of a contextual effect that a regression over all rows would see."
 )
-# Bag effects that are less probable than this have no digits.
+# The probability of bag effects below this is shown as a bound.
 _UNLIKELY = 0.05
 _RIVALS = "Competing answers, best first:"
 
@@ -171,7 +171,7 @@ class Summary:
     # Whether the posterior was sampled well, where there is one.
     is_explored: bool = True
     detail: bool = False
-    # What was fitted where that is more than a column, and the library of the frame fitted.
+    # The transformed label, and the library of the frame fitted.
     label: str | None = None
     library: str | None = None
     # Positions of the different answers that compete.
@@ -344,8 +344,8 @@ class Summary:
 
     def __str__(self) -> str:
         rivals = self._rivals()
-        more = ["", _RIVALS, *_align(rivals)] if rivals else []
-        parts = [self.explanation[0], "", *_align(self.table), "", self.facts, *self.notes]
+        more = ["", _RIVALS, *align(rivals)] if rivals else []
+        parts = [self.explanation[0], "", *align(self.table), "", self.facts, *self.notes]
         return "\n".join([*parts, *more])
 
     def __repr__(self) -> str:
@@ -442,7 +442,13 @@ class Summary:
             "converged": self.is_converged,
             "status": self.status,
             "candidates": [dict(c) for c in self.candidates],
-            "certificate": _as_proof(self.certificate),
+            "certificate": None
+            if self.certificate is None
+            else {
+                "certified": self.certificate.is_complete,
+                "lower_bound": self.certificate.lower_bound,
+                "gap": self.certificate.gap,
+            },
             "priors": list(self.priors),
             "remarks": list(self.remarks),
         }
@@ -527,7 +533,7 @@ class Summary:
 
 
 def summarise(solution: Solution, facts: Facts, level: float, detail: bool = False) -> Summary:
-    """Put everything a fit says into one object; intervals are None where there are none."""
+    """Return the summary of a solution; rows without intervals have None in their place."""
     verdict = grade(solution, facts)
     candidates = tuple(
         {
@@ -570,31 +576,11 @@ def summarise(solution: Solution, facts: Facts, level: float, detail: bool = Fal
         n_anchors=facts.n_anchors,
         mislinked=solution.stats.mislinked,
         headline=make_headline(solution, verdict),
-        is_explored=not getattr(solution.uncertainty, "is_thin", False),
+        is_explored=solution.uncertainty is None or not solution.uncertainty.is_thin,
         detail=detail,
         label=facts.label,
         different=list_different(solution, facts, verdict),
     )
-
-
-def _align(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return lines of cells as text, the first column to the left."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return [
-        line[0].ljust(widths[0])
-        + "".join(
-            "  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)
-        )
-        for line in lines
-    ]
-
-
-def _as_proof(proof: Certificate | None) -> dict[str, Any] | None:
-    """Return what is proven as plain numbers, None where nothing is."""
-    if proof is None:
-        return None
-    found = {"lower_bound": proof.lower_bound, "gap": proof.gap}
-    return {"certified": proof.is_complete, **found}
 
 
 def _make_rows(solution: Solution, facts: Facts, level: float) -> tuple[SummaryRow, ...]:
@@ -623,7 +609,7 @@ def _find_effects(solution: Solution, facts: Facts) -> BagEffects | None:
 
 
 def _tell_probability(probability: float, size: str) -> str:
-    """Write a probability, and the size of what is not unlikely."""
+    """Return a probability as text, followed by the size of an effect that is not unlikely."""
     return f"{probability:.0%}{size}" if probability >= _UNLIKELY else f"below {_UNLIKELY:.0%}"
 
 

@@ -1,4 +1,4 @@
-"""The verdict of a fit in three grades, and in sentences what the data tell and what not."""
+"""The verdict of a fit in three grades, and its explanation in sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
-from unshuffle.core.uncertainty import Posterior, StudentT, Uncertainty
+from unshuffle.core.uncertainty import StudentT, Uncertainty
 from unshuffle.data.pairing import Pairing, Permutation
 from unshuffle.errors import InputError, shorten
 from unshuffle.formatting import list_names
@@ -50,7 +50,7 @@ _LINK_METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is to be said of a fit besides its solution.
+    """Facts of a fit besides its solution: names and spreads of columns, sizes, how it was asked.
 
     `scales` are the spreads of the columns, `names` those of the weights, the intercept last, and
     `sources` what each column was made from (a category has a column for each level; None: each
@@ -67,14 +67,14 @@ class Facts:
     n_labels: int | None = None
     # Bags of which only the mean label is known.
     n_means: int = 0
-    # Columns that do not vary, each with its value: of their weights nothing is known elsewhere.
+    # Columns that do not vary, each with its value; their weights are not determined.
     constants: tuple[tuple[int, float], ...] = ()
     pairing: Pairing = field(default_factory=Permutation)
     sources: tuple[str, ...] | None = None
     # Pairs of a row and its label that were known.
     n_anchors: int = 0
-    # What decides which remedies apply: columns that depend linearly on others, columns of two
-    # values, whether the labels are logarithms already, and whether they have logarithms.
+    # Remedies depend on these: collinear columns, columns of two values, whether the labels are
+    # logarithms already, and whether they are positive.
     collinear: tuple[int, ...] = ()
     two_valued: tuple[int, ...] = ()
     has_logs: bool = False
@@ -83,7 +83,7 @@ class Facts:
     has_positive_labels: bool = False
     # Sd of the labels, beside which a coefficient may be negligible; None in older files.
     label_spread: float | None = None
-    # What was fitted where that is more than a column, such as "log(y)".
+    # The transformed label, such as "log(y)"; None where the label is a column.
     label: str | None = None
 
     @property
@@ -124,14 +124,8 @@ def check_level(level: float, alpha: float | None = None) -> float:
     return found
 
 
-def make_intervals(solution: Solution, method: str, level: float) -> np.ndarray:
-    """Return one row (low, high) per weight, or say why there is none."""
-    check_level(level)
-    return need_uncertainty(solution, method).interval(level)
-
-
 def need_uncertainty(solution: Solution, method: str) -> Uncertainty:
-    """Return how sure a solution is, or say why nobody knows."""
+    """Return the uncertainty of a solution; refuse methods that have none."""
     if solution.uncertainty is None:
         raise InputError(
             f"method '{method}' is biased or inconsistent on shuffled data, so that an interval "
@@ -155,9 +149,8 @@ def grade(solution: Solution, facts: Facts) -> str | None:
     unsure = solution.uncertainty
     if unsure is None or not unsure.has_interval:
         return None
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
     assessed = assess(solution, facts)
-    told = {assessed[j] for j in range(len(facts.scales)) if j not in unknown}
+    told = {assessed[j] for j in range(len(facts.scales)) if j not in unsure.unknown}
     if told <= {UNDETERMINED}:
         return NOT_IDENTIFIED
     if told <= {SIGN_AND_MAGNITUDE, NEGLIGIBLE}:
@@ -184,9 +177,8 @@ def different_answers(solution: Solution, facts: Facts) -> list[Candidate]:
 def list_different(solution: Solution, facts: Facts, verdict: str | None) -> tuple[int, ...]:
     """Return the positions of several different answers, where the verdict rests on them."""
     unsure = solution.uncertainty
-    is_explored = not (isinstance(unsure, Posterior) and unsure.is_thin)
-    found = different_answers(solution, facts) if is_explored else []
-    if verdict != NOT_IDENTIFIED or len(found) < 2:
+    found = different_answers(solution, facts)
+    if verdict != NOT_IDENTIFIED or len(found) < 2 or unsure is None or unsure.is_thin:
         return ()
     return tuple(solution.candidates.index(each) for each in found)
 
@@ -220,7 +212,7 @@ def make_headline(solution: Solution, verdict: str | None) -> tuple[str, str]:
 
 
 def describe_misfit(solution: Solution, facts: Facts) -> str | None:
-    """Say in what the labels do not look as the model predicts, and what may help."""
+    """Return a sentence on the misfit of the model and its remedy; None where it fits."""
     if not solution.misfits:
         return None
     remedy = find_remedy(solution.misfits, facts)
@@ -243,18 +235,18 @@ def competing_answers(solution: Solution) -> tuple[Candidate, ...]:
 
 
 def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str, ...]:
-    """Say in sentences what the data tell and what they do not, the verdict first."""
-    unsure = solution.uncertainty
-    sentences = [_state(solution, verdict, facts), *_describe_method(solution, facts)]
-    if not isinstance(unsure, Posterior):
-        return (*sentences, *([] if unsure is not None else [solution.status.value]))
+    """Return the explanation of a verdict in sentences, the verdict first."""
+    posterior = solution.posterior
+    sentences = [_state_verdict(solution, verdict, facts), *_describe_method(solution, facts)]
+    if posterior is None:
+        return (*sentences, *([solution.status.value] if solution.uncertainty is None else []))
     if solution.status is Status.NOTHING_VARIES:
         return (*sentences, solution.status.value)
     sentences += _describe_pairs(list_collinear_pairs(solution, facts))
     if solution.stats.mislinked_interval is not None:
         return tuple(sentences)
     if verdict != IDENTIFIED:
-        sentences.append(_advise(solution, facts, unsure.is_thin))
+        sentences.append(_advise(solution, facts, posterior.is_thin))
     if solution.misfits is None:
         sentences.append("The fit of the model was not checked: method 'likelihood' checks it.")
     misfit = describe_misfit(solution, facts)
@@ -265,14 +257,14 @@ def explain(solution: Solution, verdict: str | None, facts: Facts) -> tuple[str,
     return tuple(sentences)
 
 
-def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
+def _state_verdict(solution: Solution, verdict: str | None, facts: Facts) -> str:
     """State the verdict with its reason."""
     if verdict is None:
         return f"Not assessed: method '{facts.method}' has no intervals here."
     unsure = solution.uncertainty
-    if solution.status is Status.NOTHING_VARIES:
+    if unsure is None or solution.status is Status.NOTHING_VARIES:
         return "Not identified."
-    if isinstance(unsure, Posterior) and unsure.is_thin:
+    if unsure.is_thin:
         draws = solution.stats.effective_draws
         size = "" if draws is None else f" (effective sample size {draws:.0f})"
         return (
@@ -288,8 +280,8 @@ def _state(solution: Solution, verdict: str | None, facts: Facts) -> str:
         )
     if verdict == NOT_IDENTIFIED:
         return "Not identified: no coefficient has a determined sign."
-    which = " (columns that vary)" if isinstance(unsure, Posterior) and unsure.unknown else ""
-    return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts)}."
+    which = " (columns that vary)" if unsure.unknown else ""
+    return f"{verdict.capitalize()}{which}: {_list_determined(solution, facts, unsure.unknown)}."
 
 
 def _list_shares(solution: Solution, rivals: list[Candidate]) -> str:
@@ -303,12 +295,10 @@ def _list_shares(solution: Solution, rivals: list[Candidate]) -> str:
     return f"Posterior shares: {'; '.join(told)}."
 
 
-def _list_determined(solution: Solution, facts: Facts) -> str:
+def _list_determined(solution: Solution, facts: Facts, unknown: tuple[int, ...]) -> str:
     """Say of which coefficients sign and magnitude are determined, of which the sign, and so on."""
-    unsure, d = solution.uncertainty, len(facts.scales)
-    unknown = unsure.unknown if isinstance(unsure, Posterior) else ()
     assessed = assess(solution, facts)
-    varied = [j for j in range(d) if j not in unknown]
+    varied = [j for j in range(len(facts.scales)) if j not in unknown]
     groups = {
         kind: [shorten(facts.names[j]) for j in varied if assessed[j] == kind]
         for kind in (SIGN_AND_MAGNITUDE, SIGN, NEGLIGIBLE, UNDETERMINED)
@@ -343,7 +333,7 @@ def _describe_pairs(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 
 
 def _describe_method(solution: Solution, facts: Facts) -> list[str]:
-    """Say what a regression or links of which some are wrong rest on."""
+    """Return sentences on the assumptions of regressions and of wrong links."""
     unsure, wrong = solution.uncertainty, solution.stats.mislinked
     if wrong is not None and not (wrong == 0.0 and isinstance(unsure, StudentT)):
         return [*_describe_links(solution, facts, float(wrong)), LINKS_LIMITS]
@@ -371,7 +361,7 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
     if ends is not None:
         low, high = ends
         first = f"About {share} of the links are wrong (estimated; 95 % interval {low:.0%} to "
-        # Where the mismatch rate is known no better than this, it dominates the intervals.
+        # A wider interval of the mismatch rate dominates the intervals of the coefficients.
         more = [_LINKS_OPEN] if high - low > 0.1 else []
         if solution.stats.links_say_nothing:
             more = [_LINKS_SILENT]
@@ -387,19 +377,19 @@ def _describe_links(solution: Solution, facts: Facts, wrong: float) -> list[str]
 
 
 def _advise(solution: Solution, facts: Facts, is_thin: bool) -> str:
-    """Say what would help these data: nothing that they have already."""
+    """Return a sentence on what would help, without what the data have already."""
     collinear = advise_on_collinear(facts)
     assessed = assess(solution, facts)
     still_open = {
         j for j in range(len(facts.scales)) if assessed[j] not in (SIGN_AND_MAGNITUDE, NEGLIGIBLE)
     }
     if collinear and still_open <= set(facts.collinear):
-        # No data separate such columns.
+        # More data do not separate such columns.
         return f"What would help: {collinear}."
     d, has_individuals = len(facts.scales), facts.pairing.has_individuals
     ways = [collinear] if collinear else []
-    # Of so many features the posterior is hard to sample: with 800 rows in 40 bags 25 features are
-    # sampled well and 30 are not, however many bags there are; with 200 rows in 4 bags 20 are not.
+    # The posterior of 20 features or more is hard to sample. With 800 rows in 40 bags 25 are
+    # sampled well and 30 are not; with 200 rows in 4 bags 20 are not.
     if is_thin and d >= 20:
         ways.append(f"fewer features (the posterior of {d} is hard to sample whatever the data)")
     if facts.is_linked or facts.n <= len(facts.names):

@@ -1,1 +1,1 @@
-"""Solvers: one file each, from a problem and a generator to a solution."""
+"""Solvers of the estimators without a posterior, one file each: problem → solution."""

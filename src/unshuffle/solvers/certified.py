@@ -27,7 +27,7 @@ from unshuffle.data.products import condense, multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.multistart import SAME_ANSWER
+from unshuffle.solvers.local_search import SAME_ANSWER
 from unshuffle.threads import map_all
 
 # Relative gap at which the proof is complete.
@@ -35,9 +35,7 @@ COMPLETE_GAP = 1e-6
 # Relative rounding: cones within it of the best are closed, and gaps are relative to at least this
 # share of the labels' mean square.
 ROUNDING = 1e-9
-
-
-# Rows sorted between two looks at the clock: some tens of milliseconds. No answer depends on it.
+# Rows sorted between two checks of the time limit: some tens of milliseconds.
 CLOCK_ROWS = 1_000_000
 
 
@@ -147,7 +145,7 @@ class Axes:
 def make_axes(bags: Bags) -> Axes:
     """Turn the rows into orthonormal columns, those that no matching changes apart."""
     columns, to_weights = _orthonormalise(bags.X)
-    # Once more: nearly collinear columns leave the first pass less than orthogonal.
+    # A second pass: nearly collinear columns are not orthogonal after the first.
     columns, again = _orthonormalise(columns)
     to_weights = multiply(to_weights, again)
     inside = np.array(columns)
@@ -189,7 +187,7 @@ class _Search:
         self.corners = np.concatenate([np.eye(k), -np.eye(k)])
         self.points, self.values = self._climb(self.corners, 1)
         self.middles: dict[tuple[int, int], int] = {}
-        # Without a direction in which matchings differ, all have the one value.
+        # Without a direction in which matchings differ, all have the same value.
         n_fixed = 1 if k == 0 else 0
         self.ends = np.empty((n_fixed, k))
         self.end_values = np.full(n_fixed, float((axes.labels**2).sum()))
@@ -244,7 +242,7 @@ class _Search:
         """Return the places of the lowest bounds, as many as a round splits."""
         n_open = len(self.bounds)
         most = max(1, CLOCK_ROWS // len(self.axes.labels))
-        # Few rounds, and still the lowest bounds first.
+        # A quarter of the cones a round, lowest bounds first, keeps the rounds few.
         size = min(n_open, max(256, n_open // 4), most)
         return np.argsort(self.bounds, kind="stable")[:size]
 
@@ -254,7 +252,7 @@ class _Search:
         rest = np.ones(len(self.cones), dtype=bool)
         rest[chosen] = False
         edges, is_wide = self._widest(cones)
-        # What cannot be split keeps its bound for good.
+        # A cone that cannot be split keeps its bound.
         self.closed = min(self.closed, float(parents[~is_wide].min(initial=np.inf)))
         cones, parents, edges = cones[is_wide], parents[is_wide], edges[is_wide]
         places = np.arange(len(cones))

@@ -20,9 +20,9 @@ from unshuffle.data.products import multiply
 from unshuffle.objectives.problem import Evaluate
 from unshuffle.threads import count_threads, run_all
 
-# Starting points need about 60 iterations; this ends those that have no minimum.
+# Most iterations of a starting point. They take about 60; without a minimum they would not end.
 MAX_ITERATIONS = 1000
-# The kernel's state of a point that spent them.
+# The kernel's code for a point that has spent its iterations.
 _OUT_OF_ITERATIONS = 3
 
 
@@ -80,7 +80,7 @@ def _descend_part(
 ) -> Ends:
     """Descend from the starting points of one thread.
 
-    Once `stop` is set, it returns at once; the caller ignores the result.
+    It returns at once when `stop` is set; the caller ignores the result.
     """
     n_starts = len(starts)
     weights, values = starts.copy(), np.full(n_starts, np.inf)
@@ -92,7 +92,7 @@ def _descend_part(
         running = kernels.advance_descent(
             *state, l1, trial_values, trial_gradients, tol, MAX_ITERATIONS
         )
-        # Copying the others costs a few evaluations: wait until a tenth has converged.
+        # Removing converged points copies the others: wait until a tenth has converged.
         if running > 0.9 * len(alive):
             continue
         is_done = state.counts[:, 0] != 0
@@ -141,7 +141,6 @@ def search_by_compass(
     spread: np.ndarray,
     l1: np.ndarray,
     rng: np.random.Generator,
-    n_rounds: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Minimise a function without useful gradient by compass search (Kolda et al. 2003).
 
@@ -156,7 +155,7 @@ def search_by_compass(
     n_evaluations = len(starts)
     if spread.shape[1] == 0:  # no column varies: there is nowhere to go
         return weights, best, n_evaluations
-    for _ in range(n_rounds):
+    for _ in range(60):  # rounds; the step has then shrunk far below any spread
         turn = np.linalg.qr(rng.standard_normal((spread.shape[1],) * 2))[0]
         moves = multiply(spread, turn).T
         moves = np.concatenate([moves, -moves])

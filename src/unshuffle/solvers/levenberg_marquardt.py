@@ -100,7 +100,7 @@ def descend_damped(
             damping[i] *= _update_damping(gain, predicted, damping[i])
             is_gaining = (gain if gain > 0.0 else predicted) >= tol
             is_running[i] = is_gaining and damping[i] <= _MOST_DAMPING
-        # Values below _FLAT are as small as the error of the cells: ratios mean nothing there.
+        # Values below _FLAT are as small as the error of the cells, and their ratios are noise.
         best, limit = np.nanmin(values[own]), limits[min(n_done, len(limits) - 1)]
         is_running[alive] &= values[alive] - best <= (limit - 1.0) * max(best, _FLAT)
     return Descents(weights, values, gradients, curves, damping, is_running, n_evaluations)

@@ -1,6 +1,6 @@
-"""Regression of bag means on bag means, which no order of the labels can change.
+"""Regression of bag means on bag means: ecological regression (Robinson 1950; Goodman 1953).
 
-Goodman (1953) and Robinson (1950) discuss it as ecological regression.
+Bag means do not depend on the order of the labels.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status
 from unshuffle.core.stats import Stats
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Task
 from unshuffle.core.uncertainty import StudentT
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import condense, dot, predict_rows, solve_rows
 from unshuffle.errors import InputError
-from unshuffle.objectives.problem import Problem
+from unshuffle.objectives.block_moments import BlockProblem, measure_moments
+from unshuffle.objectives.problem import PooledBags, Problem
 from unshuffle.options import FitOptions
 
 
 @dataclass(frozen=True)
-class Means(Strategy):
+class Means(BlockStrategy):
     """Regress the mean labels of the bags on their mean rows.
 
     Examples
@@ -47,14 +48,15 @@ class Means(Strategy):
     def noise_moments(self, bags: Bags) -> int:
         return 0
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        return True
+    def for_blocks(self, options: FitOptions) -> BlockStrategy:
+        return self
 
-    def block_degree(self, d: int, n_bags: int) -> int:
-        return 2
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        first, scaling = problem.first, problem.scaling
+        return lambda rng: solve_means(measure_moments(first, scaling, 2, effort.report))
 
 
-def solve_means(bags: Bags) -> Solution:
+def solve_means(bags: PooledBags) -> Solution:
     """Regress mean labels on mean rows, bags weighted by their size: w = argmin Σ nᵣ(ȳᵣ − x̄ᵣᵀw)².
 
     It is unbiased whatever the noise, since a mean does not depend on the order. It needs at least
@@ -78,13 +80,11 @@ def solve_means(bags: Bags) -> Solution:
     value = dot(gaps, gaps) / float(bags.statistics.weights.sum())
     # Means of n labels have variance σ²/n, so the weighted residuals measure σ itself.
     dof = bags.n_bags - bags.d
-    variance = dot(gaps, gaps) / dof if dof > 0 else 0.0
-    unsure = StudentT(
-        weights,
-        _make_spreads(design, float(np.sqrt(variance))),
-        dof,
-        float(np.sqrt(variance)) if dof > 0 else None,
-    )
+    sd = float(np.sqrt(dot(gaps, gaps) / dof)) if dof > 0 else 0.0
+    # Steps whose products add up to sd² (XᵀX)⁻¹; not from XᵀX itself, whose rounding swallows what
+    # is left of nearly collinear columns.
+    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
+    unsure = StudentT(weights, sd * axes / sizes[:, None], dof, sd if dof > 0 else None)
     return Solution(
         (Candidate(weights, value),), Status.EXACT, Stats(n_starts=0), uncertainty=unsure
     )
@@ -97,10 +97,3 @@ def solve_linked(bags: Bags) -> Solution | None:
     except InputError:
         return None
     return replace(found, stats=replace(found.stats, method=Means().name))
-
-
-def _make_spreads(design: np.ndarray, sd: float) -> np.ndarray:
-    """Return steps of one sd (rows) whose products add up to sd² (XᵀX)⁻¹."""
-    # Not from XᵀX itself, whose rounding swallows what is left of nearly collinear columns.
-    _, sizes, axes = np.linalg.svd(condense(design, np.zeros(len(design)))[0])
-    return sd * axes / sizes[:, None]

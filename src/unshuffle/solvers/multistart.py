@@ -2,61 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Task
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.losses import Loss, Squared
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import FitOptions
 from unshuffle.solvers.descent import search_by_compass
-from unshuffle.solvers.searching import (
+from unshuffle.solvers.local_search import (
     BRIEF,
-    SAME_ANSWER,
     THOROUGH,
     SearchSettings,
-    Space,
     gather_ends,
-    label_spread,
     make_space,
     search,
-    step_aside,
 )
-from unshuffle.solvers.successive_halving import HALVING, solve_on_samples
-
-__all__ = [
-    "SAME_ANSWER", "Search", "Space", "label_spread", "make_space", "search", "solve", "step_aside",
-]  # fmt: skip
+from unshuffle.solvers.successive_halving import HALVING, solve_blocks, solve_on_samples
 
 
 @dataclass(frozen=True)
-class Search(Strategy):
+class Search(BlockStrategy):
     """Minimise a loss from many starting points."""
 
     criterion: Loss
-    compares_ranks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         return self.criterion.name
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        # Noise spreads every prediction.
-        return self.criterion.is_counted and options.noise is None
+    def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
+        # Cells do not spread predictions by noise.
+        return self if self.criterion.is_counted and options.noise is None else None
 
-    def solve_ranks(
-        self,
-        problem: Problem,
-        subsample: Callable[[int], Problem],
-        rng: np.random.Generator,
-        effort: Effort,
-        alone: Effort,
-    ) -> Solution:
-        return solve_on_samples(problem, subsample, rng, effort, alone)
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        return lambda rng: solve_blocks(problem, self.criterion, rng, effort)
 
     @property
     def loss(self) -> Loss:
@@ -84,7 +67,7 @@ def solve_smooth(
     if problem.bags.n <= HALVING.large_rows or not problem.loss.is_sorted:
         return search(make_space(problem, rng), effort, problem.bags.n, settings=settings)
     return solve_on_samples(
-        problem, lambda n: problem.with_bags(problem.bags.subsample(n, rng)), rng, effort
+        problem, lambda n: replace(problem, bags=problem.bags.subsample(n, rng)), rng, effort
     )
 
 

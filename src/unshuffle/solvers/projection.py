@@ -10,7 +10,7 @@ the surface, and Newton steps bring its end points onto it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -18,30 +18,30 @@ import numpy as np
 
 from unshuffle.core.solution import Candidate, Solution, Status, merge_starts
 from unshuffle.core.stats import Stats
-from unshuffle.core.strategy import Effort, Strategy
+from unshuffle.core.strategy import BlockStrategy, Effort, Task
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.objectives import moments
+from unshuffle.objectives.block_moments import BlockProblem
 from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import Penalty
-from unshuffle.objectives.problem import Problem
+from unshuffle.objectives.problem import Objective, Problem
 from unshuffle.options import FitOptions
-from unshuffle.solvers.multistart import SAME_ANSWER, Space, label_spread, search
+from unshuffle.solvers.local_search import SAME_ANSWER, Space, label_spread, search
+from unshuffle.solvers.successive_halving import sort_blocks
 
 # Conditions are met at this relative error, which Newton steps reach in 3 to 5 steps.
 MET = 1e-9
 _NEWTON_STEPS = 20
-
-
 # Rounding of |w| near zero, in standard units, while zeros are searched. A weight below ten times
 # this is zero.
 _SMOOTHING = 1e-4
 
 
 @dataclass(frozen=True)
-class Projection(Strategy):
+class Projection(BlockStrategy):
     """The hybrid estimator P(dp): LS among the coefficients that meet the first dp moments.
 
     Parameters
@@ -58,7 +58,6 @@ class Projection(Strategy):
     """
 
     dp: int = 1
-    compares_ranks: ClassVar[bool] = True
     asks_single_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -72,29 +71,51 @@ class Projection(Strategy):
     def noise_moments(self, bags: Bags) -> int:
         return max(2, self.dp)
 
-    def reads_blocks(self, options: FitOptions) -> bool:
-        # Zeros of weights need the rows again.
-        return self.dp <= 2 and options.noise is None and not options.l1
+    def for_blocks(self, options: FitOptions) -> BlockStrategy | None:
+        # The search for zeros needs rows in memory.
+        return self if self.dp <= 2 and options.noise is None and not options.l1 else None
 
     def solve(self, problem: Problem, rng: np.random.Generator, effort: Effort) -> Solution:
         return solve(problem, self.dp, rng, effort)
+
+    def prepare_blocks(self, problem: BlockProblem, effort: Effort) -> Task:
+        def solve(rng: np.random.Generator) -> Solution:
+            objective, whole = sort_blocks(problem, Squared(), effort)
+            _check_means(objective, self.dp)
+            return _solve_two_moments(objective, self.dp, rng, whole)
+
+        return solve
 
 
 def solve(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
     """Minimise LS under the first dp pooled moment conditions, with exact zeros where l1 asks."""
     problem = problem.with_loss(Squared())
-    if not problem.sphere.has_mean:
-        raise InputError(
-            f"the mean of every column is zero, so that P{dp} has no moment condition to meet: "
-            "fit an intercept, or use method 'ls'"
-        )
+    _check_means(problem, dp)
     if not problem.penalty.l1.any():
         return _solve_smooth(problem, dp, rng, effort)
     return _solve_sparse(problem, dp, rng, effort)
 
 
+def _check_means(problem: Objective, dp: int) -> None:
+    """Refuse columns of which none has a mean."""
+    if not problem.sphere.has_mean:
+        raise InputError(
+            f"the mean of every column is zero, so that P{dp} has no moment condition to meet: "
+            "fit an intercept, or use method 'ls'"
+        )
+
+
 def _solve_smooth(problem: Problem, dp: int, rng: np.random.Generator, effort: Effort) -> Solution:
-    """Solve without L1: on the plane, on the sphere, or on the surface of more moments."""
+    """Solve without L1: for more than two moments from the solutions that meet two."""
+    if dp <= 2 or problem.sphere.basis.shape[1] == 0 or problem.sphere.radius == 0.0:
+        return _solve_two_moments(problem, dp, rng, effort)
+    return _meet_more(problem, dp, search(make_surface(problem, rng), effort, problem.bags.n))
+
+
+def _solve_two_moments(
+    problem: Objective, dp: int, rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Solve without L1 on the plane of one moment, or on the sphere of two."""
     sphere = problem.sphere
     n_free = sphere.basis.shape[1]
     if n_free == 0 or (dp >= 2 and sphere.radius == 0.0):
@@ -102,20 +123,18 @@ def _solve_smooth(problem: Problem, dp: int, rng: np.random.Generator, effort: E
         return _at_points(problem, sphere.centre[None], status)
     if dp == 1:
         return search(make_plane(problem, rng), effort, problem.bags.n)
-    if n_free == 1 and dp == 2:
+    if n_free == 1:
         return _at_points(problem, sphere.on_sphere(np.array([[1.0], [-1.0]])), Status.EXACT)
-    solution = search(make_surface(problem, rng), effort, problem.bags.n)
-    return solution if dp == 2 else _meet_more(problem, dp, solution)
+    return search(make_surface(problem, rng), effort, problem.bags.n)
 
 
-def _make_comparison(problem: Problem) -> Problem:
+def _make_comparison(problem: Objective) -> Objective:
     """Return the LS that compares points; noise known only by its moments does not enter it."""
-    if problem.noise is None or problem.noise.has_atoms:
-        return problem
-    return Problem(problem.bags, problem.loss, None, problem.penalty)
+    has_atoms = problem.noise is None or problem.noise.has_atoms
+    return problem if has_atoms else replace(problem, noise=None)
 
 
-def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solution:
+def _at_points(problem: Objective, weights: np.ndarray, status: Status) -> Solution:
     """Return the few points that meet the conditions, best first."""
     values = _make_comparison(problem).smooth(weights)[0]
     order = np.argsort(values, kind="stable")
@@ -123,7 +142,7 @@ def _at_points(problem: Problem, weights: np.ndarray, status: Status) -> Solutio
     return Solution(candidates, status, Stats(n_starts=0), values[order])
 
 
-def make_plane(problem: Problem, rng: np.random.Generator) -> Space:
+def make_plane(problem: Objective, rng: np.random.Generator) -> Space:
     """Search over the coordinates u of the plane w = centre + basis u."""
     sphere = problem.sphere
     comparison = _make_comparison(problem)
@@ -151,7 +170,7 @@ def make_plane(problem: Problem, rng: np.random.Generator) -> Space:
     )
 
 
-def make_surface(problem: Problem, rng: np.random.Generator) -> Space:
+def make_surface(problem: Objective, rng: np.random.Generator) -> Space:
     """Search over directions p of the sphere; the value does not depend on the length of p."""
     sphere = problem.sphere
     n_free = sphere.basis.shape[1]
@@ -223,7 +242,7 @@ def _meet_more(problem: Problem, dp: int, two_moments: Solution) -> Solution:
         "jac": lambda w: _moment_slopes(bags, noise, dp, w),
     }
     for candidate in two_moments.candidates[:16]:
-        # A search may leave the range of numbers; the check of the conditions then refuses its end.
+        # A search may overflow; the check of the conditions then rejects its end.
         with np.errstate(over="ignore", invalid="ignore"):
             found = minimize(
                 lambda w: tuple(part[0] for part in comparison.smooth(w[None])),
@@ -292,7 +311,7 @@ def _solve_sparse(problem: Problem, dp: int, rng: np.random.Generator, effort: E
     for n_kept in (dp, dp + 1):
         keep = (np.abs(best) > 10 * _SMOOTHING) | (penalty.l1 == 0)
         keep[largest[:n_kept]] |= keep.sum() < n_kept
-        # Signs fixed at those found would pay a search for crossing to the other side.
+        # |w| is not replaced by ±w: a fixed sign would reward weights that cross zero.
         part = _SmoothedL1(free[keep], penalty.l2[keep], penalty.l1[keep], is_rounded=False)
         bags = problem.bags.with_columns(problem.bags.X[:, keep])
         inner = _solve_smooth(Problem(bags, problem.loss, problem.noise, part), dp, rng, effort)

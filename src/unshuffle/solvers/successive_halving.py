@@ -8,25 +8,31 @@ lower half, or less, goes on (successive halving, Karnin et al. 2013; Jamieson a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import Effort
-from unshuffle.objectives.losses import Moments
+from unshuffle.objectives.block_moments import BlockProblem, measure_moments
+from unshuffle.objectives.block_sorted import (
+    SortedObjective,
+    draw_subsample,
+    make_sorted_objective,
+)
+from unshuffle.objectives.losses import Loss, Moments
 from unshuffle.objectives.moments import count_monomials
-from unshuffle.objectives.problem import Curve, Problem
+from unshuffle.objectives.problem import Curve, Objective, Problem
 from unshuffle.solvers.descent import descend
 from unshuffle.solvers.levenberg_marquardt import Descents, descend_damped
-from unshuffle.solvers.searching import (
+from unshuffle.solvers.local_search import (
     BRIEF,
     Space,
     draw_starts,
     gather_ends,
     make_space,
+    perturb,
     search,
-    step_aside,
 )
 
 
@@ -90,8 +96,34 @@ class HalvingSettings:
 HALVING = HalvingSettings()
 
 
+def sort_blocks(
+    problem: BlockProblem, loss: Loss, effort: Effort
+) -> tuple[SortedObjective, Effort]:
+    """Return LS or EMD of data in blocks, and the effort of a search over all rows.
+
+    Points share a pass, whose threads are those of the source.
+    """
+    n_moments = choose_moments(problem.d, problem.n_bags).n_moments(problem.d, problem.n_bags)
+    bags = measure_moments(problem.first, problem.scaling, n_moments, effort.report)
+    objective = make_sorted_objective(problem, bags, loss)
+    return objective, effort if objective.is_in_memory else replace(effort, n_jobs=None)
+
+
+def solve_blocks(
+    problem: BlockProblem, loss: Loss, rng: np.random.Generator, effort: Effort
+) -> Solution:
+    """Minimise LS or EMD of data in blocks, from samples of the rows."""
+    objective, whole = sort_blocks(problem, loss, effort)
+
+    def subsample(n_rows: int) -> Problem:
+        bags = draw_subsample(problem.first, problem.scaling, n_rows)
+        return Problem(bags, loss, None, problem.penalty, objective.has_intercept)
+
+    return solve_on_samples(objective, subsample, rng, effort, whole)
+
+
 def solve_on_samples(
-    problem: Problem,
+    problem: Objective,
     subsample: Callable[[int], Problem],
     rng: np.random.Generator,
     effort: Effort,
@@ -105,26 +137,28 @@ def solve_on_samples(
     few, space = subsample(HALVING.sample_rows), make_space(problem, rng)
     n_starts, n_carried = HALVING.n_starts, HALVING.n_carried
     if space.curve is not None and problem.bags.n >= HALVING.smooth_rows:
-        # The estimates of moments lead, and few minima of samples are needed beside them.
+        # The estimates of moments are better there; few minima of samples are needed.
         n_starts, n_carried = n_starts // 3, n_carried // 4
     rough = search(make_space(few, rng), effort, few.bags.n, most=n_starts, is_rough=True)
-    better = carry(make_space(subsample(HALVING.large_rows), rng), rough, effort, n_carried)
+    better = descend_on_sample(
+        make_space(subsample(HALVING.large_rows), rng), rough, effort, n_carried
+    )
     others = _solve_moments(problem, rng, effort)
     whole = whole or effort
     effort.report("descending on all rows", 0.0)
     if space.curve is not None:
-        settled = halve_damped(space, space.curve, better, others, whole, problem.bags.n)
+        settled = halve_with_damping(space, space.curve, better, others, whole, problem.bags.n)
         effort.report("descending on all rows", 1.0)
         return settled
-    found = halve(space, better, others[: 1 + HALVING.n_moments], whole, problem.bags.n)
+    found = halve_with_bfgs(space, better, others[: 1 + HALVING.n_moments], whole, problem.bags.n)
     effort.report("descending on all rows", 0.5)
     sizes = BRIEF.steps if problem.bags.n < HALVING.smooth_rows else BRIEF.steps[-1:]
-    settled = _settle(space, found, whole, sizes)
+    settled = _refine_best(space, found, whole, sizes)
     effort.report("descending on all rows", 1.0)
     return settled
 
 
-def carry(space: Space, rough: Solution, effort: Effort, n_carried: int) -> Solution:
+def descend_on_sample(space: Space, rough: Solution, effort: Effort, n_carried: int) -> Solution:
     """Descend on a larger sample from the best candidates of a smaller one."""
     best = rough.candidates[:n_carried]
     weights = np.stack([c.weights for c in best])
@@ -135,14 +169,14 @@ def carry(space: Space, rough: Solution, effort: Effort, n_carried: int) -> Solu
 
 
 def choose_moments(d: int, n_bags: int) -> Moments:
-    """Return the moments whose estimates descend on all rows: as many as are cheap to compute."""
+    """Return the moment loss whose estimates descend on all rows: as many moments as are cheap."""
     wanted = Moments().n_moments(d, n_bags)
     while wanted > 2 and count_monomials(d, wanted) > HALVING.max_monomials:
         wanted -= 1
     return Moments(K=wanted)
 
 
-def _solve_moments(problem: Problem, rng: np.random.Generator, effort: Effort) -> np.ndarray:
+def _solve_moments(problem: Objective, rng: np.random.Generator, effort: Effort) -> np.ndarray:
     """Return the estimates (k, d) by moments of all rows, after that by the means of bags.
 
     They use every row. With a million rows they lie in the local minimum of the best answer, where
@@ -162,7 +196,7 @@ def _count_candidates(n_rows: int) -> tuple[int, int]:
     return n_candidates, max(1, n_candidates // HALVING.per_share)
 
 
-def halve(
+def halve_with_bfgs(
     space: Space, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
 ) -> Solution:
     """Descend on all rows by BFGS: fewer candidates in each stage, to a smaller tolerance.
@@ -194,7 +228,7 @@ def halve(
     return gather_ends(rough, weights, values, counts, space.curvature, stats)
 
 
-def halve_damped(
+def halve_with_damping(
     space: Space, curve: Curve, rough: Solution, others: np.ndarray, effort: Effort, n_rows: int
 ) -> Solution:
     """Descend on all rows by Levenberg–Marquardt: more candidates, fewer evaluations of each."""
@@ -213,12 +247,12 @@ def halve_damped(
     return gather_ends(rough, descents.weights, descents.values, counts, space.curvature, stats)
 
 
-def _settle(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
+def _refine_best(space: Space, found: Solution, effort: Effort, sizes: Sequence[float]) -> Solution:
     """Refine the best candidate by perturbations of some sizes."""
     best, rest = found.candidates[0], found.candidates[1:]
     weights, values, n_evaluations = best.weights[None], np.array([best.value]), 0
     for size in sizes:
-        weights, values, n_more = step_aside(space, weights, values, size, effort)
+        weights, values, n_more = perturb(space, weights, values, size, effort)
         n_evaluations += n_more
     stats = found.stats.more_evaluations(n_evaluations)
     weights = np.concatenate([weights, *(c.weights[None] for c in rest)])

@@ -8,8 +8,8 @@ import numpy as np
 
 from unshuffle.experiments.drawing import (
     Drawing,
-    error_sheet,
     label_axes,
+    mean_sheet,
     new_figure,
     plain_ticks,
     plot_mean_error,
@@ -69,13 +69,12 @@ def draw(table: Table) -> Drawing:
     axes[0, 1].set_ylabel("")
     axes[0, 0].legend(fontsize=8.5)
     sheets = tuple(
-        error_sheet(
+        mean_sheet(
+            table.where(method=method),
+            "nsr",
+            "bags",
             f"Mean relative error of {title} against R",
             "NSR (dB) \\ R",
-            table.unique("nsr"),
-            table.unique("bags"),
-            lambda nsr, bags, m=method: table.mean(nsr=nsr, bags=bags, method=m),
-            digits=3,
         )
         for method, title in (("sm", "SM"), ("auto", "auto (ours)"))
     )

@@ -6,8 +6,8 @@ import numpy as np
 
 from unshuffle.experiments.drawing import (
     Drawing,
-    error_sheet,
     label_axes,
+    mean_sheet,
     new_figure,
     plot_mean_error,
 )
@@ -57,13 +57,12 @@ def draw(table: Table) -> Drawing:
     axes[0, 1].set_ylabel("")
     axes[0, 1].legend(fontsize=8.5)
     sheets = tuple(
-        error_sheet(
+        mean_sheet(
+            table.where(columns=columns),
+            "method",
+            "nsr",
             f"Mean relative error, {title}",
             "method \\ NSR (dB)",
-            table.unique("method"),
-            table.unique("nsr"),
-            lambda method, nsr, c=columns: table.mean(method=method, nsr=nsr, columns=c),
-            digits=3,
         )
         for columns, title in COLUMNS.items()
     )

@@ -6,8 +6,8 @@ import numpy as np
 
 from unshuffle.experiments.drawing import (
     Drawing,
-    error_sheet,
     label_axes,
+    mean_sheet,
     new_figure,
     plain_ticks,
     plot_mean_error,
@@ -53,13 +53,12 @@ def draw(table: Table) -> Drawing:
     axes[0, 1].set_ylabel("")
     axes[0, 1].legend(fontsize=8.5, ncols=2, loc="lower left")
     sheets = tuple(
-        error_sheet(
+        mean_sheet(
+            table.where(weights=weights),
+            "method",
+            "n",
             f"Mean relative error, weights {weights}",
             "method \\ n",
-            table.unique("method"),
-            table.unique("n"),
-            lambda method, n, w=weights: table.mean(method=method, n=n, weights=w),
-            digits=3,
         )
         for weights in WEIGHTS
     )

@@ -1,4 +1,4 @@
-"""The motif study: which short sequences raise or lower an affinity, from shuffled labels."""
+"""The motif study: effects of short sequences on an affinity, from shuffled labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of a fit beside its data: what each bag predicts, and what its labels are."""
+"""Pictures of a fit with its data: predictions and labels of bags."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from unshuffle.errors import InputError, shorten
 from unshuffle.results.pictures.bag_views import (
     BagView,
     estimate_offsets,
+    find_label_name,
+    find_offset,
     largest,
     mean_ends,
-    place_labels,
-    shift_of,
+    transform_labels,
     view_table,
 )
 from unshuffle.results.pictures.drawing import (
@@ -43,7 +44,7 @@ from unshuffle.results.result import Fit, as_fit
 SHOWN_BAGS, SHOWN_PANELS = len(PALETTE), 12
 # Bags that are named beside an axis, and letters of a name above one of four or three panels.
 _NAMED_BAGS, _LONG_NAME = 40, 20
-# How sure a match is, with how it is drawn: the least probability, in words, colour and mark.
+# Classes of the match probability: least probability, words, colour and mark.
 _CERTAINTY = (
     (0.95, "0.95 or more", BLUE, "o"),
     (0.5, "0.5 to 0.95", GREEN, "^"),
@@ -88,7 +89,9 @@ def plot_sorted(
     12
     """
     found = as_fit(model)
-    return draw_sorted(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_sorted(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_sorted(
@@ -148,7 +151,9 @@ def plot_bag_means(
     'mean prediction of a bag, label'
     """
     found = as_fit(model)
-    return draw_bag_means(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_bag_means(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_bag_means(
@@ -233,7 +238,7 @@ def draw_places(found: Fit, views: list[BagView], *, ax: Any = None) -> Any:
             "labels: give noise, or use method='likelihood'"
         )
     ax = prepare(ax, (6.4, 3.4))
-    parts = [place_labels(found, view) for view in views]
+    parts = [transform_labels(found, view) for view in views]
     places, masses = (np.concatenate(each) for each in zip(*parts, strict=True))
     n = float(masses.sum())
     n_cells = int(np.clip(np.sqrt(n), 4, 30))
@@ -289,7 +294,9 @@ def plot_bags(
     6
     """
     found = as_fit(model)
-    return draw_bags(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_bags(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def panel_size(views: list[BagView]) -> tuple[float, float]:
@@ -342,7 +349,7 @@ def _draw_panel(pane: Any, found: Fit, view: BagView, edges: np.ndarray) -> floa
     heights, _ = np.histogram(view.y, edges, weights=view.y_masses, density=True)
     pane.stairs(heights, edges, color=BLUE, fill=True, alpha=0.4)
     if found.noise:
-        atoms = view.atoms + shift_of(found, view)
+        atoms = view.atoms + find_offset(found, view)
         grid = np.linspace(edges[0], edges[-1], 120)
         gaps = (grid[:, None] - atoms) / found.noise
         density = np.exp(-0.5 * gaps**2).mean(axis=1) / (found.noise * np.sqrt(2 * np.pi))
@@ -350,7 +357,7 @@ def _draw_panel(pane: Any, found: Fit, view: BagView, edges: np.ndarray) -> floa
     else:
         density, _ = np.histogram(view.z, edges, weights=view.z_masses, density=True)
         pane.stairs(density, edges, color=ORANGE, lw=1.5)
-    # A density far narrower than the bars may pass the frame: the labels must not be pressed flat.
+    # A density far narrower than the bars may exceed the frame; otherwise the bars would be flat.
     highest = float(heights.max())
     return max(highest, min(float(density.max()), 2.5 * highest))
 
@@ -398,7 +405,9 @@ def plot_offsets(
     'offset, label'
     """
     found = as_fit(model)
-    return draw_offsets(found, view_table(found, X, y, groups), label=label or _name(y), ax=ax)
+    return draw_offsets(
+        found, view_table(found, X, y, groups), label=label or find_label_name(y), ax=ax
+    )
 
 
 def draw_offsets(
@@ -471,7 +480,7 @@ def plot_predictions(
     ax = prepare(ax, (5.4, 4.6))
     z = found.predict(np.asarray(X, dtype=float))
     given, labels = match.probability, np.asarray(match.labels, dtype=float)
-    # Points of a cloud: more look the same and make the file large.
+    # More points look the same and make the file large.
     step = max(1, len(z) // 600)
     order = np.argsort(z, kind="stable")[::step]
     low, high = float(min(z.min(), labels.min())), float(max(z.max(), labels.max()))
@@ -499,9 +508,3 @@ def plot_predictions(
 def _expand(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
     """Return a sample in which each value counts by its mass."""
     return values if bool((masses == 1.0).all()) else take_quantiles(values, masses)
-
-
-def _name(y: Any) -> str | None:
-    """Return the name that a column of labels brings along, if it has one."""
-    name = getattr(y, "name", None)
-    return None if name is None else str(name)

@@ -1,4 +1,4 @@
-"""The bags of a fit as pictures see them: predictions and labels as two weighted samples."""
+"""Bags for pictures: predictions and labels as two weighted samples, and offsets of bags."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from unshuffle.errors import shorten
 from unshuffle.results.pictures.drawing import take_quantiles
 from unshuffle.results.result import Fit
 
-# Atoms that stand for the predictions of a bag, far closer than the noise; labels beyond the second
-# number are represented by as many of their quantiles.
+# Quantiles in place of the predictions of a bag, far closer to each other than the noise; and most
+# labels, of which more are replaced by as many quantiles.
 N_ATOMS, _MOST_LABELS = 256, 4000
 
 
@@ -90,6 +90,12 @@ def view_table(found: Fit, X: Any, y: Any, groups: Any = None) -> list[BagView]:
     ]
 
 
+def find_label_name(y: Any) -> str | None:
+    """Return the name that a column of labels brings along, if it has one."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
+
+
 def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> list[BagView]:
     """Return bags in the order in which they were given, and bins as points.
 
@@ -97,7 +103,7 @@ def view_bags(found: Fit, bags: Bags, names: Sequence[object] | None = None) -> 
     """
     z = predict_rows(bags.X, found.coef) + found.intercept
     labels, masses, known = bags.labels.points, bags.rows.masses, bags.known_means
-    # Bags are kept in an order of their own; the places of their rows tell that of the data.
+    # Bags are in canonical order; the places of their rows give the order of the data.
     firsts = np.minimum.reduceat(bags.rows.order, bags.rows.offsets[:-1])
     views = []
     for place, r in enumerate(np.argsort(firsts)):
@@ -129,7 +135,7 @@ def estimate_offsets(found: Fit, views: list[BagView]) -> list[BagOffset]:
     effects = found.effects
     if effects is None or effects.offset_sd == 0.0 or effects.offset_probability == 0.0:
         return []
-    # The mean over "none" and "some" is less than the sd where there are offsets.
+    # `offset_sd` is a mean that includes "no offsets" as 0; tau is the sd where there are some.
     tau = effects.offset_sd / effects.offset_probability
     ends = mean_ends(found, views)
     error = np.zeros(len(views)) if ends is None else (ends[:, 1] - ends[:, 0]) / 3.92
@@ -159,13 +165,13 @@ def largest(views: list[BagView], n_shown: int) -> list[BagView]:
     return [views[r] for r in sorted(ranked)]
 
 
-def shift_of(found: Fit, view: BagView) -> float:
-    """Return what a bag's labels lie above its predictions where bags are offset, else 0."""
+def find_offset(found: Fit, view: BagView) -> float:
+    """Return the mean label less the mean prediction where bags are offset, else 0."""
     effects = found.effects
     return view.mean_y - view.mean_z if effects is not None and effects.has_offsets else 0.0
 
 
-def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
+def transform_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability integral transform of labels (Rosenblatt 1952), and their masses.
 
     Each label goes to the value of its bag's predictive distribution function there: uniform if
@@ -175,7 +181,7 @@ def place_labels(found: Fit, view: BagView) -> tuple[np.ndarray, np.ndarray]:
     if len(y) > _MOST_LABELS:
         y = take_quantiles(y, masses, _MOST_LABELS)
         masses = np.full(len(y), view.n_labels / len(y))
-    atoms = view.atoms + shift_of(found, view)
+    atoms = view.atoms + find_offset(found, view)
     sigma = max(found.noise or 0.0, 1e-12 * max(float(np.ptp(view.y)), 1e-300))
     shares = np.full(len(atoms), 1 / len(atoms))
     return multiply(ndtr((y[:, None] - atoms) / sigma), shares), masses

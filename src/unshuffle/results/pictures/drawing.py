@@ -1,7 +1,7 @@
-"""What all pictures share: colours, axes, names beside rows, curves of many points.
+"""Shared parts of pictures: colours, axes, names beside rows, curves of many points.
 
-Colours are those of Okabe and Ito, which differ for every kind of colour vision, and three more;
-no meaning rests on colour alone: markers, line styles and positions carry it as well.
+Colours are those of Okabe and Ito, which differ for every kind of colour vision, and three more.
+Markers, line styles and positions carry the meaning of every colour as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unshuffle.errors import import_extra, shorten
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, AMBER, BROWN, GREY = "#56B4E9", "#E69F00", "#8C5A3C", "#6E7378"
-# More series than colours go into panels.
+# The colours of series in one picture; more series need panels.
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER, BROWN, GREY)
 MARKERS = "osD^vPX*"
 GRID = "#c8c9ca"
@@ -32,7 +32,7 @@ _NO_METADATA = {
 }
 # Names that matplotlib gives to parts of an SVG file: a kind and a digest of their coordinates.
 _PART = re.compile(r'(id="|#)(\w*[0-9a-f]{10})(?=["\)])')
-# Ticks that never touch each other, whatever the numbers, on an axis of three inches or more.
+# Most ticks on an axis: their numbers never touch on three inches or more.
 _N_TICKS = 6
 
 
@@ -65,10 +65,10 @@ def render_figure(figure: Any, ending: str, name: str = "part", **how: Any) -> b
     return _PART.sub(number, content.decode("utf-8")).encode("utf-8")
 
 
-def space_ticks(ax: Any, n_x: int = _N_TICKS, n_y: int = _N_TICKS) -> None:
+def space_ticks(ax: Any, n_x: int = _N_TICKS) -> None:
     """Leave so few ticks on linear axes that none touches its neighbour."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
-    for axis, n_ticks in ((ax.xaxis, n_x), (ax.yaxis, n_y)):
+    for axis, n_ticks in ((ax.xaxis, n_x), (ax.yaxis, _N_TICKS)):
         if axis.get_scale() == "linear":
             axis.set_major_locator(ticker.MaxNLocator(n_ticks, steps=[1, 2, 2.5, 5, 10]))
 
@@ -105,7 +105,7 @@ def row_height(n_rows: int) -> float:
 
 def name_rows(ax: Any, names: Sequence[str]) -> None:
     """Write the names at the left, the first on top."""
-    # Room for a long name beside the picture; the table holds it in full.
+    # Long names are cut; the table holds them in full.
     ax.set_yticks(np.arange(len(names)), [plain(name) for name in shorten_apart(names, 28)])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="y", color=GRID, lw=0.5)
@@ -131,7 +131,7 @@ def shorten_apart(names: Sequence[str], limit: int) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Keep matplotlib from reading dollar signs as mathematics."""
+    """Escape dollar signs, which matplotlib reads as mathematics."""
     return text.replace("$", r"\$")
 
 
@@ -140,13 +140,13 @@ def name_label(label: object, limit: int = 40) -> str:
     return "label" if label is None else plain(shorten(label, limit))
 
 
-def draw_interval(ax: Any, ends: tuple[float, float], place: float, colour: str = BLUE) -> None:
+def draw_interval(ax: Any, ends: tuple[float, float], place: float) -> None:
     """Draw an interval with ends that stand out above any mark inside it."""
-    ax.plot(ends, [place, place], color=colour, lw=2, solid_capstyle="butt")
-    ax.plot(ends, [place, place], "|", color=colour, ms=11, mew=1.4)
+    ax.plot(ends, [place, place], color=BLUE, lw=2, solid_capstyle="butt")
+    ax.plot(ends, [place, place], "|", color=BLUE, ms=11, mew=1.4)
 
 
-def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list[Any]:
+def make_panes(ax: Any, n_panes: int, n_columns: int) -> list[Any]:
     """Cut axes into panes, row by row from the top; the axes become an empty frame."""
     ax.axis("off")
     n_rows = -(-n_panes // n_columns)
@@ -154,7 +154,7 @@ def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list
     panes = []
     for k in range(n_panes):
         row, column = divmod(k, n_columns)
-        place = (column * width, 1 - (row + 1) * height, width * (1 - gap), height * 0.78)
+        place = (column * width, 1 - (row + 1) * height, width * 0.95, height * 0.78)
         pane = ax.inset_axes(place)
         pane.spines[["top", "right"]].set_visible(False)
         panes.append(pane)
@@ -164,7 +164,7 @@ def make_panes(ax: Any, n_panes: int, n_columns: int, gap: float = 0.05) -> list
 def take_quantiles(
     values: np.ndarray, masses: np.ndarray, n_points: int = CURVE_POINTS
 ) -> np.ndarray:
-    """Return values at even shares of their mass: so many that a curve loses nothing."""
+    """Return quantiles of a weighted sample at even shares of its mass."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(masses[order])
     shares = (np.arange(n_points) + 0.5) / n_points
@@ -172,7 +172,7 @@ def take_quantiles(
 
 
 def curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most some hundred points of a sorted sample, with the shares they stand at."""
+    """Return the quantile function of a sample at a few hundred points: shares and values."""
     ordered = np.sort(np.asarray(values, dtype=float))
     places = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), CURVE_POINTS)).round())
     share = places / max(len(ordered) - 1, 1)
@@ -180,12 +180,12 @@ def curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spread(z: np.ndarray, noise: float | None) -> np.ndarray:
-    """Return predictions spread by Gaussian noise, as the labels of so many rows would be."""
+    """Return quantiles of predictions plus Gaussian noise, as many as there are rows."""
     if not noise:
         return z
     from unshuffle.objectives.noise import GaussianNoise
 
     everything = np.sort((z[:, None] + GaussianNoise(noise).atoms()).ravel())
-    # One value of each slice: as many as there are rows.
+    # One value of each slice makes as many as there are rows.
     n_atoms = len(everything) // len(z)
     return everything[n_atoms // 2 :: n_atoms]

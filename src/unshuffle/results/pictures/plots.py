@@ -1,6 +1,6 @@
 """Pictures of a fit: ``plot_*(…, ax=None)`` draws on the given axes, or new ones, and returns them.
 
-Nothing is computed here that is not already in the model; only curves of many points get fewer.
+They show numbers of the model as they are; only curves of many points are thinned.
 Pictures that need the data are in `bag_plots`.
 """
 
@@ -25,17 +25,17 @@ from unshuffle.results.pictures.drawing import (
     curve,
     draw_interval,
     name_label,
-    name_rows as _name_rows,
-    plain as _plain,
-    prepare as _prepare,
-    row_height as _row_height,
-    shorten_apart as _shorten_apart,
+    name_rows,
+    plain,
+    prepare,
+    row_height,
+    shorten_apart,
     space_pane_ticks,
     space_ticks,
 )
 from unshuffle.results.result import Fit, as_fit
 
-# Letters beside a pane of a grid of more than so many panes a side.
+# A grid with more panes a side than this has smaller letters.
 _WIDE_PANES = 3
 # Ticks of an axis beside long names.
 _FEW_TICKS = 5
@@ -89,7 +89,7 @@ def plot_coefficients(
     """
     found = as_fit(model)
     rows = found.summary(level).rows[: len(found.coef)]
-    ax = _prepare(ax, (6.4, _row_height(len(rows))))
+    ax = prepare(ax, (6.4, row_height(len(rows))))
     scales = found.facts.scales if standardised else np.ones(len(rows))
     estimates = np.array([row.estimate for row in rows]) * scales
     for place, (row, scale) in enumerate(zip(rows, scales, strict=True)):
@@ -102,7 +102,7 @@ def plot_coefficients(
             ax.plot(estimates[chosen], places, "o", color=BLUE, mfc=filling, ms=5.5)
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
     space_ticks(ax, n_x=_FEW_TICKS)
-    _name_rows(ax, [row.name for row in rows])
+    name_rows(ax, [row.name for row in rows])
     per = "sd of the column" if standardised else "unit of the column"
     if log_base is not None:
         _add_factors(ax, log_base, per)
@@ -118,7 +118,7 @@ def _add_factors(ax: Any, base: float, per: str) -> None:
     """Show at the upper edge by which factor the label changes."""
     ticker = import_extra("matplotlib.ticker", "plots", "drawing")
     low, high = ax.get_xlim()
-    # Factors over so wide a range have ticks at powers; beyond the largest exponent none are shown.
+    # A wide range of factors has ticks at powers; beyond the largest exponent none are shown.
     if max(abs(low), abs(high)) * np.log(base) > 50.0:
         return
     upper = ax.secondary_xaxis(
@@ -174,7 +174,7 @@ def plot_noise(model: Any, *, level: float = 0.95, label: str | None = None, ax:
     posterior = _need_posterior(found)
     if not posterior.has_noise or np.ptp(posterior.sigma) == 0.0:
         raise InputError("the noise is given, or not seen in the labels: there is nothing to draw")
-    ax = _prepare(ax, (6.4, 3.2))
+    ax = prepare(ax, (6.4, 3.2))
     low, high = posterior.quantiles(posterior.sigma, (0.002, 0.998))
     tails = (0.5 - level / 2, 0.5 + level / 2)
     heights, _, _ = ax.hist(
@@ -227,10 +227,11 @@ def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> A
             "no sizes of offsets between bags were weighed in this fit: it takes two bags or more, "
             "method='likelihood', and bag_offsets='auto' or 'estimate'"
         )
-    ax = _prepare(ax, (6.4, 3.2))
+    ax = prepare(ax, (6.4, 3.2))
     places = np.arange(len(effects.sizes))
     bars = ax.bar(places, 100 * np.array(effects.shares), 0.7, color=BLUE, alpha=0.6)
-    ax.bar_label(bars, [_percent(share) for share in effects.shares], fontsize=9, padding=2)
+    shown = ["<1" if 0.0 < share < 0.01 else f"{100 * share:.0f}" for share in effects.shares]
+    ax.bar_label(bars, shown, fontsize=9, padding=2)
     names = ["none" if size == 0.0 else f"{size:.2g}" for size in effects.sizes]
     ax.set_xticks(places, names)
     ax.set_ylim(0, 110)
@@ -238,11 +239,6 @@ def plot_offset_sd(model: Any, *, label: str | None = None, ax: Any = None) -> A
     ax.set_xlabel(f"sd of the offsets between bags\n(in units of {name_label(label)})")
     ax.set_ylabel("probability, %")
     return ax
-
-
-def _percent(share: float) -> str:
-    """Return a share as a short text above its bar."""
-    return "<1" if 0.0 < share < 0.01 else f"{100 * share:.0f}"
 
 
 def plot_starts(model: Any, *, ax: Any = None) -> Any:
@@ -277,7 +273,7 @@ def plot_starts(model: Any, *, ax: Any = None) -> Any:
     values = np.sort(np.asarray(found.start_values, dtype=float))
     if len(values) == 0:
         raise InputError(f"method '{found.method}' makes no starts, so there is nothing to draw")
-    ax = _prepare(ax, (6.4, 3.2))
+    ax = prepare(ax, (6.4, 3.2))
     ax.plot(np.arange(1, len(values) + 1), values, "o", color=BLUE, ms=4, alpha=0.8)
     ax.axhline(values[0], color=ORANGE, lw=1.2, ls="--", label="best value")
     if values[0] > 0 and values[-1] > 20 * values[0]:
@@ -315,7 +311,7 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
     found = as_fit(model)
     d = len(found.coef)
     candidates = found.competing
-    ax = _prepare(ax, (6.4, _row_height(d) + 0.5))
+    ax = prepare(ax, (6.4, row_height(d) + 0.5))
     weights = np.array([c.weights[:d] for c in candidates])
     largest = np.abs(weights).max(axis=0)
     scaled = weights / np.where(largest > 0, largest, 1.0)
@@ -326,7 +322,7 @@ def plot_candidates(model: Any, *, ax: Any = None) -> Any:
         style = {"color": PALETTE[place], "marker": MARKERS[place], "ms": 9 - 1.2 * place}
         ax.plot(row, np.arange(d), ls="none", label=text, alpha=0.85, **style)
     ax.axvline(0.0, color=GRID, lw=1, zorder=0)
-    _name_rows(ax, _feature_names(found))
+    name_rows(ax, _feature_names(found))
     ax.set_xlim(-1.1, 1.1)
     ax.set_xlabel("coefficient, over the largest of its row")
     ax.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.4, 1.0),
@@ -373,13 +369,13 @@ def plot_posterior(model: Any, *, features: Sequence[int] | None = None, ax: Any
     if not chosen:
         raise InputError("the data say nothing about the coefficients, so there is nothing to draw")
     n_shown = len(chosen)
-    ax = _prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
+    ax = prepare(ax, (1.6 * n_shown + 0.8, 1.6 * n_shown + 0.4))
     ax.axis("off")
     n_letters = 13 if n_shown > _WIDE_PANES else 18
-    names = _shorten_apart([_feature_names(found)[j] for j in chosen], n_letters)
-    names = [_plain(name) for name in names]
+    names = shorten_apart([_feature_names(found)[j] for j in chosen], n_letters)
+    names = [plain(name) for name in names]
     n_pairs = n_shown * (n_shown - 1) // 2
-    # Draws in a pane, and in all panes of a picture: more look the same and make the file large.
+    # Most draws in a pane, and in all panes: more look the same and make the file large.
     draws = _equal_draws(posterior, min(400, 3000 // max(n_pairs, 1)))
     limits = [_limits(draws[:, j], float(found.coef[j])) for j in chosen]
     for i, row in enumerate(chosen):
@@ -470,7 +466,7 @@ def plot_matches(match: Any, *, ax: Any = None) -> Any:
     """
     if match.probability is None:
         raise InputError("these matches have no probabilities: use method='likelihood'")
-    ax = _prepare(ax, (6.4, 3.2))
+    ax = prepare(ax, (6.4, 3.2))
     share, values = curve(match.probability)
     ax.fill_between(share, values[::-1], color=BLUE, alpha=0.35, linewidth=0)
     ax.plot(share, values[::-1], color=BLUE, lw=1.5)
@@ -505,10 +501,10 @@ def plot_error_by_bags(
     >>> ax.get_xscale()
     'log'
     """
-    ax = _prepare(ax, (6.4, 4.0))
+    ax = prepare(ax, (6.4, 4.0))
     for place, (name, values) in enumerate(errors.items()):
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-        ax.plot(n_bags, values, marker=marker, color=colour, lw=1.5, label=_plain(shorten(name)))
+        ax.plot(n_bags, values, marker=marker, color=colour, lw=1.5, label=plain(shorten(name)))
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xticks(list(n_bags), [str(n) for n in n_bags])
@@ -542,7 +538,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     >>> plot_plan(plan).get_xlabel()
     'number of runs'
     """
-    ax = _prepare(ax, (6.4, 4.0))
+    ax = prepare(ax, (6.4, 4.0))
     kinds = dict.fromkeys((each.kind, each.has_offsets) for each in plan.expectations)
     for place, (kind, has_offsets) in enumerate(kinds):
         found = sorted(
@@ -554,8 +550,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
             key=lambda each: each.n_runs,
         )
         colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-        # Beside each other, so that no bar hides another.
-        # Ratio of the places of two kinds of bags with the same number of runs, on a log scale.
+        # Kinds of bags with one number of runs stand beside each other, 4.5 % apart on a log scale.
         aside = 1.045 ** (place - (len(kinds) - 1) / 2)
         ax.errorbar(
             [each.n_runs * aside for each in found], [each.error for each in found],
@@ -568,7 +563,7 @@ def plot_plan(plan: Any, *, ax: Any = None) -> Any:
     ax.set_xticks(ticks, [str(each) for each in ticks])
     ax.minorticks_off()
     errors = [each.error for each in plan.expectations]
-    # Errors over so wide a range stand on a log scale.
+    # A wide range of errors has a log scale.
     if min(errors) > 0 and max(errors) > 10.0 * min(errors):
         ax.set_yscale("log", nonpositive="clip")
         ax.set_ylim(bottom=0.5 * min(errors))
@@ -610,7 +605,7 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     True
     """
     found = audit.exposures
-    ax = _prepare(ax, (6.4, 0.8 + _row_height(len(found))))
+    ax = prepare(ax, (6.4, 0.8 + row_height(len(found))))
     places = np.arange(len(found))
     ax.barh(places, [100 * each.right for each in found], 0.4, color=BLUE, alpha=0.55, lw=0,
             label="outsider")  # fmt: skip
@@ -623,12 +618,12 @@ def plot_exposure(audit: Any, *, ax: Any = None) -> Any:
     for place, each in zip(places, found, strict=True):
         risk = each.risk
         ends = [100 * risk.low, 100 * risk.high]
-        # Where the risk stands below the bar of its release.
+        # The interval of the risk is below the bar of its release.
         below = [place + 0.36] * 2
         label = "risk, 95 % interval" if place == 0 else None
         ax.plot(ends, below, "-", color=PURPLE, lw=2.2, label=label, solid_capstyle="butt")
         ax.plot([100 * risk.value], below[:1], "o", color=PURPLE, ms=4)
-    _name_rows(ax, [each.release.name for each in found])
+    name_rows(ax, [each.release.name for each in found])
     ax.set_xlim(left=0.0)
     ax.set_xlabel("share of the rows, %")
     ax.legend(frameon=False, fontsize="small", loc="lower center", ncols=2,
@@ -667,7 +662,7 @@ def plot_calibration(audit: Any, *, ax: Any = None) -> Any:
     bins = audit.planned.calibration
     if not bins:
         raise InputError("these matches have no probabilities: use method='likelihood'")
-    ax = _prepare(ax, (4.6, 3.6))
+    ax = prepare(ax, (4.6, 3.6))
     ax.plot([0, 1], [0, 1], color=GRID, lw=1, zorder=0)
     ax.plot([b.claimed for b in bins], [b.right for b in bins], "o-", color=BLUE, ms=6, lw=1.5)
     for b in bins:

@@ -1,4 +1,4 @@
-"""The pictures of a report, drawn as SVG that takes the colours of its page."""
+"""The pictures of a report as SVG in the colours of its page, or as files."""
 
 from __future__ import annotations
 
@@ -76,12 +76,21 @@ def list_drawings(
     X: Any = None,
     log_base: float | None = None,
 ) -> list[Drawing]:
-    """List what this model and these data allow to be drawn: the answer first, then the search."""
+    """Return the drawings of a model and its data: the answer first, then the search."""
     drawings = [_draw_coefficients(found, level, label, log_base)]
     if views:
         drawings += _draw_data(found, views, label)
     if match is not None:
-        drawings.append(_draw_matches(found, match, X, label))
+        drawings.append(
+            Drawing(
+                "Predictions and matched labels",
+                partial(bag_plots.plot_predictions, found, match, X, label=label),
+                (4.8, 4.0),
+                "Each row's prediction and the label that most probably is its own, by how "
+                "probable that is. Labels are matched by rank, so that closeness to the line alone "
+                "says little.",
+            )
+        )
     if found.posterior is not None and found.doubtful:
         drawings.append(_draw_posterior(found))
     drawings += _draw_noise(found, views, level, label)
@@ -97,7 +106,16 @@ def list_drawings(
             )
         )
     if len(found.start_values):
-        drawings.append(_draw_starts(found))
+        n_starts = len(found.start_values)
+        drawings.append(
+            Drawing(
+                "Final values of the starts",
+                partial(plots.plot_starts, found),
+                (4.8, 2.6),
+                f"Final values of {n_starts} starts, best first. A flat beginning means that many "
+                "starts found the same minimum.",
+            )
+        )
     return drawings
 
 
@@ -179,16 +197,6 @@ def _draw_labels(found: Fit, views: list[BagView], label: str | None) -> list[Dr
     ]
 
 
-def _draw_matches(found: Fit, match: Match, X: Any, label: str | None) -> Drawing:
-    return Drawing(
-        "Predictions and matched labels",
-        partial(bag_plots.plot_predictions, found, match, X, label=label),
-        (4.8, 4.0),
-        "Each row's prediction and the label that most probably is its own, by how probable that "
-        "is. Labels are matched by rank, so that closeness to the line alone says little.",
-    )
-
-
 def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | None) -> list[Drawing]:
     """Draw the posterior of the noise, and of offsets where there may be some."""
     drawings = []
@@ -232,17 +240,6 @@ def _draw_noise(found: Fit, views: list[BagView], level: float, label: str | Non
             )
         )
     return drawings
-
-
-def _draw_starts(found: Fit) -> Drawing:
-    n_starts = len(found.start_values)
-    return Drawing(
-        "Final values of the starts",
-        partial(plots.plot_starts, found),
-        (4.8, 2.6),
-        f"Final values of {n_starts} starts, best first. A flat beginning means that many starts "
-        "found the same minimum.",
-    )
 
 
 def _draw_posterior(found: Fit) -> Drawing:
@@ -303,7 +300,7 @@ def _render(drawing: Drawing, ending: str, **how: Any) -> bytes:
     matplotlib = import_extra("matplotlib", "report", _PURPOSE)
     figures = import_extra("matplotlib.figure", "report", _PURPOSE)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}), warnings.catch_warnings():
-        # Glyphs missing here are the browser's business: text stays text.
+        # matplotlib warns of glyphs that it lacks; the browser draws the text.
         warnings.simplefilter("ignore")
         figure = figures.Figure(figsize=drawing.size, layout="constrained")
         drawing.plot(ax=figure.add_subplot())
@@ -311,21 +308,20 @@ def _render(drawing: Drawing, ending: str, **how: Any) -> bytes:
 
 
 def _embed(svg: str, title: str, inches: float) -> str:
-    """Make a drawing fit to stand in a page: own names, the page's colours, a description."""
+    """Return an SVG for a page: unique names, colours of the page, and a description."""
     svg = svg[svg.index("<svg") :]
     prefix = _make_name(title)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
-    # Its style sheet would reach the whole page, and repeats what the page says once.
+    # The style sheet of the file would apply to the whole page.
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     for drawn, named in _COLOURS.items():
         svg = re.sub(re.escape(drawn), named, svg, flags=re.IGNORECASE)
     # A hundredth of a point is finer than any screen, and halves the file; text is left alone.
     svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
-    # Small drawings stay small: letters are of the same size in all of them.
-    # Of an inch: letters of nine points are then as large as the captions.
+    # Drawings keep their size: letters of nine points are then as large as the captions in all.
     width = f"max-width: {inches * 108:.0f}px"
     head = f'<svg role="img" style="{width}" aria-labelledby="{prefix}-title {prefix}-caption"'
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

@@ -15,10 +15,9 @@ import numpy as np
 from unshuffle.core.solution import Solution, Status, merge_starts
 from unshuffle.core.stats import Stats
 from unshuffle.core.strategy import Effort
-from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.errors import InputError
-from unshuffle.objectives.problem import Curve, Evaluate, Problem
+from unshuffle.objectives.problem import Curve, Evaluate, Objective, PooledBags
 from unshuffle.solvers.descent import descend
 
 # Predictions closer than this (root mean square, in label sds) are one answer. At the default
@@ -103,7 +102,7 @@ class Space:
     screen: Callable[[np.ndarray], np.ndarray] | None = None
 
 
-def make_space(problem: Problem, rng: np.random.Generator) -> Space:
+def make_space(problem: Objective, rng: np.random.Generator) -> Space:
     """Search over the weights themselves."""
     return Space(
         evaluate=problem.smooth,
@@ -119,7 +118,7 @@ def make_space(problem: Problem, rng: np.random.Generator) -> Space:
 
 
 def draw_starts(
-    problem: Problem, n_starts: int, is_first: bool, rng: np.random.Generator
+    problem: Objective, n_starts: int, is_first: bool, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw starting points: the regression of bag means once, then points that meet two moments.
 
@@ -139,7 +138,7 @@ def draw_starts(
     return starts
 
 
-def label_spread(bags: Bags) -> float:
+def label_spread(bags: PooledBags) -> float:
     """Return the sd of the labels."""
     stats = bags.statistics
     return float(np.sqrt(stats.average_labels((bags.y - stats.label_mean) ** 2)))
@@ -226,13 +225,13 @@ def _polish(
     values = np.array([c.value for c in best_few])
     n_evaluations = 0
     for size in settings.steps:
-        coordinates, values, n_more = step_aside(
+        coordinates, values, n_more = perturb(
             space, coordinates, values, size, effort, settings.n_steps, settings.longest
         )
         n_evaluations += n_more
     best, finer = [int(np.argmin(values))], replace(effort, tol=settings.last_tol * effort.tol)
     for size in settings.last_steps:
-        coordinates[best], values[best], n_more = step_aside(
+        coordinates[best], values[best], n_more = perturb(
             space, coordinates[best], values[best], size, finer, settings.n_last_steps
         )
         n_evaluations += n_more
@@ -259,12 +258,12 @@ def gather_ends(
     stats = replace(stats, n_candidates=len(candidates))
     status = rough.status
     if status in (Status.AGREED, Status.LONELY):
-        # The lowest may be another than before, which other starts have not reached.
+        # The lowest candidate may be another than before, reached by a single start.
         status = Status.AGREED if candidates[0].n_starts > 1 else Status.LONELY
     return Solution(candidates, status, stats, rough.start_values)
 
 
-def step_aside(
+def perturb(
     space: Space,
     coordinates: np.ndarray,
     values: np.ndarray,

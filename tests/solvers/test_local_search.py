@@ -14,13 +14,13 @@ from unshuffle.data.scaling import standardise
 from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
-from unshuffle.solvers.searching import (
+from unshuffle.solvers.local_search import (
     BRIEF,
     THOROUGH,
     gather_ends,
     make_space,
+    perturb,
     search,
-    step_aside,
 )
 
 
@@ -70,7 +70,7 @@ def test_steps_aside_are_no_longer_than_asked_and_keep_only_what_is_lower():
     space = replace(space, evaluate=evaluate)
     start = np.zeros((1, 6))
     value = problem.smooth(start)[0]
-    found, lower, n_evaluations = step_aside(space, start, value, 30.0, Effort(), 5, 0.1)
+    found, lower, n_evaluations = perturb(space, start, value, 30.0, Effort(), 5, 0.1)
     first = asked[0]
     assert len(first) == 5 and n_evaluations == sum(len(each) for each in asked)
     # Normals of six directions, of mean square one: none is four times as long.
