@@ -56,8 +56,7 @@ SOLVERS = [name for name in METHODS if name not in CHOOSERS]
 LENGTHY = ("likelihood", "sampler")
 # Options for properties that hold at any effort: one run of the sampler instead of four.
 LIGHT = {"sampler": {"n_starts": 1}}
-# The likelihood for tests of bits and words. Where fewer draws are effective than asked for, an
-# ensemble walks on, which takes longer than all else: one is enough here.
+# The likelihood for tests of bits and words: one small round of draws.
 CHEAP = Likelihood(
     n_starts=4, n_refined=2, n_components=2, n_draws=30, max_rounds=1, least_draws=1.0
 )

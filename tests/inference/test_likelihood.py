@@ -107,7 +107,7 @@ def test_the_estimate_is_the_spatial_median_of_the_draws_of_the_intervals():
 
 
 def test_a_posterior_that_cannot_be_explored_is_said():
-    """Thirty columns in one bag at 10 dB: an ensemble hardly leaves its starting points."""
+    """Thirty columns in one bag at 10 dB, and one round of draws alone."""
     data = make_shuffled(60, 30, snr_db=10, rng=1000)
     options = Likelihood(n_starts=12, n_refined=4, n_draws=100, max_rounds=1)
     model = ShuffledLinearRegression(options, random_state=0)

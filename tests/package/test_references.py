@@ -77,7 +77,6 @@ ALGORITHMS = {
     "inference/block_modes.py": "tierney1986",
     "inference/calibration.py": "miller2019 grunwald2017",
     "inference/chains.py": "gelman1992 vehtari2021 bennett1976 meng1996",
-    "inference/ensemble.py": "terbraak2006",
     "inference/importance.py": "cornuet2012",
     "inference/likelihood.py": "degroot1980",
     "inference/moves.py": "terbraak2006",

@@ -25,7 +25,6 @@ from unshuffle.inference.calibration import (
     prior_share,
 )
 from unshuffle.inference.diagnostics import Diagnostics, diagnose, measure_difference
-from unshuffle.inference.ensemble import walk
 from unshuffle.inference.importance import Sample, find_centre, sample_posterior
 from unshuffle.inference.many_modes import sample_many
 from unshuffle.inference.modes import Mode, climb_all, count_starts, keep_distinct
@@ -40,10 +39,6 @@ from unshuffle.options import BagOffsets
 _REACH = 20.0
 # Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
 _N_CLIMBED = 12
-# An ensemble with a lower effective sample size has hardly left its starts: 64 members count as 64
-# where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
-# 40; 84 to 107 with 5 and 10.
-_LOW_SAMPLE_SIZE = 80.0
 # Few bags of more rows count as this number would: more labels set dozens of modes tens of nats
 # apart, of which a search finds some.
 _MOST_OF_FEW = 100_000.0
@@ -110,13 +105,12 @@ def answer(
 
 
 def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> Sample:
-    """Sample by importance, or by an ensemble where the effective sample size is low."""
+    """Sample by importance, with more draws where each is next to free."""
     o = target.options
     if target.has_means_alone:  # every draw is next to free
         o = replace(o, n_draws=4 * o.n_draws, target_draws=3.0 * o.target_draws)
         target = replace(target, options=o)
-    sample = sample_posterior(target, mix_modes(target, modes), o.target_draws, rng)
-    return walk(target, sample, rng) if sample.effective_draws < o.least_draws else sample
+    return sample_posterior(target, mix_modes(target, modes), o.target_draws, rng)
 
 
 def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
@@ -137,7 +131,7 @@ def _assemble(
 ) -> Solution:
     """Turn the sample into draws of all coefficients, their centre and competing answers."""
     p, o, x = target.p, target.options, sample.x
-    is_low = sample.effective_draws < _LOW_SAMPLE_SIZE
+    is_low = sample.effective_draws < o.least_draws
     # Weights of a low effective sample size are flattened towards the proposal: an average over
     # the modes found then takes the place of the luck of one draw.
     shares = flatten(sample.log_weights, o.least_draws)

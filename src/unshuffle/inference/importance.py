@@ -17,7 +17,7 @@ from unshuffle.model.posterior import Target
 _NEAR, _MAX_MOVES = 1e-4, 200
 # A round in blocks begins with a new surrogate. So rounds are few, and the first has twice as many
 # draws: with an effective sample size of .6 to .9 of their number it is most often enough.
-_ROUNDS_IN_BLOCKS, _FIRST_IN_BLOCKS = 3, 2
+_ROUNDS_IN_BLOCKS, _FIRST_IN_BLOCKS = 8, 2
 # One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
 # the surrogate errs by less than so many nats on average there, its values are taken for the
 # others.

@@ -45,3 +45,12 @@ def sweep(
         gain = log_density(found) - log_density(known[mine])
         is_taken = is_allowed & (np.log(rng.random(len(mine))) < gain)
         x[mine[is_taken]], known[mine[is_taken]] = trial[is_taken], found[is_taken]
+
+
+def count_effective(kept: np.ndarray) -> float:
+    """Return the effective sample size of an ensemble's means, by the worst coordinate."""
+    n_sweeps, n_members, _ = kept.shape
+    between = kept.mean(axis=0).var(axis=0)
+    total = kept.reshape(-1, kept.shape[2]).var(axis=0)
+    ratio = float(np.max(between / np.maximum(total, 1e-300)))
+    return n_members * min(1.0 / max(ratio, 1e-300), float(n_sweeps))

@@ -13,9 +13,8 @@ from math import log, sqrt
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.ensemble import count_effective
 from unshuffle.inference.modes import exchange
-from unshuffle.inference.moves import JITTER, STEP, WHOLE, halve, sweep
+from unshuffle.inference.moves import JITTER, STEP, WHOLE, count_effective, halve, sweep
 from unshuffle.inference.proposals import Shell, normalise
 from unshuffle.model.posterior import Target
 
