@@ -14,7 +14,7 @@ from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.inference.answer import choose_power
 from unshuffle.inference.block_modes import (
-    ON_THE_WAY,
+    BLOCK_MODES,
     FittedMode,
     TrainingPoints,
     bend_rest,
@@ -249,7 +249,7 @@ def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_
     )
     others = [make_mode(-900.0, 2, False), make_mode(-50.0, 3, False)]
     assert keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
-    assert keep_best([best, far], [], len(ON_THE_WAY)) == [best]  # not for ever
+    assert keep_best([best, far], [], BLOCK_MODES.steps_on_the_way) == [best]  # not for ever
     assert keep_best([far], [make_mode(-30.0, 0, True)], 0) == []  # one has arrived
 
 

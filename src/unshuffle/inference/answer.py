@@ -28,18 +28,14 @@ from unshuffle.inference.diagnostics import Diagnostics, diagnose, measure_diffe
 from unshuffle.inference.ensemble import walk
 from unshuffle.inference.importance import Sample, find_centre, sample_posterior
 from unshuffle.inference.many_modes import sample_many
-from unshuffle.inference.modes import Mode, climb_all, count_starts, keep_distinct
-from unshuffle.inference.proposals import MANY_MODES, Mixture, flatten, make_mixture
+from unshuffle.inference.modes import MODES, Mode, climb_all, count_starts, keep_distinct
+from unshuffle.inference.proposals import Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import CALIBRATED, FULL, MOST_LABELS
 from unshuffle.model.special_cases import Columns
 from unshuffle.options import BagOffsets
 
-# Modes further than this below the best are out of reach: 20 nats are half a billion to one.
-_REACH = 20.0
-# Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
-_N_CLIMBED = 12
 # An ensemble with a lower effective sample size has hardly left its starts: 64 members count as 64
 # where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
 # 40; 84 to 107 with 5 and 10.
@@ -49,8 +45,6 @@ _LOW_SAMPLE_SIZE = 80.0
 _MOST_OF_FEW = 100_000.0
 # Answers whose predictions differ by less than 10 % of sd(y) are reported as one.
 _SAME_RIVAL = 0.1
-# One in a thousand is not a competitor.
-_LEAST_SHARE = 1e-3
 
 
 def declare_effects(target: Target, known: BagOffsets) -> Target:
@@ -101,7 +95,7 @@ def answer(
     found = diagnose(target, modes)
     target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
-    if target.within_bag.has_passes and sampled is not None and len(modes) > MANY_MODES:
+    if target.within_bag.has_passes and sampled is not None and len(modes) > MODES.n_followed:
         sample = sample_many(target, sampled, modes, rng)
     else:
         sample = draw_sample(target, modes, rng)
@@ -123,9 +117,9 @@ def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
     if target.within_bag.has_passes:  # mixtures in blocks climb from the modes themselves
         return make_mixture(target, modes)
-    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]])
+    climbed = climb_all(target, [theta for _, theta in modes[: MODES.n_climbed]])
     kept = keep_distinct(target, climbed, target.options.n_components)
-    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH])
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - MODES.negligible])
 
 
 def _assemble(
@@ -258,7 +252,7 @@ def _competing_answers(
     candidates = []
     for _, mass in groups:
         share = float(mass.sum())
-        if share < _LEAST_SHARE:
+        if share < MODES.least_share:
             continue
         mean, level = mass @ slopes / share, float(mass @ levels / share)
         evidence = sample.log_evidence + log(share)

@@ -14,37 +14,58 @@ from math import sqrt
 
 import numpy as np
 
-from unshuffle.inference.modes import Mode, climb_all, first_metric
+from unshuffle.inference.modes import MODES, Mode, climb_all, first_metric
 from unshuffle.model.posterior import Target
 
-# Differences are taken over this part of a posterior sd to either side: where draws will lie.
-_STEP = 0.7
-# A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
-# weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
-# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
-# many is taken that lead a third as far, and a third of that.
-_REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
-# Softest directions of a mode on which others are looked for, so many sds away.
-_N_SOFT, _AROUND = 2, 2.0
-# Steps over all rows, and the move in sds and the nats below which the last one was enough: values
-# of histograms waver by as much, and steps for less are tried in vain. (At 10⁶ rows 16 of them.)
-MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
-# Modes further than this below the best (Laplace evidence) are out of reach; those that are still
-# on their way if they are so much further after as many steps. (One of offset bags, 53 nats below
-# at a million rows, took all ten steps to get a nat nearer.)
-_OUT_OF_REACH, ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
-# Modes of different offsets that lie together are one if the logs of their volumes differ by less.
-_SAME_WIDTH = 2.0
-# A direction of a covariance with less than this share of the largest is rounding.
-_LEAST_SHARE = 1e-14
+
+@dataclass(frozen=True)
+class BlockModeSettings:
+    """Newton's method on quadratics of the within-bag likelihood, in a trust region.
+
+    Attributes
+    ----------
+    difference : float
+        Posterior sds to either side over which gradients are differenced: where draws will lie.
+    reach : float
+        Radius of the trust region in sds of the quadratic.
+    far : float
+        Change of a coefficient, in standard units, that fills the trust region where the quadratic
+        is flat. One unit of log sigma does as well.
+    shrink : float
+        Factor of the radius where all rows do not confirm a step.
+    n_shorter : int
+        Shorter steps that are then tried in one pass.
+    n_soft, around : int, float
+        Softest directions of a mode along which others are looked for, and how many sds away.
+    max_steps, steps_on_the_way : int
+        Most steps over all rows: in the last stage, and in stages before it.
+    little : float
+        Nats. A mode is reached where the last step gains less: values of histograms waver by as
+        much.
+    same_width : float
+        Modes of different offsets in one place are one where the logs of their volumes differ by
+        less.
+    """
+
+    difference: float = 0.7
+    reach: float = 6.0
+    far: float = 0.1
+    shrink: float = 1.0 / 3.0
+    n_shorter: int = 5
+    n_soft: int = 2
+    around: float = 2.0
+    max_steps: int = 15
+    steps_on_the_way: int = 4
+    little: float = 0.1
+    same_width: float = 2.0
+
+
+BLOCK_MODES = BlockModeSettings()
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e12
 # Step of differences in log sigma of what takes no pass.
 _LEVEL_STEP = 1e-3
-# Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
-# last of them may gain.
-_INNER_STEPS, _LEAST_GAIN = 30, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +132,7 @@ class FittedMode:
 
 
 def settle(
-    target: Target, modes: list[Mode], n_steps: int = MAX_STEPS
+    target: Target, modes: list[Mode], n_steps: int = BLOCK_MODES.max_steps
 ) -> tuple[list[FittedMode], TrainingPoints]:
     """Return the local modes near some modes for every size of offsets, and points on the way."""
     thetas = [theta for _, theta in modes]
@@ -120,7 +141,10 @@ def settle(
 
 
 def follow(
-    target: Target, fitted_modes: list[FittedMode], power: float, n_steps: int = MAX_STEPS
+    target: Target,
+    fitted_modes: list[FittedMode],
+    power: float,
+    n_steps: int = BLOCK_MODES.max_steps,
 ) -> list[FittedMode]:
     """Return the modes that some modes of another power lead to.
 
@@ -157,9 +181,9 @@ def look_around(target: Target, fitted_mode: FittedMode, power: float) -> list[M
     spread, p = fitted_mode.factor @ fitted_mode.factor.T, target.p
     values, vectors = np.linalg.eigh(spread[:p, :p])
     starts = []
-    for k in range(max(0, p - _N_SOFT), p):
+    for k in range(max(0, p - BLOCK_MODES.n_soft), p):
         move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
-        starts += [fitted_mode.theta + side * _AROUND * move for side in (1.0, -1.0)]
+        starts += [fitted_mode.theta + side * BLOCK_MODES.around * move for side in (1.0, -1.0)]
     return climb_all(target, starts, _foresee(target, fitted_mode, power))
 
 
@@ -181,7 +205,7 @@ def _settle_near(
     """Return the modes near points where steps have these scales, and points on the way."""
     local_densities, seen = _measure(target, thetas, factors)
     fitted_modes = [
-        _climb(_alone(target, offset), local_density, offset, _REACH)
+        _climb(_alone(target, offset), local_density, offset, BLOCK_MODES.reach)
         for local_density in local_densities
         for offset in range(target.means.n_sizes)
     ]
@@ -196,23 +220,25 @@ def _settle_near(
         training_points = training_points.with_more(seen)
         risen, fallen = list[FittedMode](), list[FittedMode]()
         for old, local_density in zip(fitted_modes, local_densities, strict=True):
-            alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
+            alone, reach = (
+                _alone(target, old.offset),
+                min(old.reach / BLOCK_MODES.shrink, BLOCK_MODES.reach),
+            )
             before, reached = _weigh_start(alone, old), local_density.value
             reached += alone.weigh_rest(old.theta)[0]
             if reached < before:
-                is_mode = old.is_inside and old.value < before + _LITTLE
+                is_mode = old.is_inside and old.value < before + BLOCK_MODES.little
                 (done if is_mode else fallen).append(_go_back(alone, old) if is_mode else old)
                 continue
             new = _climb(alone, local_density, old.offset, reach)
-            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
-            is_near |= new.value < reached + _LITTLE
+            is_near = new.value < reached + BLOCK_MODES.little
             (done if is_near and new.is_inside else risen).append(new)
         shorter, ended = _step_less_far(target, fallen)
         fitted_modes, done = [*risen, *shorter], [*done, *ended]
     done += [
         _go_back(_alone(target, fitted_mode.offset), fitted_mode) for fitted_mode in fitted_modes
     ]
-    return keep_best(done, [], MAX_STEPS), training_points
+    return keep_best(done, [], BLOCK_MODES.max_steps), training_points
 
 
 def _alone(target: Target, offset: int) -> Target:
@@ -236,9 +262,12 @@ def _step_less_far(
     tries = [
         [
             _climb(
-                _alone(target, old.offset), old.local_density, old.offset, old.reach * _SHRINK**k
+                _alone(target, old.offset),
+                old.local_density,
+                old.offset,
+                old.reach * BLOCK_MODES.shrink**k,
             )
-            for k in range(1, _N_SHORTER + 1)
+            for k in range(1, BLOCK_MODES.n_shorter + 1)
         ]
         for old in fitted_modes
     ]
@@ -275,7 +304,7 @@ def _measure(
     """Return quadratics of the within-bag likelihood about points, and these: one pass."""
     d, points = target.dim, []
     for theta, factor in zip(thetas, factors, strict=True):
-        moves = _STEP * factor.T
+        moves = BLOCK_MODES.difference * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
     training_points, local_densities = gather_training_points(target, np.array(points)), []
     for k, factor in enumerate(factors):
@@ -284,7 +313,9 @@ def _measure(
             target.power * training_points.values[own][0],
             target.power * training_points.slopes[own],
         )
-        bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
+        bend = (
+            -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * BLOCK_MODES.difference)
+        )
         inverse = np.linalg.inv(factor)
         curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
         local_densities.append(_LocalDensity(thetas[k], float(value), gradients[0], curvature))
@@ -293,9 +324,9 @@ def _measure(
 
 def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: float) -> FittedMode:
     """Climb the quadratic, means and prior; return the mode within reach of its point."""
-    stiff = np.full(target.dim, _STIFF)
+    stiff = np.full(target.dim, (BLOCK_MODES.reach / BLOCK_MODES.far) ** 2)
     if target.log_sigma is None:
-        stiff[target.p] = _STIFF_LEVEL
+        stiff[target.p] = BLOCK_MODES.reach**2
     limit = np.linalg.cholesky(local_density.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -304,7 +335,7 @@ def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: flo
 
     theta = local_density.theta
     value, gradient = evaluate(theta)
-    for _ in range(_INNER_STEPS):
+    for _ in range(MODES.max_steps):
         step = _invert_curvature(target, local_density, theta) @ gradient
         scale = _fit_inside(limit @ (theta - local_density.theta), limit @ step, reach)
         for _ in range(10):
@@ -317,7 +348,7 @@ def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: flo
             break
         gain = trial_value - value
         theta, value, gradient = trial, trial_value, trial_gradient
-        if gain < _LEAST_GAIN:
+        if gain < MODES.least_gain:
             break
     factor = take_root(_invert_curvature(target, local_density, theta))
     is_inside = float(np.linalg.norm(limit @ (theta - local_density.theta))) < 0.95 * reach
@@ -342,7 +373,8 @@ def take_root(covariance: np.ndarray) -> np.ndarray:
         return np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-        roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
+        rounding = len(values) * np.finfo(float).eps * values.max()
+        roots = vectors * np.sqrt(np.maximum(values, rounding))
         triangle = np.linalg.qr(roots.T)[1].T
         return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
@@ -392,16 +424,17 @@ def keep_best(
     So many steps were taken.
     """
     best = max((fitted_mode.evidence for fitted_mode in [*fitted_modes, *beside]), default=0.0)
-    on_the_way = ON_THE_WAY[n_steps] if n_steps < len(ON_THE_WAY) else _OUT_OF_REACH
+    is_early = n_steps < BLOCK_MODES.steps_on_the_way
+    on_the_way = MODES.far_below if is_early else MODES.negligible
     kept: list[FittedMode] = []
     # One of bags without offsets is thousands of nats below until its weights fit the means of very
     # many rows, which reach does not let it do at once. (At 10⁶ rows of bags that differ, half of
     # the fits ended with small offsets that were none.)
-    is_waited_for = n_steps < len(ON_THE_WAY) and all(fitted_mode.offset for fitted_mode in beside)
+    is_waited_for = is_early and all(fitted_mode.offset for fitted_mode in beside)
     for fitted_mode in sorted(fitted_modes, key=lambda each: -each.evidence):
         is_new = all(not _are_one(fitted_mode, other) for other in [*kept, *beside])
         is_near = fitted_mode.evidence > best - (
-            _OUT_OF_REACH if fitted_mode.is_inside else on_the_way
+            MODES.negligible if fitted_mode.is_inside else on_the_way
         )
         is_coming = is_waited_for and fitted_mode.offset == 0 and not fitted_mode.is_inside
         if is_new and (is_near or is_coming):
@@ -416,5 +449,7 @@ def _are_one(left: FittedMode, right: FittedMode) -> bool:
     if _count_sds(move, right.factor) > near:
         return False
     widths = [float(np.log(np.diag(fitted_mode.factor)).sum()) for fitted_mode in (left, right)]
-    is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
+    is_alike = (
+        abs(widths[0] - widths[1]) < BLOCK_MODES.same_width and _count_sds(move, left.factor) < near
+    )
     return left.offset == right.offset or is_alike

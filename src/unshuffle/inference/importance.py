@@ -9,19 +9,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
-from unshuffle.inference.surrogate import Followed, fit_surrogate, learn
+from unshuffle.inference.surrogate import SURROGATE, Followed, fit_surrogate, learn
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# Draws of rounds after the first in blocks, as a part of those of rows in memory: most often the
-# first, with an effective sample size of .6 to .9 of its number, is enough.
-_NEXT_SHARE = 0.6
 # One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
-# the surrogate errs by less than so many nats on average there, its values are taken for the
-# others.
-_EVERY, _SURE = 4, 0.2
+# the surrogate is right there on average, its values are taken for the others.
+_EVERY = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +126,6 @@ def _aim(
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
-    n_draws = round(n_draws if sample is None else _NEXT_SHARE * n_draws)
     return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 
@@ -165,7 +160,7 @@ def evaluate_some(
     walked = np.flatnonzero(is_exact[:n_walked] & params.is_inside[:n_walked])
     error = target.power * parts[walked, 0] - expected[walked]
     middle = float(np.median(error)) if len(walked) else 0.0
-    if len(walked) and float(np.abs(error - middle).mean()) < _SURE:
+    if len(walked) and float(np.abs(error - middle).mean()) < SURROGATE.right:
         left = np.flatnonzero(~is_seen & params.is_inside)
         parts[left, 0] = (expected[left] + middle) / target.power
         return parts, is_exact

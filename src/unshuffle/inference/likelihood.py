@@ -26,7 +26,7 @@ from unshuffle.data.bags import Bags
 from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.scaling import Scaling
 from unshuffle.inference.answer import answer, declare_effects
-from unshuffle.inference.modes import Mode, find_modes
+from unshuffle.inference.modes import MODES, Mode, find_modes
 from unshuffle.inference.noiseless import solve_exactly
 from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
@@ -42,9 +42,6 @@ from unshuffle.solvers import multistart
 from unshuffle.solvers.means import solve_linked
 
 __all__ = ["Likelihood", "search", "solve"]
-
-# Least-squares answers that are refined besides the annealed starts.
-_N_FITTED = 6
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ def search(
         if exact is not None:
             return exact
     effort.report("looking for modes", 0.0)
-    modes = find_modes(target, fitted[:_N_FITTED], rng)
+    modes = find_modes(target, fitted[: MODES.n_followed], rng)
     effort.report("looking for modes", 1.0)
     return target, columns, modes
 

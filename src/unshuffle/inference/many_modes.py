@@ -13,12 +13,8 @@ import numpy as np
 from unshuffle.inference.importance import Sample
 from unshuffle.inference.modes import Mode
 from unshuffle.inference.proposals import Mixture, make_mixture, normalise
-from unshuffle.inference.tempered_smc import rise
+from unshuffle.inference.tempered_smc import TEMPERED, rise
 from unshuffle.model.posterior import Target
-
-# Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
-# so many draws of that.
-_WEAKER, _N_WEIGHED = 0.6, 600
 
 
 def sample_many(
@@ -35,9 +31,9 @@ def sample_many(
         x, parts, n_effective = risen.x, risen.parts, risen.effective_draws
         logs = np.full(len(x), risen.log_evidence)
     else:
-        weaker = replace(sampled, power=_WEAKER * target.power)
+        weaker = replace(sampled, power=TEMPERED.weaker * target.power)
         risen = rise(weaker, rng)
-        chosen = rng.choice(len(risen.x), _N_WEIGHED, replace=False)
+        chosen = rng.choice(len(risen.x), target.options.n_draws, replace=False)
         x, old, parts = risen.x[chosen], risen.parts[chosen], target.parts(risen.x[chosen])
         logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
         logs += risen.log_evidence

@@ -18,34 +18,57 @@ from scipy.special import logsumexp
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import TrainingPoints, gather_training_points
 from unshuffle.inference.moves import JITTER, STEP, halve, sweep
-from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
+from unshuffle.inference.proposals import PROPOSALS, Mixture, flatten, follow, normalise
 from unshuffle.model.points import Parameters
 from unshuffle.model.posterior import Target
 
-# Share of the draws that come from the mixture: where the quadratic is wrong they still fall.
-_DEFENSIVE = 0.1
-# Points count in the fit of the quadratic by exp(−nats below the best/this), down to so many nats
-# below and within so many sds of a mode.
-_NATS, _DEEPEST, _SDS = 15.0, 60.0, 8.0
-# Modes so many sds of one another apart have one quadratic.
-_NEIGHBOURS = 3.0
-# Errors of the quadratic in nats over its coefficients' size in nats, squared: the ridge.
-_RIDGE = 1e-3
-# A fit takes so many equations for a coefficient, and no more coefficients than this (d = 22): it
-# would take longer than what it saves.
-_LEAST_EQUATIONS, _MOST_COEFFICIENTS = 1.3, 400
-# Slopes of training points, for each coefficient and stage, and degrees of freedom that are none.
-_TRAINING, _NORMAL = 2.0, 1e6
-# Stages of training at most, and the mean error in nats at which they end.
-_MOST_STAGES, _RIGHT = 5, 0.5
-# No quadratic may exceed what was seen by more nats than this.
-_ABOVE = 3.0
-# Draws that adapt the mixture to the quadratic, and rounds of them. Draws of the last round are
-# where ensemble members begin, unless their effective sample size is lower: then the mixture
-# serves.
-_N_TRIED, _N_ROUNDS, _LEAST_EFFECTIVE = 2500, 3, 25.0
-# Sweeps of the ensemble, in which a member accepts some seven steps.
-_N_SWEEPS = 30
+
+@dataclass(frozen=True)
+class SurrogateSettings:
+    """The quadratic surrogate, its training, and its sampling.
+
+    Attributes
+    ----------
+    nats : float
+        Points count in the fit by exp(−nats below the best/this).
+    sds : float
+        Points count within so many sds of a mode. Modes that are nearer to one another have one
+        quadratic.
+    ridge : float
+        Ridge of the fit: squared error in nats over the squared size of the coefficients in nats.
+    most_coefficients : int
+        Most coefficients of a quadratic, 22 coordinates: a larger fit takes longer than it saves.
+    training : float
+        Equations of the training points for each coefficient and stage.
+    most_stages : int
+        Most stages of training.
+    right : float
+        Mean error in nats at which the surrogate is right.
+    above : float
+        Nats by which the surrogate may exceed the highest training point.
+    n_tried : int
+        Draws of a round that adapts the mixture to the surrogate.
+    least_effective : float
+        Least effective sample size of the last round from which an ensemble starts; below it the
+        mixture serves.
+    n_sweeps : int
+        Sweeps of the ensemble, in which a member accepts some seven steps.
+    """
+
+    nats: float = 15.0
+    sds: float = 8.0
+    ridge: float = 1e-3
+    most_coefficients: int = 400
+    training: float = 2.0
+    most_stages: int = 5
+    right: float = 0.2
+    above: float = 3.0
+    n_tried: int = 2500
+    least_effective: float = 25.0
+    n_sweeps: int = 30
+
+
+SURROGATE = SurrogateSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +89,7 @@ class _Piece:
         left, right = np.triu_indices(variables.shape[1])
         values = multiply(variables[:, left] * variables[:, right], self.coefficients)
         # Beyond the points that it was fitted to the quadratic falls, whatever it says.
-        far = _length(variables[:, 1 : 1 + len(self.centre)]) - _SDS
+        far = _length(variables[:, 1 : 1 + len(self.centre)]) - SURROGATE.sds
         return np.minimum(values, self.highest) - 0.5 * x.shape[1] * np.maximum(far, 0.0) ** 2
 
     def describe(self, x: np.ndarray, bent: np.ndarray) -> np.ndarray:
@@ -122,7 +145,7 @@ class Followed:
 
     def count_plain(self, n: int) -> int:
         """Return how many of so many draws come from the mixture: the last ones."""
-        return round(_DEFENSIVE * n)
+        return round(PROPOSALS.defensive * n)
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
@@ -133,8 +156,8 @@ class Followed:
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Return the log density at every point."""
-        near = self.surrogate.log_posterior(x) - self.log_mass + log(1.0 - _DEFENSIVE)
-        return np.logaddexp(near, self.mixture.log_density(x) + log(_DEFENSIVE))
+        near = self.surrogate.log_posterior(x) - self.log_mass + log(1.0 - PROPOSALS.defensive)
+        return np.logaddexp(near, self.mixture.log_density(x) + log(PROPOSALS.defensive))
 
 
 def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -149,7 +172,7 @@ def _walk(surrogate: Surrogate, starts: np.ndarray, rng: np.random.Generator) ->
         trial = mine + STEP / sqrt(2.0 * d) * (first - second)
         return trial + jitter * rng.standard_normal(trial.shape), True
 
-    for _ in range(_N_SWEEPS):
+    for _ in range(SURROGATE.n_sweeps):
         sweep(x, values, halves, propose, surrogate.log_posterior, np.asarray, rng)
     return x
 
@@ -181,23 +204,23 @@ def fit_surrogate(target: Target, mixture: Mixture, rng: np.random.Generator) ->
     It ends where the surrogate was right about its own draws: too few points lead astray.
     """
     m = target.dim + 2 + bool(target.third.size)
-    n_points = int(np.ceil(_TRAINING * m * (m + 1) / 2 / (target.dim + 1)))
-    if m * (m + 1) / 2 > _MOST_COEFFICIENTS:
+    n_points = int(np.ceil(SURROGATE.training * m * (m + 1) / 2 / (target.dim + 1)))
+    if m * (m + 1) / 2 > SURROGATE.most_coefficients:
         return mixture
     nothing = (np.empty((0, target.dim)), np.empty(0))
-    for stage in range(_MOST_STAGES):
+    for stage in range(SURROGATE.most_stages):
         proposal = learn(target, mixture, nothing, n_points, rng) if stage else None
         if isinstance(proposal, Followed):
             x = _walk(proposal.surrogate, proposal.starts, rng)
         else:
-            x = replace(mixture, dof=_NORMAL, shares=_without_shell(mixture)).draw(n_points, rng)
+            x = replace(mixture, dof=np.inf, shares=_without_shell(mixture)).draw(n_points, rng)
         assert mixture.training_points is not None
         more = gather_training_points(target, x)
         mixture = replace(mixture, training_points=mixture.training_points.with_more(more))
         if isinstance(proposal, Followed):
             expected = proposal.surrogate.within_bag(x, target.read_points(x))
             error = target.power * more.values - expected
-            if float(np.abs(error - np.median(error)).mean()) < _RIGHT:
+            if float(np.abs(error - np.median(error)).mean()) < SURROGATE.right:
                 break
     return mixture
 
@@ -224,14 +247,14 @@ def learn(
         return None
     surrogate = Surrogate(target, mixture, pieces)
     cover = mixture
-    for _ in range(_N_ROUNDS):
-        tried = cover.draw(_N_TRIED, rng)
+    for _ in range(target.options.max_rounds):
+        tried = cover.draw(SURROGATE.n_tried, rng)
         logs = surrogate.log_posterior(tried) - cover.log_density(tried)
         cover = follow(cover, tried, flatten(logs, 10.0 * target.dim), rng)
-    pool = cover.draw(_N_TRIED, rng)
+    pool = cover.draw(SURROGATE.n_tried, rng)
     logs = surrogate.log_posterior(pool) - cover.log_density(pool)
     shares, n_effective = normalise(logs)
-    if n_effective < _LEAST_EFFECTIVE:
+    if n_effective < SURROGATE.least_effective:
         return cover
     places = (np.arange(n_draws) + rng.random(n_draws)) / n_draws
     chosen = np.minimum(np.searchsorted(np.cumsum(shares), places), len(pool) - 1)
@@ -253,7 +276,7 @@ def _fit_pieces(
         centre = mixture.means[k]
         # Modes that differ in offsets alone share training points: these know of no offsets.
         gaps = [multiply(piece.inverse, centre - piece.centre) for piece in pieces.values()]
-        if all(np.sqrt((gap * gap).mean()) > _NEIGHBOURS for gap in gaps):
+        if all(np.sqrt((gap * gap).mean()) > SURROGATE.sds for gap in gaps):
             piece = fit_quadratic(centre, mixture.factors[k], seen, values, bent)
             pieces.update({} if piece is None else {k: piece})
     return pieces
@@ -268,14 +291,13 @@ def fit_quadratic(
 ) -> _Piece | None:
     """Fit a quadratic to the likelihood at points near a mode; None where they are too few."""
     inverse = np.linalg.inv(factor)
-    is_near = _length(multiply(seen.x - centre, inverse.T)) < _SDS
-    is_near &= values > values[is_near].max(initial=-np.inf) - _DEEPEST
+    is_near = _length(multiply(seen.x - centre, inverse.T)) < SURROGATE.sds
     if not is_near.any():
         return None
     x, values = seen.x[is_near], values[is_near]
     within_bag, slopes = seen.values[is_near], seen.slopes[is_near]
     bent_x, by_x = bent[0][is_near], bent[1][is_near]
-    weights = np.exp((values - values.max()) / _NATS)
+    weights = np.exp((values - values.max()) / SURROGATE.nats)
     mode = int(np.argmax(values))
     unit = (weights[:, None] * (bent_x - bent_x[mode]) ** 2).sum(axis=0) / weights.sum()
     unit = np.sqrt(unit) + 1e-12
@@ -283,11 +305,11 @@ def fit_quadratic(
     rows, labels, importance = _build(
         piece, x, (bent_x, by_x), (within_bag - within_bag[mode], slopes)
     )
-    if len(labels) < _LEAST_EQUATIONS * rows.shape[1] or rows.shape[1] > _MOST_COEFFICIENTS:
+    if not rows.shape[1] < len(labels) or rows.shape[1] > SURROGATE.most_coefficients:
         return None
     root = np.sqrt(np.repeat(weights, importance))
     sizes = np.sqrt(((root[:, None] * rows) ** 2).sum(axis=0) / weights.sum()) + 1e-12
-    ridge = np.sqrt(_RIDGE) * np.eye(len(sizes))
+    ridge = np.sqrt(SURROGATE.ridge) * np.eye(len(sizes))
     ridge[0] = 0.0  # the level is free
     found, _ = solve_rows(
         np.vstack([root[:, None] * rows / sizes, ridge]),
@@ -296,7 +318,7 @@ def fit_quadratic(
     )
     found = found / sizes
     found[0] += within_bag[mode]
-    return replace(piece, coefficients=found, highest=float(within_bag.max()) + _ABOVE)
+    return replace(piece, coefficients=found, highest=float(within_bag.max()) + SURROGATE.above)
 
 
 def _build(

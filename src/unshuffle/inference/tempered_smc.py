@@ -35,29 +35,26 @@ class TemperedSettings:
     n_sweeps : int
         Moves of every draw after labels were added. Three times as many follow once all labels
         count, and these are the draws.
-    reordered, exchanged, turned : float
-        Shares of moves that put all weights in another order, exchange two and turn one round.
+    symmetric : float
+        Share of moves along the symmetries of columns alike: a third each puts all weights in
+        another order, exchanges two, and turns the sign of one.
     aligned : float
         Share of the other moves that go along differences of draws whose weights were put in the
         mover's order.
-    step_spread : float
-        Sd of the logarithm of the length of a move.
+    weaker : float
+        Part of the power at which sampled rows stand in for all rows, which reweight the draws.
     """
 
     n_drawn: int = 256
     at_first: int = 8
     enough_effective: float = 0.5
     n_sweeps: int = 4
-    reordered: float = 0.1
-    exchanged: float = 0.2
-    turned: float = 0.05
+    symmetric: float = 0.3
     aligned: float = 0.7
-    step_spread: float = 0.7
+    weaker: float = 0.6
 
 
 TEMPERED = TemperedSettings()
-# Shares of the labels that are left which may be added at a time.
-_SHARES = 2.0 ** (-0.5 * np.arange(24))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +100,23 @@ def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
 def add_labels(
     target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the largest power that leaves enough effective sample size, and their weights.
+    """Return the largest power that leaves enough effective sample size, and the weights there.
 
-    Where none does, the one that leaves most: at no power at all the prior's far ends weigh in.
+    By bisection (Jasra et al. 2011). Where no power leaves enough, the one that leaves most.
     """
     least, before = TEMPERED.enough_effective * TEMPERED.n_drawn, _weigh(target, power, parts)
-    best, best_n_effective = (power, logs), 0.0
-    for share in _SHARES:
+    low, high, best = 0.0, 1.0, (0.0, power, logs)
+    share = 1.0
+    for _ in range(np.finfo(float).nmant):
         reached = target.power if share == 1.0 else power + share * (target.power - power)
         moved = logs + _weigh(target, reached, parts) - before
-        n_effective = normalise(moved)[1]
-        if n_effective > best_n_effective:
-            best, best_n_effective = (reached, moved), n_effective
-        if n_effective >= least:
+        n_effective = min(normalise(moved)[1], least)
+        best = max(best, (n_effective, reached, moved), key=lambda each: each[:2])
+        low, high = (share, high) if n_effective == least else (low, share)
+        if low == high:
             break
-    return best
+        share = 0.5 * (low + high)
+    return best[1:]
 
 
 def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -154,18 +153,17 @@ def propose_steps(
     for each in (first, second):
         ordered = np.take_along_axis(np.sort(each[:, :p], axis=1), ranks, axis=1)
         each[is_aligned, :p] = ordered[is_aligned]
-    length = STEP / sqrt(2.0 * d) * np.exp(TEMPERED.step_spread * rng.standard_normal(n))
-    length = np.where(rng.random(n) < WHOLE, 1.0, length)
+    length = np.where(rng.random(n) < WHOLE, 1.0, STEP / sqrt(2.0 * d))
     jitter = (JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
     trial = x + length[:, None] * (first - second) + jitter
     is_allowed = ~is_aligned | (_rank_weights(trial, p) == ranks).all(axis=1)
-    kinds = np.asarray(rng.random(n))
-    for k in np.flatnonzero(kinds < TEMPERED.reordered + TEMPERED.exchanged + TEMPERED.turned):
+    kinds = np.where(rng.random(n) < TEMPERED.symmetric, rng.integers(3, size=n), 3)
+    for k in np.flatnonzero(kinds < 3):
         trial[k], is_allowed[k] = x[k], True
         i, j = (int(k) for k in rng.integers(p, size=2))
-        if kinds[k] < TEMPERED.reordered:
+        if kinds[k] == 0:
             trial[k, :p] = x[k, rng.permutation(p)]
-        elif kinds[k] < TEMPERED.reordered + TEMPERED.exchanged:
+        elif kinds[k] == 1:
             trial[k, [i, j]] = x[k, [j, i]]
         else:
             trial[k] = exchange(x[k], i, i)
