@@ -13,6 +13,7 @@ from scipy.stats import norm
 from linked_data import SLOPES, fit, make_links
 from unshuffle import InputError, Links, ShuffledLinearRegression, methods
 from unshuffle.data.bags import make_bags
+from unshuffle.linkage import scale_mixture
 from unshuffle.linkage.adjusted_equations import solve_lahiri_larsen
 from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import read_pairs
@@ -127,7 +128,8 @@ def test_many_pairs_are_fitted_as_by_em_on_all(monkeypatch):
     start = np.array([0.8, -1.6, 1.2])
     found = fit_mixture(pairs, wrong, start)
     influence = measure_influence(pairs, found)
-    monkeypatch.setattr("unshuffle.linkage.scale_mixture.MOST_PAIRS", 10**9)
+    whole = replace(scale_mixture.SCALE_MIXTURE, most_pairs=10**9)
+    monkeypatch.setattr(scale_mixture, "SCALE_MIXTURE", whole)
     slowly = fit_mixture(pairs, wrong, start)
     sds = np.sqrt((influence**2).sum(axis=0))
     assert (np.abs(found.w - slowly.w) < 0.2 * sds).all()

@@ -32,6 +32,7 @@ from unshuffle.data.links import MismatchPrior
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
+from unshuffle.inference.modes import MODES
 from unshuffle.inference.pairing_draws import KnownPairing, Noise, ShuffledPairings
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
 from unshuffle.linkage.calibration import LinkCalibration, load_link_calibration
@@ -47,26 +48,37 @@ from unshuffle.linkage.mismatch_rate import (
 )
 from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
 from unshuffle.linkage.within_blocks import WithinBlocks, as_one, split_blocks
+from unshuffle.model.special_cases import N_DRAWS
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
 from unshuffle.solvers.means import solve_means
 
-# Draws from what is known of an audited rate.
-_N_AUDITED = 16
-# Rates of less than this share of the posterior are left out.
-_LEAST_MASS = 1e-3
-# Draws from the posterior over rates, and at least so many for each rate.
-_N_DRAWS, _FEWEST_DRAWS = 4000, 40
 # Equal data must give equal intervals: draws have a seed of their own.
 _SEED = 0
-# The mixture holds where its weight is above this.
-_AGREED = 0.5
-# Noise below this share of the labels' variance tells links one by one.
-_SHARP_NOISE = 0.003
-# Fewer wrong links than this share leave nothing to gain by matching them.
-_FEW_WRONG = 0.05
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
+
+
+@dataclass(frozen=True)
+class LinkageSettings:
+    """Draws, and links that are matched anew.
+
+    Attributes
+    ----------
+    n_audited : int
+        Draws from what is known of an audited rate.
+    sharp_noise : float
+        Noise below this share of the labels' variance tells links one by one.
+    few_wrong : float
+        Fewer wrong links than this share leave nothing to gain by matching them.
+    """
+
+    n_audited: int = 16
+    sharp_noise: float = 0.003
+    few_wrong: float = 0.05
+
+
+LINKAGE = LinkageSettings()
 
 ADJUSTED = {"ll": solve_lahiri_larsen, "chambers": solve_chambers}
 
@@ -140,7 +152,7 @@ class Linkage(Strategy):
         prior = self.prior
         if pairs.quality is not None:
             prior = _explain_quality(prior, pairs, is_free)
-        drawn = prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
+        drawn = prior.draw(LINKAGE.n_audited, is_free, np.random.default_rng(_SEED))
         return np.asarray(drawn[:, pairs.place])
 
 
@@ -364,7 +376,7 @@ def _solve_estimated(
     """Mix the fits at all rates that the data leave open."""
     calibrated, pairs = load_link_calibration(), parts.pairs
     mass, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
-    kept = np.flatnonzero(np.maximum(mass, sharp) > _LEAST_MASS)
+    kept = np.flatnonzero(np.maximum(mass, sharp) > MODES.least_share)
     mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
     agreement = calibrated.agree(rates.loose_weight, is_known=False)
     found = [
@@ -446,7 +458,7 @@ def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
     rng = np.random.default_rng(_SEED)
     draws, weights, sigmas = [], [], []
     for each, share in zip(found, mass.tolist(), strict=True):
-        n = max(round(share * _N_DRAWS), _FEWEST_DRAWS)
+        n = max(round(share * N_DRAWS), 1)
         factor = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
         steps = multiply(rng.standard_normal((n, len(each.w))) * factor, _root(each.covariance))
         draws.append(each.w + steps)
@@ -475,8 +487,8 @@ def _match_wrong(
         return None
     pairs = parts.pairs
     spread = float(np.cov(parts.inner.y, aweights=best.right + 1e-12))
-    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE * min(spread, 1.0)
-    if not is_sharp or 1.0 - float(right.mean()) < _FEW_WRONG:
+    is_sharp = best.weight > 0.5 and best.sigma**2 < LINKAGE.sharp_noise * min(spread, 1.0)
+    if not is_sharp or 1.0 - float(right.mean()) < LINKAGE.few_wrong:
         return None
     known = pairs.is_known | (right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
