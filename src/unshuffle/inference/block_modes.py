@@ -40,8 +40,8 @@ class BlockModeSettings:
     max_steps, steps_on_the_way : int
         Most steps over all rows: in the last stage, and in stages before it.
     little : float
-        Nats. A mode is reached where the last step gains less: values of histograms waver by as
-        much.
+        Nats by which values of histograms waver. A mode is reached where the last step gains less,
+        and two points are in one basin where the middle lies no further below.
     same_width : float
         Modes of different offsets in one place are one where the logs of their volumes differ by
         less.

@@ -64,8 +64,6 @@ class BlockSettings:
 
     Attributes
     ----------
-    valley : float
-        Nats by which the middle between two points lies below both where they are two basins.
     first_labels, rise : float
         Labels for which the within-bag likelihood counts at first, and the factor of every stage.
         With many labels and columns alike it is a narrow bent ridge.
@@ -80,7 +78,6 @@ class BlockSettings:
         sds of all labels.
     """
 
-    valley: float = 0.5
     first_labels: float = 1e4
     rise: float = 10.0
     faint: float = 0.05
@@ -207,7 +204,7 @@ def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
         values = dict(zip(pairs, halfway, strict=True))
     kept: list[int] = []
     for j, (value, _) in enumerate(found):
-        if all(values[i, j] < min(found[i][0], value) - BLOCKS.valley for i in kept):
+        if all(values[i, j] < min(found[i][0], value) - BLOCK_MODES.little for i in kept):
             kept.append(j)
     return [found[j] for j in kept]
 
@@ -229,7 +226,7 @@ def exchange_weights(
         starts = [exchange(theta, i, j) for i, j in chosen]
         found = _keep_basins(weaker, [*found, *climb_all(weaker, starts)])
         found, best = _rank(target, found)
-        if best < earlier + BLOCKS.valley:
+        if best < earlier + BLOCK_MODES.little:
             break
     return found
 
@@ -250,7 +247,7 @@ def reorder_modes(
         fitted_modes = sorted(
             [*fitted_modes, *found], key=lambda fitted_mode: -fitted_mode.evidence
         )
-        if fitted_modes[0].evidence < best.evidence + BLOCKS.valley:
+        if fitted_modes[0].evidence < best.evidence + BLOCK_MODES.little:
             break
     return fitted_modes
 

@@ -41,6 +41,8 @@ class LevelSettings:
         rounds at most space the levels evenly.
     least_rounds, n_tuning : int
         Least rounds of spacing, and sweeps of each; twice as many in later ones.
+    growth : float
+        Change of log sigma by which the levels grow where they end too soon.
     span : float
         Range of a bag's labels in their sds.
     """
@@ -49,6 +51,7 @@ class LevelSettings:
     n_growing: int = 30
     least_rounds: int = 3
     n_tuning: int = 100
+    growth: float = 0.5
     span: float = 3.5
 
 
@@ -276,8 +279,7 @@ def _coldest(levels: np.ndarray, log_noise: np.ndarray, target: Target) -> tuple
         return float(levels[-1, 0]), True
     near = np.flatnonzero(log_noise > log_noise.max() - MODES.negligible)[-1]
     is_last = near == len(levels) - 1
-    step = -LOG_SIGMA_MIN / LEVELS.n_rounds  # as in growing
-    lowest = levels[-1, 1] - step if is_last else levels[near + 1, 1]
+    lowest = levels[-1, 1] - LEVELS.growth if is_last else levels[near + 1, 1]
     is_long = (
         log_noise[-1] < log_noise.max() - 0.5 * MODES.negligible or levels[-1, 1] <= LOG_SIGMA_MIN
     )
