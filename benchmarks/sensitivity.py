@@ -281,7 +281,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="*", default=[""], help="packages, or parts of class names")
-    parser.add_argument("--constants", nargs="*", default=[], help="packages or places, as inference or\nkernels/moment_losses.py:_ROWS")
+    parser.add_argument(
+        "--constants",
+        nargs="*",
+        default=[],
+        help="packages or places, as inference or\nkernels/moment_losses.py:_ROWS",
+    )
     parser.add_argument("--count", action="store_true", help="print how many numbers there are")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tables", type=int, default=20)
@@ -346,7 +351,12 @@ def main() -> int:
         changes = {f: (name, value, scale(value, f)) for f in (0.5, 2.0)}
         if any(new is not None for _, _, new in changes.values()):
             rows[key] = make_row(
-                key, value, list(reads), tables, base, lambda f, changes=changes: replaced(*changes[f])
+                key,
+                value,
+                list(reads),
+                tables,
+                base,
+                lambda f, changes=changes: replaced(*changes[f]),
             )
             print(rows[key], end="", flush=True)
     args.out.write_text(

@@ -17,7 +17,7 @@ _LEAST_ERROR = float(np.sqrt(np.finfo(float).eps))
 
 @dataclass(frozen=True)
 class VerdictSettings:
-    """What is said of a design.
+    """Limits of the verdict on a design.
 
     Attributes
     ----------

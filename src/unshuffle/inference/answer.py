@@ -25,10 +25,10 @@ from unshuffle.inference.calibration import (
     prior_share,
 )
 from unshuffle.inference.diagnostics import Diagnostics, diagnose, measure_difference
-from unshuffle.inference.ensemble import walk
+from unshuffle.inference.ensemble import sample_ensemble
 from unshuffle.inference.importance import Sample, find_centre, sample_posterior
-from unshuffle.inference.many_modes import sample_many
-from unshuffle.inference.modes import MODES, Mode, climb_all, count_starts, keep_distinct
+from unshuffle.inference.many_modes import sample_many_modes
+from unshuffle.inference.modes import MODES, Mode, count_starts, keep_distinct, maximise_all
 from unshuffle.inference.proposals import Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.posterior import Target
@@ -79,7 +79,7 @@ def choose_power(target: Target, found: Diagnostics) -> float:
     return min(full, count / n)
 
 
-def answer(
+def sample_and_solve(
     target: Target,
     columns: Columns,
     modes: list[Mode],
@@ -96,7 +96,7 @@ def answer(
     target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
     if target.within_bag.has_passes and sampled is not None and len(modes) > MODES.n_followed:
-        sample = sample_many(target, sampled, modes, rng)
+        sample = sample_many_modes(target, sampled, modes, rng)
     else:
         sample = draw_sample(target, modes, rng)
     effort.report("sampling the posterior", 1.0)
@@ -110,14 +110,16 @@ def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> 
         o = replace(o, n_draws=4 * o.n_draws, target_draws=3.0 * o.target_draws)
         target = replace(target, options=o)
     sample = sample_posterior(target, mix_modes(target, modes), o.target_draws, rng)
-    return walk(target, sample, rng) if sample.effective_draws < o.least_draws else sample
+    return (
+        sample_ensemble(target, sample, rng) if sample.effective_draws < o.least_draws else sample
+    )
 
 
 def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
     if target.within_bag.has_passes:  # mixtures in blocks climb from the modes themselves
         return make_mixture(target, modes)
-    climbed = climb_all(target, [theta for _, theta in modes[: MODES.n_climbed]])
+    climbed = maximise_all(target, [theta for _, theta in modes[: MODES.n_climbed]])
     kept = keep_distinct(target, climbed, target.options.n_components)
     return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - MODES.negligible])
 

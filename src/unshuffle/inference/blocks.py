@@ -1,9 +1,8 @@
-"""The likelihood at any size: a search on a sample of rows, and a few passes over all of them.
+"""The likelihood of data in blocks: a search on sampled rows, then a few passes over all rows.
 
-A sample of rows cannot give the answer (labels cannot be sampled with "their" rows), but where the
-means of many bags help, it shows where to look. Whatever it finds is climbed from on all rows, and
-the posterior is sampled there. The within-bag likelihood of few bags have dozens of modes, a
-sample's are others, and the search is on all rows.
+Labels cannot be sampled with their rows, so that a sample only shows where to look. Ascents on all
+rows start there. With few bags the modes of a sample are not those of all rows, which are searched
+themselves.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from unshuffle.data.labels import Labels
 from unshuffle.data.pairing import Draws
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
-from unshuffle.inference.answer import answer, declare_effects
+from unshuffle.inference.answer import declare_effects, sample_and_solve
 from unshuffle.inference.block_modes import (
     BLOCK_MODES,
     FittedMode,
-    follow,
-    look_around,
-    reorder,
-    settle,
+    continue_modes,
+    permute_mode,
+    refine_modes,
+    search_soft_directions,
 )
 from unshuffle.inference.modes import (
     MODES,
     Mode,
-    anneal,
-    climb_all,
     count_starts,
     draw_starts,
+    evaluate_annealed,
     exchange,
     keep_distinct,
-    rank_ends,
+    maximise_all,
+    run_annealed_em,
 )
 from unshuffle.model.block_building import build_blocks, build_sample
 from unshuffle.model.block_likelihood import BlockWithinBag
@@ -106,7 +105,7 @@ def build_posterior(
         options = replace(options, n_starts=effort.n_starts)
     built = build_blocks(first, scaling, noise, options, effort.n_jobs)
     if built is None:
-        return lambda rng: answer_flat(first, scaling, noise)
+        return lambda rng: solve_constant(first, scaling, noise)
     # The posterior has all that is to be known of the labels, a third of what a fit keeps.
     return partial(solve_blocks, built, first.without_labels(), effort, known)
 
@@ -129,12 +128,12 @@ def solve_blocks(
     if has_few and not is_all:
         rows = add_far(rows, first.source, within_bag.centre, within_bag.factor)
     sample = build_sample(target, within_bag, rows)
-    weaker = weaken(sample if has_few and not is_all else target)
-    searched = weaker if has_few else sample
+    few_labels = take_few_labels(sample if has_few and not is_all else target)
+    searched = few_labels if has_few else sample
     fitted = _fit_least_squares(within_bag, first.sample, rng, effort)
     starts = _choose_starts(searched, np.array([*_draw_annealed(searched, rng), *fitted]))
     effort.report("looking for modes", 0.5)
-    fitted_modes, others = ascend_powers(target, weaker, starts, rng)
+    fitted_modes, others = ascend_powers(target, few_labels, starts, rng)
     # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
     best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes]
     modes = [*keep_distinct(target, best_modes, options.n_components), *others][
@@ -142,7 +141,7 @@ def solve_blocks(
     ]
     effort.report("looking for modes", 1.0)
     sampled = None if not has_few else target if is_all else sample
-    found = answer(target, columns, modes, rng, effort, sampled=sampled)
+    found = sample_and_solve(target, columns, modes, rng, effort, sampled=sampled)
     reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
     if not is_all:
         reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
@@ -150,7 +149,7 @@ def solve_blocks(
     return replace(found, stats=replace(found.stats, priors=(*found.stats.priors, reached)))
 
 
-def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+def solve_constant(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
     """Answer where no column or no label varies."""
     has_intercept = scaling.has_intercept
     mean = (first.label_mean - scaling.label_centre) / scaling.label_scale
@@ -171,19 +170,17 @@ def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
     """Return the ends of annealed starts, fewer where bags are many."""
     n_starts = min(count_starts(target), target.options.n_refined)
     if target.n_bags >= FEW_BAGS:
-        # On three data sets of 20 bags the best of all starts were in one basin.
-        n_starts = (n_starts + 1) // 2
-    return anneal(target, draw_starts(target, n_starts, rng))
+        # The more bags there are, the more their means determine.
+        n_starts = min(n_starts, max(n_starts * FEW_BAGS // target.n_bags, MODES.n_climbed))
+    return run_annealed_em(target, draw_starts(target, n_starts, rng))
 
 
 def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
     """Return the best distinct points, all at the last level of annealing.
 
-    Noise is not looked for there: rows of a sample lack the ends of their distribution, which
-    passes for noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with
-    exponential columns).
+    The noise is kept: sampled rows lack the ends of their distribution, which passes for noise.
     """
-    ends, has_few = rank_ends(target, weights), target.n_bags < FEW_BAGS
+    ends, has_few = evaluate_annealed(target, weights), target.n_bags < FEW_BAGS
     kept = keep_distinct(target, ends, MODES.n_climbed if has_few else MODES.n_followed)
     reach = np.inf if has_few else MODES.far_below
     level = 0.5 * log(MODES.annealing[-1])
@@ -200,7 +197,7 @@ def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
     pairs = [(i, j) for j in range(len(found)) for i in range(j)]
     values = {}
     if pairs:
-        halfway = _weigh(target, [0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
+        halfway = _evaluate(target, [0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
         values = dict(zip(pairs, halfway, strict=True))
     kept: list[int] = []
     for j, (value, _) in enumerate(found):
@@ -209,41 +206,41 @@ def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
     return [found[j] for j in kept]
 
 
-def exchange_weights(
-    target: Target, weaker: Target, found: list[Mode], rng: np.random.Generator
+def search_exchanges(
+    target: Target, few_labels: Target, found: list[Mode], rng: np.random.Generator
 ) -> list[Mode]:
-    """Climb from the best of some modes with two weights exchanged, or one turned round.
+    """Search for modes from the best one with two weights exchanged, or the sign of one changed.
 
-    Where columns are alike, which weight is whose is hardly known. Climbs are on `weaker`, which
-    may be of some rows; of the modes, best first, all rows tell which is which.
+    Columns alike hardly tell which weight is whose. The search is on `few_labels`, which may be of
+    sampled rows. The target sorts the modes, best first.
     """
     pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
     n_tried = BLOCKS.all_orders * (BLOCKS.all_orders + 1) // 2
-    found, best = _rank(target, found)
+    found, best = _sort_modes(target, found)
     for _ in range(BLOCKS.n_exchanges):
         theta, earlier = found[0][1], best
         chosen = rng.permutation(pairs)[:n_tried]
         starts = [exchange(theta, i, j) for i, j in chosen]
-        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts)])
-        found, best = _rank(target, found)
+        found = _keep_basins(few_labels, [*found, *maximise_all(few_labels, starts)])
+        found, best = _sort_modes(target, found)
         if best < earlier + BLOCK_MODES.little:
             break
     return found
 
 
-def reorder_modes(
+def search_orders(
     target: Target, fitted_modes: list[FittedMode], n_steps: int, rng: np.random.Generator
 ) -> list[FittedMode]:
-    """Follow the best mode with its weights in other orders, as long as that leads higher.
+    """Search from the best mode with its weights in other orders, while that improves it.
 
-    Columns of one distribution differ by chance: many labels tell which weight is whose where few
+    Columns of one distribution differ by chance. Many labels tell which weight is whose where few
     do not.
     """
     for _ in range(BLOCKS.n_exchanges):
         best = fitted_modes[0]
-        moved = [reorder(best, order) for order in draw_orders(target.p, rng)]
-        values = _weigh(target, [fitted_mode.theta for fitted_mode in moved])
-        found = follow(target, [moved[int(np.argmax(values))]], target.power, n_steps)
+        moved = [permute_mode(best, order) for order in draw_orders(target.p, rng)]
+        values = _evaluate(target, [fitted_mode.theta for fitted_mode in moved])
+        found = continue_modes(target, [moved[int(np.argmax(values))]], target.power, n_steps)
         fitted_modes = sorted(
             [*fitted_modes, *found], key=lambda fitted_mode: -fitted_mode.evidence
         )
@@ -259,60 +256,60 @@ def draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.permutation(p) for _ in range(factorial(BLOCKS.all_orders) - 1)]
 
 
-def _rank(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
+def _sort_modes(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
     """Return modes in the order of the target, best first, and its value at the best."""
-    values = _weigh(target, [theta for _, theta in found])
+    values = _evaluate(target, [theta for _, theta in found])
     order = sorted(range(len(found)), key=lambda k: -values[k])
     return [found[k] for k in order], values[order[0]]
 
 
-def weaken(target: Target) -> Target:
-    """Return the target as if labels were few."""
+def take_few_labels(target: Target) -> Target:
+    """Return the target at the power at which few labels count."""
     return replace(target, power=min(target.power, BLOCKS.first_labels / target.n))
 
 
-def _weigh(target: Target, thetas: list[np.ndarray]) -> list[float]:
+def _evaluate(target: Target, thetas: list[np.ndarray]) -> list[float]:
     """Return the log posterior of points: one pass."""
     parts = target.parts(np.array(thetas))
     return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
 
 
 def ascend_powers(
-    target: Target, weaker: Target, starts: list[np.ndarray], rng: np.random.Generator
+    target: Target, few_labels: Target, starts: list[np.ndarray], rng: np.random.Generator
 ) -> tuple[list[FittedMode], list[Mode]]:
-    """Climb on all rows from some points, as if labels were few at first, on `weaker`.
+    """Find modes on all rows in stages of growing power, the first on `few_labels`.
 
-    Return the modes, and those of few labels with a neighbourhood of their own. At the power of
-    intervals they may be as good.
+    Return the modes, and those of few labels in other basins. At the calibrated power these may be
+    as good.
     """
-    full, power = target.power, weaker.power
-    found = _keep_basins(weaker, climb_all(weaker, starts))
+    full, power = target.power, few_labels.power
+    found = _keep_basins(few_labels, maximise_all(few_labels, starts))
     if target.n_bags < FEW_BAGS:
-        found = exchange_weights(weaken(target), weaker, found, rng)
+        found = search_exchanges(take_few_labels(target), few_labels, found, rng)
     n_steps = BLOCK_MODES.max_steps if power == full else BLOCK_MODES.steps_on_the_way
-    fitted_modes, _ = settle(weaker, found[: MODES.n_followed], n_steps)
+    fitted_modes, _ = refine_modes(few_labels, found[: MODES.n_followed], n_steps)
     while power < full:
         stronger = replace(target, power=min(BLOCKS.rise * power, full))
         n_steps = BLOCK_MODES.max_steps if stronger.power == full else BLOCK_MODES.steps_on_the_way
-        followed = follow(stronger, fitted_modes, power, n_steps)
+        followed = continue_modes(stronger, fitted_modes, power, n_steps)
         if stronger.power < BLOCKS.faint:
             best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in followed]
             seen = _keep_basins(
-                stronger, [*best_modes, *look_around(stronger, fitted_modes[0], power)]
+                stronger, [*best_modes, *search_soft_directions(stronger, fitted_modes[0], power)]
             )
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in best_modes)]
-            followed += settle(stronger, new, n_steps)[0] if new else []
+            followed += refine_modes(stronger, new, n_steps)[0] if new else []
         fitted_modes, power = (
             sorted(followed, key=lambda fitted_mode: -fitted_mode.evidence),
             stronger.power,
         )
         if target.n_bags < FEW_BAGS and target.p > 1:
-            fitted_modes = reorder_modes(stronger, fitted_modes, n_steps, rng)
+            fitted_modes = search_orders(stronger, fitted_modes, n_steps, rng)
     thetas = [fitted_mode.theta for fitted_mode in fitted_modes]
-    best_modes = list(zip(_weigh(weaker, thetas), thetas, strict=True))
-    others = _keep_basins(weaker, [*best_modes, *found])
+    best_modes = list(zip(_evaluate(few_labels, thetas), thetas, strict=True))
+    others = _keep_basins(few_labels, [*best_modes, *found])
     others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
-    return fitted_modes, _rank(weaken(target), others)[0] if others else []
+    return fitted_modes, _sort_modes(take_few_labels(target), others)[0] if others else []
 
 
 def _fit_least_squares(

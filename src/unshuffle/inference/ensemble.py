@@ -41,7 +41,7 @@ class EnsembleSettings:
 ENSEMBLE = EnsembleSettings()
 
 
-def walk(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
+def sample_ensemble(target: Target, sample: Sample, rng: np.random.Generator) -> Sample:
     """Replace a sample of low effective size by draws of an ensemble that starts from it."""
     d, s = target.dim, ENSEMBLE
     chances = flatten(sample.log_weights, 0.5 * s.n_members)

@@ -8,8 +8,13 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.proposals import Mixture, flatten, follow, normalise
-from unshuffle.inference.surrogate import SURROGATE, Followed, fit_surrogate, learn
+from unshuffle.inference.proposals import Mixture, adapt_locally, flatten, normalise
+from unshuffle.inference.surrogate import (
+    SURROGATE,
+    SurrogateProposal,
+    build_proposal,
+    fit_surrogate,
+)
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
@@ -74,7 +79,7 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 # Where a round draws.
-Proposal = Mixture | Followed
+Proposal = Mixture | SurrogateProposal
 
 
 def reweigh(target: Target, sample: Sample) -> Sample:
@@ -108,7 +113,7 @@ def sample_posterior(
             break
         if proposal is mixture:
             shares = flatten(sample.log_weights, 5.0 * target.dim)
-            mixture = follow(mixture, sample.x, shares, rng)
+            mixture = adapt_locally(mixture, sample.x, shares, rng)
     assert sample is not None
     return sample
 
@@ -126,7 +131,7 @@ def _aim(
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
-    return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
+    return build_proposal(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 
 # Points, their parts and slopes, and which were evaluated exactly.
@@ -137,20 +142,20 @@ def _draw(target: Target, proposal: Proposal, n_draws: int, rng: np.random.Gener
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
-    if isinstance(proposal, Followed) and target.within_bag.has_passes:
+    if isinstance(proposal, SurrogateProposal) and target.within_bag.has_passes:
         parts, is_exact = evaluate_some(target, proposal, x)
         return x, parts, slopes, is_exact
     return x, target.parts(x), slopes, np.ones(len(x), bool)
 
 
 def evaluate_some(
-    target: Target, proposal: Followed, x: np.ndarray
+    target: Target, proposal: SurrogateProposal, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the parts of draws of a surrogate, and which of them are exact.
 
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.
     """
-    n, n_walked = len(x), len(x) - proposal.count_plain(len(x))
+    n, n_walked = len(x), len(x) - proposal.count_defensive(len(x))
     is_exact = np.arange(n) % _EVERY == 0
     is_seen = is_exact | (np.arange(n) >= n_walked)
     params = target.read_points(x)

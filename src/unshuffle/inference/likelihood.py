@@ -25,7 +25,7 @@ from unshuffle.core.strategy import Effort, Strategy
 from unshuffle.data.bags import Bags
 from unshuffle.data.blocks.first_pass import FirstPass
 from unshuffle.data.scaling import Scaling
-from unshuffle.inference.answer import answer, declare_effects
+from unshuffle.inference.answer import declare_effects, sample_and_solve
 from unshuffle.inference.modes import MODES, Mode, find_modes
 from unshuffle.inference.noiseless import solve_exactly
 from unshuffle.model.building import build_target
@@ -136,7 +136,7 @@ def solve(
     found = search(problem, options, rng, effort)
     if isinstance(found, Solution):
         return found
-    return answer(*found, rng, effort)
+    return sample_and_solve(*found, rng, effort)
 
 
 def search(

@@ -1,4 +1,4 @@
-"""The search for posterior modes: annealed starts, least-squares answers, and climbs by BFGS."""
+"""Multistart search for posterior modes: annealed EM, then BFGS."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Mode = tuple[float, np.ndarray]
 
 
 def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw starts from the bag means and from the prior, scaled onto the sphere of two moments."""
+    """Draw starts from the bag means and from the prior, scaled to the variance of the labels."""
     p, share = target.p, MODES.annealing[-1]
     rows = target.bag_rows * target.sizes[:, None] / share
     precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
@@ -85,11 +85,11 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
 
 
-def anneal(target: Target, w: np.ndarray) -> np.ndarray:
-    """Follow the likelihood from broad noise to narrow, from many weights at once.
+def run_annealed_em(target: Target, w: np.ndarray) -> np.ndarray:
+    """Run EM with deterministic annealing (Ueda and Nakano 1998) from many weights at once.
 
-    Expectation-maximisation with deterministic annealing (Ueda and Nakano 1998): each step solves
-    the regression on expected labels. Within bags these count with the power, bag means in full.
+    The noise falls from step to step. Each step solves the regression on expected labels, which
+    count with the power inside bags, and in full in the bag means.
     """
     variance, ridge = target.options.weight_scale**2, np.eye(target.p)
     between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
@@ -101,22 +101,22 @@ def anneal(target: Target, w: np.ndarray) -> np.ndarray:
     return w
 
 
-def rank_ends(target: Target, w: np.ndarray) -> list[Mode]:
-    """Return annealed weights with their log posteriors at the last level of noise."""
+def evaluate_annealed(target: Target, w: np.ndarray) -> list[Mode]:
+    """Return weights with their log posteriors at the last noise level of annealing."""
     values = target.likelihoods(w, 0.5 * log(MODES.annealing[-1]), False)[0]
     values = values - 0.5 * (w * w).sum(axis=1) / target.options.weight_scale**2
     return list(zip(values.tolist(), w, strict=True))
 
 
-def climb_all(
+def maximise_all(
     target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
 ) -> list[Mode]:
-    """Climb from every point; the inverse curvature may be given."""
-    return target.drive([climbing(target, theta, metric) for theta in thetas])
+    """Return the local maximum from every point by BFGS; the first metric may be given."""
+    return target.drive([maximise(target, theta, metric) for theta in thetas])
 
 
-def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
-    """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
+def maximise(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
+    """Maximise by BFGS from the complete-data curvature, by reverse communication."""
     p, d = target.p, target.dim
     if metric is None:
         metric = first_metric(target, theta)
@@ -150,7 +150,7 @@ def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None
 
 
 def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
-    """Return the inverse curvature if half of the information survived the shuffling."""
+    """Return the inverse complete-data curvature, with half of the information inside bags."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])
     rows = target.bag_rows * target.sizes[:, None]
@@ -171,7 +171,7 @@ def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
 
 
 def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
-    """Keep the best of each group of coinciding answers, best first."""
+    """Keep the best of each group of coinciding modes, best first."""
     kept: list[Mode] = []
     for value, theta in sorted(found, key=lambda mode: -mode[0]):
         if np.isfinite(value) and all(
@@ -204,23 +204,23 @@ def count_starts(target: Target) -> int:
 def find_modes(
     target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
 ) -> list[Mode]:
-    """Multistart search: climb from least-squares answers, then from rounds of annealed starts.
+    """Find modes by BFGS from least-squares answers, then from rounds of annealed starts.
 
     `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
-    modes that annealing misses. Rounds end when one brings no new mode within reach of the best. A
-    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16). One bag
-    leaves everything to the within-bag likelihood, whose modes are many: two such rounds end it.
+    modes that annealing misses. The search ends after a round without a new mode near the best. A
+    mode of one start in six is then missed with a probability of 5 % ((5/6)^16). One bag has many
+    modes: two such rounds end its search.
     """
     o = target.options
     drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
-    found = climb_all(
+    found = maximise_all(
         target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
     )
     climbed: list[np.ndarray] = []
     n_barren, n_last = 0, 2 if target.n_bags == 1 else 1
     for k in range(0, len(drawn), MODES.n_round):
         batch = drawn[k : k + MODES.n_round]
-        ends = rank_ends(target, anneal(target, np.array(batch)))
+        ends = evaluate_annealed(target, run_annealed_em(target, np.array(batch)))
         near = [*climbed, *(theta for _, theta in found)]
         new = [
             w
@@ -229,7 +229,7 @@ def find_modes(
         ]
         new = new[: min(MODES.n_refined, o.n_refined - len(climbed))]
         climbed += new
-        modes = climb_all(target, [target.join(w, 0.5 * log(MODES.annealing[-1])) for w in new])
+        modes = maximise_all(target, [target.join(w, 0.5 * log(MODES.annealing[-1])) for w in new])
         known = keep_distinct(target, found, o.n_components)
         found = [*found, *modes]
         best = max(value for value, _ in found)

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.data.products import multiply
-from unshuffle.inference.block_modes import BLOCK_MODES, FittedMode, TrainingPoints, settle
+from unshuffle.inference.block_modes import BLOCK_MODES, FittedMode, TrainingPoints, refine_modes
 from unshuffle.inference.modes import MODES, Mode
 from unshuffle.model.posterior import Target
 
@@ -260,7 +260,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
             if len(modes) <= MODES.n_followed
             else BLOCK_MODES.steps_on_the_way
         )
-        return _mix_fitted_modes(target, *settle(target, modes, n_steps))
+        return _mix_fitted_modes(target, *refine_modes(target, modes, n_steps))
     spreads = _find_spreads(target, [theta for _, theta in modes])
     factors = np.array([np.linalg.cholesky(spread) for spread in spreads])
     shell, wide = Shell(target), PROPOSALS.defensive
@@ -339,7 +339,7 @@ def _adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
     return replace(mixture, shares=flat / flat.sum(), means=means, factors=factors)
 
 
-def follow(
+def adapt_locally(
     mixture: Mixture, x: np.ndarray, shares: np.ndarray, rng: np.random.Generator
 ) -> Mixture:
     """Adapt the modes' components, and put half of the draws on local ones around weighted draws.

@@ -254,7 +254,7 @@ def _assemble(
         mixing.split_rhat > options.most_rhat
         or mixing.effective_draws < options.least_draws
         or mixing.least_exchange < options.least_exchange
-        # One of the least effective draws would lie beyond the cold end.
+        # At the least effective sample size one draw would lie beyond the cold end.
         or mixing.cut_share > 1.0 / options.least_draws
     )
     means = [np.einsum("k,tkp->p", run.shares(), run.draws) / len(run.draws) for run in runs]
