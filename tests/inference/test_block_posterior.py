@@ -102,7 +102,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
     alone = replace(target, means=replace(target.means, only=1))
     found = find_rest_curvature(alone, theta)
     for k in (0, 2, 3, 4):
-        expected = -central_differences(lambda at, k=k: alone.weigh_rest(at)[1][k], theta, 1e-5)
+        expected = -central_differences(lambda at, k=k: alone.evaluate_rest(at)[1][k], theta, 1e-5)
         # Bends of the prior in the weights, and of gaps in weights and curve at once, are left out.
         np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
 
@@ -110,7 +110,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
 def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
     target, theta = differing
     values, slopes = target.evaluate_within_bag(theta[None])
-    rest, by_rest = target.weigh_rest(theta)
+    rest, by_rest = target.evaluate_rest(theta)
     value, gradient = target(theta)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(target.power * slopes[0] + by_rest, gradient, rtol=1e-9)
@@ -275,7 +275,7 @@ def test_modes_that_all_labels_rule_out_are_kept_for_the_power_of_intervals(two_
     modes, others = ascend_powers(
         target, take_few_labels(target), [truth, exchanged], np.random.default_rng(0)
     )
-    values = target.weigh_values(np.array([modes[0].theta, *(theta for _, theta in others)]))
+    values = target.evaluate_tempered(np.array([modes[0].theta, *(theta for _, theta in others)]))
     # Two modes a hundred nats apart are nearly equal at a hundredth of the power, which is more
     # than the power of intervals of two bags.
     far = [target.distance(theta, modes[0].theta) > 0.05 for _, theta in others]

@@ -1,4 +1,4 @@
-"""Trust-region Newton search for the modes of a posterior of data in blocks.
+"""Newton search in a trust region for the modes of a posterior of data in blocks.
 
 The within-bag likelihood is a quadratic about a point, from differences of gradients over a
 posterior sd: one pass for all points. The likelihood of bag means is exact and takes no pass. Every
@@ -112,8 +112,8 @@ class _Quadratic:
 class FittedMode:
     """A mode: its log posterior given its size of offsets, and a factor of its inverse curvature.
 
-    It maximises the quadratic `local_density` within `reach`, and `is_inside` unless the trust
-    region ended the ascent.
+    It maximises the quadratic `local_density` within `reach`, and `is_inside` unless that ended
+    the ascent.
     """
 
     value: float
@@ -228,7 +228,7 @@ def _refine_near(
                 min(old.reach / BLOCK_MODES.shrink, BLOCK_MODES.reach),
             )
             before, reached = _evaluate_start(alone, old), local_density.value
-            reached += alone.weigh_rest(old.theta)[0]
+            reached += alone.evaluate_rest(old.theta)[0]
             if reached < before:
                 is_mode = old.is_inside and old.value < before + BLOCK_MODES.little
                 (done if is_mode else fallen).append(_undo_step(alone, old) if is_mode else old)
@@ -252,7 +252,9 @@ def _fix_offset(target: Target, offset: int) -> Target:
 
 def _evaluate_start(target: Target, fitted_mode: FittedMode) -> float:
     """Return the log posterior of the centre of a mode's quadratic."""
-    return fitted_mode.local_density.value + target.weigh_rest(fitted_mode.local_density.theta)[0]
+    return (
+        fitted_mode.local_density.value + target.evaluate_rest(fitted_mode.local_density.theta)[0]
+    )
 
 
 def _shorten_steps(
@@ -276,11 +278,11 @@ def _shorten_steps(
         for old in fitted_modes
     ]
     thetas = np.array([new.theta for own in tries for new in own]).reshape(-1, target.dim)
-    values = iter(target.weigh_values(thetas).tolist())
+    values = iter(target.evaluate_tempered(thetas).tolist())
     for old, own in zip(fitted_modes, tries, strict=True):
         alone = _fix_offset(target, old.offset)
         before = _evaluate_start(alone, old)
-        reached = [next(values) + alone.weigh_rest(new.theta)[0] for new in own]
+        reached = [next(values) + alone.evaluate_rest(new.theta)[0] for new in own]
         best = int(np.argmax(reached))
         if reached[best] > before:
             shorter.append(own[best])
@@ -336,7 +338,7 @@ def _maximise_quadratic(
     limit = np.linalg.cholesky(local_density.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        (value, gradient), (other, others) = local_density(point), target.weigh_rest(point)
+        (value, gradient), (other, others) = local_density(point), target.evaluate_rest(point)
         return value + other, gradient + others
 
     theta = local_density.theta
@@ -415,7 +417,7 @@ def find_rest_curvature(target: Target, theta: np.ndarray) -> np.ndarray:
     bend[terms, terms] += target.prior_sds**-2
     if target.log_sigma is None:
         move = _LEVEL_STEP * (np.arange(d) == p)
-        ahead, behind = (target.weigh_rest(theta + side * move)[1] for side in (1, -1))
+        ahead, behind = (target.evaluate_rest(theta + side * move)[1] for side in (1, -1))
         bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
     return bend
 

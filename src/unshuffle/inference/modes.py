@@ -112,7 +112,7 @@ def maximise_all(
     target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
 ) -> list[Mode]:
     """Return the local maximum from every point by BFGS; the first metric may be given."""
-    return target.drive([maximise(target, theta, metric) for theta in thetas])
+    return target.run_searches([maximise(target, theta, metric) for theta in thetas])
 
 
 def maximise(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
