@@ -1,8 +1,8 @@
-"""Bags that differ on purpose: samples are shared out among runs so that the means lie far apart.
+"""Design of bags by exchanges: samples are assigned to runs whose means lie far apart.
 
-What is maximised is log det(S_between + ε S_total) − log det(S_total), where S_between is the
-scatter of the runs' means: it does not depend on the units of the columns, and every direction
-counts. Whitened rows make S_total the identity.
+The criterion is log det(S_between + ε S_total) − log det(S_total), with the scatter S_between of
+the runs' means. It does not depend on the units of the columns, and every direction counts. Rows
+are whitened, so that S_total is the identity.
 """
 
 from __future__ import annotations

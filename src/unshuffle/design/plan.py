@@ -407,7 +407,7 @@ def _list_cells(
     """
     cells = []
     for n_runs, found in assignments.items():
-        runs = _close_ranks(found.runs[order])
+        runs = _renumber_runs(found.runs[order])
         if n_runs == 1:
             cells.append(Cell(1, RANDOM, False, runs))
             continue
@@ -426,7 +426,7 @@ def _list_cells(
     return cells
 
 
-def _close_ranks(runs: np.ndarray) -> np.ndarray:
+def _renumber_runs(runs: np.ndarray) -> np.ndarray:
     """Number runs without gaps: sampling may have emptied one."""
     return np.unique(runs, return_inverse=True)[1]
 

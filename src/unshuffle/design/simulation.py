@@ -237,7 +237,7 @@ def simulate_cells(
         for at, place in enumerate(going):
             found[place] += results[at :: len(going)]
         begun, n_done = ended, n_done + len(jobs)
-        rough = {cells[place].n_runs for place in going if _is_rough(found[place])}
+        rough = {cells[place].n_runs for place in going if _is_imprecise(found[place])}
         going = [place for place in going if cells[place].n_runs in rough]
     report("simulating", 1.0)
     return [_summarise(cell, own) for cell, own in zip(cells, found, strict=True)]
@@ -267,7 +267,7 @@ def _run_jobs(
     return run_all(run, jobs, n_jobs)
 
 
-def _is_rough(found: list[tuple[float, np.ndarray | None]]) -> bool:
+def _is_imprecise(found: list[tuple[float, np.ndarray | None]]) -> bool:
     """Return whether the mean error is known too roughly to end."""
     errors = np.array([error for error, _ in found])
     return bool(errors.std(ddof=1) / np.sqrt(len(errors)) > SIMULATION.precision * errors.mean())
@@ -323,10 +323,13 @@ def _summarise(cell: Cell, found: list[tuple[float, np.ndarray | None]]) -> Expe
         width_mc=widths.std(axis=0, ddof=1) / root,
         sign_known=chance,
         # As if one trial more of each kind had been seen: none in twenty is no certainty.
-        sign_known_mc=np.sqrt(_blur(chance, root**2) * (1 - _blur(chance, root**2))) / root,
+        sign_known_mc=np.sqrt(
+            _shrink_chance(chance, root**2) * (1 - _shrink_chance(chance, root**2))
+        )
+        / root,
         covered=covered.mean(axis=0),
     )
 
 
-def _blur(chance: np.ndarray, trials: float) -> np.ndarray:
+def _shrink_chance(chance: np.ndarray, trials: float) -> np.ndarray:
     return np.asarray((chance * trials + 1.0) / (trials + 2.0))

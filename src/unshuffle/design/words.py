@@ -32,8 +32,8 @@ class VerdictSettings:
 VERDICT = VerdictSettings()
 
 
-def count_errors(n_trials: int) -> float:
-    """Return the Monte Carlo errors of a 95 % interval of a mean: the quantile of Student's t."""
+def t_quantile(n_trials: int) -> float:
+    """Return the 97.5 % quantile of Student's t for the mean of some trials."""
     return float(stdtrit(n_trials - 1, 0.975))
 
 
@@ -99,7 +99,7 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
     doubt = float(ratios.std(ddof=1)) / np.sqrt(n_shared)
     gap = float(ratios.mean())
     shown = one.error - other.error
-    clear = count_errors(n_shared)
+    clear = t_quantile(n_shared)
     is_clear = abs(shown) > clear * np.hypot(one.error_mc, other.error_mc)
     if not is_clear or abs(gap) <= clear * doubt or gap * shown < 0:
         return 0
@@ -169,7 +169,7 @@ def describe_bags(
 
 
 def _will_it_work(given: Expectation) -> str:
-    margin = count_errors(given.trials) * given.error_mc
+    margin = t_quantile(given.trials) * given.error_mc
     if given.error + margin < VERDICT.good_error:
         return "will work"
     if given.error - margin > VERDICT.good_error:

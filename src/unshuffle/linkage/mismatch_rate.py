@@ -1,8 +1,8 @@
-"""The mismatch rate of links of unknown quality, told from the dependence of labels on rows.
+"""Profile likelihood of the mismatch rate of links, from the dependence of labels on rows.
 
 Heavy tails, skewness and heteroscedastic noise look like wrong links in the units of the data. So
-rows and labels enter by their ranks alone: with u and v the normal scores of the fitted values and
-of the labels, both within their block, the density of v given u is
+rows and labels enter by their ranks alone. With the normal scores u of the fitted values and v of
+the labels, both within their block, the density of v given u is
 
     (1 − q) (Σₖ πₖ N(v − a u; 0, sₖ²) + π₀ N(v − b u; 0, s²)) + q N(v; 0, 1),
 
@@ -111,7 +111,7 @@ class RateLikelihood:
     def spread(self, pairs: GivenPairs, place: int) -> np.ndarray:
         """Return the prior probability of every pair to be wrong at a rate of `RATES`."""
         gamma = None if self.gammas is None else self.gammas[place]
-        return _spread(pairs.quality, ~pairs.is_known, float(RATES[place]), gamma)
+        return _wrong_probabilities(pairs.quality, ~pairs.is_known, float(RATES[place]), gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,9 @@ def measure_loose(pairs: GivenPairs, wrong: np.ndarray, ratio: float) -> float:
         return 0.0
     right = max(1.0 - float(own.mean()), 1e-3)
     slope = min(scores.naive / right, 1.0)
-    strict, free = (_maximise(scores, own, _start(scores, slope, each))[0] for each in (1.0, ratio))
+    strict, free = (
+        _maximise(scores, own, _make_start(scores, slope, each))[0] for each in (1.0, ratio)
+    )
     return _schwarz_weight((free - strict) * n / len(u), n)
 
 
@@ -213,15 +215,15 @@ def _measure(
     scores: Scores, ratio: float, start: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the log-likelihood and the coefficients of link quality at every rate."""
-    values, model = np.empty(len(RATES)), _start(scores, scores.naive, ratio)
+    values, model = np.empty(len(RATES)), _make_start(scores, scores.naive, ratio)
     gammas = None if start is None else start.copy()
     gamma = None if gammas is None else gammas[0]
     for place, rate in enumerate(RATES.tolist()):
         # The slope of the right links is that of all over 1 − q, and near that at the last rate.
-        starts = [_start(scores, min(scores.naive / (1.0 - rate), 1.0), ratio), model]
+        starts = [_make_start(scores, min(scores.naive / (1.0 - rate), 1.0), ratio), model]
 
         def spread(gamma: np.ndarray | None, rate: float = rate) -> np.ndarray:
-            return _spread(scores.quality, scores.is_free, rate, gamma)
+            return _wrong_probabilities(scores.quality, scores.is_free, rate, gamma)
 
         values[place], model, gamma = _profile(scores, spread, starts, gamma)
         if gammas is not None and gamma is not None:
@@ -247,13 +249,13 @@ def fit_quality(
         return spread(logits)[scores.places]
 
     right = max(1.0 - float(wrong(gamma).mean()), 1e-3)
-    start = _start(scores, min(scores.naive / right, 1.0), ratio)
+    start = _make_start(scores, min(scores.naive / right, 1.0), ratio)
     found = _profile(scores, wrong, [start], gamma)[2]
     assert found is not None
     return found
 
 
-def _spread(
+def _wrong_probabilities(
     quality: np.ndarray | None, is_free: np.ndarray, rate: float, gamma: np.ndarray | None
 ) -> np.ndarray:
     """Return the prior probability of every pair to be wrong: on average the rate."""
@@ -289,7 +291,7 @@ def _profile(
     return value, model, gamma
 
 
-def _start(scores: Scores, slope: float, ratio: float) -> ScoreModel:
+def _make_start(scores: Scores, slope: float, ratio: float) -> ScoreModel:
     """Return the model that EM starts from: scales follow the residuals of the slope."""
     rest = scores.v - slope * scores.u
     spread = max(1.4826 * float(np.median(np.abs(rest))), MISMATCH.least_scale)

@@ -1,11 +1,10 @@
-"""Regression on links of which some are wrong, with the mismatch rate known or estimated.
+"""Regression on linked files with mismatches, at a known or an estimated mismatch rate.
 
-At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
-mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
-whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
-of the test and a calibrated c, which is larger where some labels seem to depend less on their row
-than others: this misleads the mixture. A calibrated share of the squared gap is added to the
-variance.
+At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise. The
+mixture of right and wrong links is more precise where its model holds. Hausman's test (1978)
+compares them: the mixture has the weight of least variance, times min(1, p/c) with the p-value of
+the test and a calibrated c. It is larger where some labels depend less on their row than others,
+which misleads the mixture. A calibrated share of the squared gap is added to the variance.
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
 posterior of the rate (see `mismatch_rate`). The test is then made along the coefficients and across
@@ -254,7 +253,7 @@ def _complete(
     return Combined(w, covariance, weight, model.right, noise, value, wrong, slopes, own + more)
 
 
-def _join(
+def _combine_alone(
     w: np.ndarray, covariance: np.ndarray, weight: float, model: Mixture, wrong: np.ndarray
 ) -> Combined:
     noise = Noise(model.scales, model.shares)
@@ -301,7 +300,7 @@ def _solve_linked(pairs: GivenPairs) -> Solution:
     """Return ordinary least squares: no link is wrong."""
     linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
     found = solve_means(linked)
-    stats = _say(pairs, 0.0, np.ones(len(pairs.y)))
+    stats = _make_stats(pairs, 0.0, np.ones(len(pairs.y)))
     return replace(found, stats=stats, pairings=KnownPairing(np.arange(len(pairs.y))))
 
 
@@ -316,7 +315,7 @@ def _solve_equations(
     ]
     return _average(
         as_one(pairs), wrong,
-        [_join(one.w, one.covariance, 0.0, model, each)
+        [_combine_alone(one.w, one.covariance, 0.0, model, each)
          for one, model, each in zip(found, models, wrong, strict=True)],
     )  # fmt: skip
 
@@ -354,13 +353,15 @@ def _average(parts: WithinBlocks, wrong: np.ndarray, found: list[Combined]) -> S
     rate = float(wrong[:, is_free].mean())
     mass = np.full(len(found), 1.0 / len(found))
     told = load_link_calibration().recalibrate(right, is_known=True)
-    stats = replace(_say(pairs, rate, told), mixture_weight=float(found[0].weight))
+    stats = replace(_make_stats(pairs, rate, told), mixture_weight=float(found[0].weight))
     sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
         (Candidate(w, -float(np.mean([each.value for each in found]))),),
         Status.CONVERGED,
         stats,
-        uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
+        uncertainty=StudentT(
+            w, _factor_covariance(spread + between), _degrees_of_freedom(pairs), sigma
+        ),
         pairings=_make_pairings(parts, found, mass, is_known=True),
     )
 
@@ -375,7 +376,7 @@ def _solve_estimated(
 ) -> Solution:
     """Mix the fits at all rates that the data leave open."""
     calibrated, pairs = load_link_calibration(), parts.pairs
-    mass, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
+    mass, sharp = rates.posterior(calibrated), find_point_posterior(rates, calibrated)
     kept = np.flatnonzero(np.maximum(mass, sharp) > MODES.least_share)
     mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
     agreement = calibrated.agree(rates.loose_weight, is_known=False)
@@ -389,7 +390,7 @@ def _solve_estimated(
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
-        _say(pairs, rate, calibrated.recalibrate(right, is_known=False)),
+        _make_stats(pairs, rate, calibrated.recalibrate(right, is_known=False)),
         mislinked_interval=(float(ends[0]), float(ends[1])),
         links_say_nothing=rates.says_nothing,
     )
@@ -399,7 +400,7 @@ def _solve_estimated(
         (Candidate(w, -best.value),),
         Status.POSTERIOR,
         stats,
-        uncertainty=_draw(found, mass, _degrees(pairs)),
+        uncertainty=_draw(found, mass, _degrees_of_freedom(pairs)),
         pairings=_make_pairings(parts, found, mass, is_known=False),
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
@@ -411,7 +412,7 @@ def _solve_estimated(
     return _match_wrong(problem, parts, likeliest, n_right, answer, rng, effort) or answer
 
 
-def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
+def find_point_posterior(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
     """Return the posterior of the rate for the point estimate.
 
     The likelihood counts for more pairs than in the intervals where all labels depend on their rows
@@ -427,11 +428,11 @@ def _make_pairings(
 ) -> LinkedPairings:
     """Return what draws whole pairings."""
     fits = tuple(
-        LinkedComponent(one.slopes, _root(one.slope_covariance), one.wrong, one.noise)
+        LinkedComponent(one.slopes, _factor_covariance(one.slope_covariance), one.wrong, one.noise)
         for one in found
     )
     n = len(parts.pairs.y)
-    return LinkedPairings(parts.inner, n, fits, mass, _degrees(parts.pairs), is_known)
+    return LinkedPairings(parts.inner, n, fits, mass, _degrees_of_freedom(parts.pairs), is_known)
 
 
 def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
@@ -460,7 +461,9 @@ def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
     for each, share in zip(found, mass.tolist(), strict=True):
         n = max(round(share * N_DRAWS), 1)
         factor = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
-        steps = multiply(rng.standard_normal((n, len(each.w))) * factor, _root(each.covariance))
+        steps = multiply(
+            rng.standard_normal((n, len(each.w))) * factor, _factor_covariance(each.covariance)
+        )
         draws.append(each.w + steps)
         weights.append(np.full(n, share / n))
         sigmas.append(np.full(n, each.sigma))
@@ -515,16 +518,16 @@ def estimate_share(problem: Problem) -> float:
     return float((rates.posterior(calibrated) * RATES).sum())
 
 
-def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
+def _make_stats(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
     probability = np.where(pairs.is_known, 1.0, right)
     return Stats(n_starts=1, mislinked=wrong, link_probability=pairs.restore(probability))
 
 
-def _degrees(pairs: GivenPairs) -> int:
+def _degrees_of_freedom(pairs: GivenPairs) -> int:
     return max(len(pairs.y) - pairs.X.shape[1], 1)
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
+def _factor_covariance(covariance: np.ndarray) -> np.ndarray:
     """Return steps of one sd (rows) in independent directions."""
     values, axes = np.linalg.eigh(0.5 * (covariance + covariance.T))
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T)

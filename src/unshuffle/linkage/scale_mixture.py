@@ -86,23 +86,23 @@ def fit_mixture(
     `wrong` are the prior probabilities of each link to be wrong, 0 where it is known to be right.
     """
     if sigma is not None:
-        return _climb(pairs, wrong, start, np.array([sigma]), moves)
+        return _run_em(pairs, wrong, start, np.array([sigma]), moves)
     n, scales = len(pairs.y), np.array(SCALE_MIXTURE.scales)
     # Of many pairs every k-th in the order of the labels leads near the maximum.
     some = slice(None, None, max(n // SCALE_MIXTURE.most_pairs, 1))
     few = pairs if n < 2 * SCALE_MIXTURE.most_pairs else pairs.take(some)
     rest = np.abs(few.y - predict_rows(few.X, start))
     spread = max(1.4826 * float(np.median(rest)), LEAST_SIGMA)
-    found = _climb(few, wrong[some], start, spread * scales, moves)
+    found = _run_em(few, wrong[some], start, spread * scales, moves)
     # Where many links are wrong the noise is far below the residuals: the grid follows it.
     while int(found.shares.argmax()) == 0 and found.scales[0] > LEAST_SIGMA:
-        found = _climb(few, wrong[some], found.w, found.scales[0] * scales, moves)
+        found = _run_em(few, wrong[some], found.w, found.scales[0] * scales, moves)
     if few is pairs:
         return found
-    return _climb(pairs, wrong, found.w, found.scales, moves, found.shares, 20)
+    return _run_em(pairs, wrong, found.w, found.scales, moves, found.shares, 20)
 
 
-def _climb(
+def _run_em(
     pairs: GivenPairs,
     wrong: np.ndarray,
     start: np.ndarray,
