@@ -6,7 +6,7 @@ one set of draws (`inference.importance`), from one tempered posterior (`inferen
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 
 import numpy as np
@@ -36,15 +36,29 @@ from unshuffle.model.settings import CALIBRATED, FULL, MOST_LABELS
 from unshuffle.model.special_cases import Columns
 from unshuffle.options import BagOffsets
 
-# An ensemble with a lower effective sample size has hardly left its starts: 64 members count as 64
-# where none moved at all. Measured: 64.5 and 67 with 20 columns (200 rows, 4 bags), 64 with 30 and
-# 40; 84 to 107 with 5 and 10.
-_LOW_SAMPLE_SIZE = 80.0
-# Few bags of more rows count as this number would: more labels set dozens of modes tens of nats
-# apart, of which a search finds some.
-_MOST_OF_FEW = 100_000.0
-# Answers whose predictions differ by less than 10 % of sd(y) are reported as one.
-_SAME_RIVAL = 0.1
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """From draws to an answer.
+
+    Attributes
+    ----------
+    low_sample_size : float
+        Effective sample size below which an ensemble has hardly left its starts: 64 members that do
+        not move count as 64.
+    most_of_few : float
+        Few bags of more rows count as this number: more labels set dozens of modes tens of nats
+        apart, of which a search finds some.
+    same_rival : float
+        Answers are one where their predictions differ by less than this, in sds of the labels.
+    """
+
+    low_sample_size: float = 80.0
+    most_of_few: float = 100_000.0
+    same_rival: float = 0.1
+
+
+ANSWER = AnswerSettings()
 
 
 def declare_effects(target: Target, known: BagOffsets) -> Target:
@@ -74,7 +88,7 @@ def choose_power(target: Target, found: Diagnostics) -> float:
     if options.power != CALIBRATED:
         return min(float(options.power), MOST_LABELS / n)
     n_bags = max(target.n_effective - target.n_known_means, 1)
-    n_rows = n if n_bags >= FEW_BAGS else min(n, _MOST_OF_FEW)
+    n_rows = n if n_bags >= FEW_BAGS else min(n, ANSWER.most_of_few)
     count = calibrated_count(load_calibration(), found, n_rows, n_bags)
     return min(full, count / n)
 
@@ -133,7 +147,7 @@ def _assemble(
 ) -> Solution:
     """Turn the sample into draws of all coefficients, their centre and competing answers."""
     p, o, x = target.p, target.options, sample.x
-    is_low = sample.effective_draws < _LOW_SAMPLE_SIZE
+    is_low = sample.effective_draws < ANSWER.low_sample_size
     # Weights of a low effective sample size are flattened towards the proposal: an average over
     # the modes found then takes the place of the luck of one draw.
     shares = flatten(sample.log_weights, o.least_draws)
@@ -246,7 +260,7 @@ def _competing_answers(
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
         mean = owned[k] @ slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
-            if target.distance(mean, centre) < _SAME_RIVAL:
+            if target.distance(mean, centre) < ANSWER.same_rival:
                 groups[i] = (centre, mass + owned[k])
                 break
         else:

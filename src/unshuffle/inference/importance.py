@@ -20,9 +20,6 @@ from unshuffle.model.posterior import Target
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
-# the surrogate is right there on average, its values are taken for the others.
-_EVERY = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +153,7 @@ def evaluate_some(
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.
     """
     n, n_walked = len(x), len(x) - proposal.count_defensive(len(x))
-    is_exact = np.arange(n) % _EVERY == 0
+    is_exact = np.arange(n) % SURROGATE.every == 0
     is_seen = is_exact | (np.arange(n) >= n_walked)
     params = target.read_points(x)
     expected = proposal.surrogate.within_bag(x, params)

@@ -43,6 +43,9 @@ class SurrogateSettings:
         Most stages of training.
     right : float
         Mean error in nats at which the surrogate is right.
+    every : int
+        One draw in so many is evaluated exactly, and all that come from the mixture. Where the
+        surrogate is right there on average, its values are taken for the others.
     above : float
         Nats by which the surrogate may exceed the highest training point.
     n_tried : int
@@ -61,6 +64,7 @@ class SurrogateSettings:
     training: float = 2.0
     most_stages: int = 5
     right: float = 0.2
+    every: int = 4
     above: float = 3.0
     n_tried: int = 2500
     least_effective: float = 25.0
