@@ -43,6 +43,8 @@ class AnswerSettings:
 
     Attributes
     ----------
+    reach : float
+        Nats below the best from which on a mode has no component: half a billion to one.
     low_sample_size : float
         Effective sample size below which an ensemble has hardly left its starts: 64 members that do
         not move count as 64.
@@ -53,6 +55,7 @@ class AnswerSettings:
         Answers are one where their predictions differ by less than this, in sds of the labels.
     """
 
+    reach: float = 20.0
     low_sample_size: float = 80.0
     most_of_few: float = 100_000.0
     same_rival: float = 0.1
@@ -135,7 +138,7 @@ def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
         return make_mixture(target, modes)
     climbed = maximise_all(target, [theta for _, theta in modes[: MODES.n_climbed]])
     kept = keep_distinct(target, climbed, target.options.n_components)
-    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - MODES.negligible])
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - ANSWER.reach])
 
 
 def _assemble(

@@ -9,7 +9,7 @@ the broad one with them. Modes are compared by Laplace's method (Tierney and Kad
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, log, sqrt
 
 import numpy as np
 
@@ -31,9 +31,8 @@ class BlockModeSettings:
         Change of a coefficient, in standard units, that fills the trust region where the quadratic
         is flat. One unit of log sigma does as well.
     shrink : float
-        Factor of the radius where all rows do not confirm a step.
-    n_shorter : int
-        Shorter steps that are then tried in one pass.
+        Factor of the radius where all rows do not confirm a step. Shorter and shorter steps are
+        tried in one pass, down to those over which gradients are differenced.
     n_soft, around : int, float
         Softest directions of a mode along which others are looked for, and how many sds away.
     max_steps, steps_on_the_way : int
@@ -50,7 +49,6 @@ class BlockModeSettings:
     reach: float = 6.0
     far: float = 0.1
     shrink: float = 1.0 / 3.0
-    n_shorter: int = 5
     n_soft: int = 2
     around: float = 2.0
     max_steps: int = 15
@@ -265,6 +263,7 @@ def _shorten_steps(
     Return the best of every mode's steps, and as modes the points that no step improves.
     """
     shorter, ended = list[FittedMode](), list[FittedMode]()
+    n_shorter = ceil(log(BLOCK_MODES.difference / BLOCK_MODES.reach, BLOCK_MODES.shrink))
     tries = [
         [
             _maximise_quadratic(
@@ -273,7 +272,7 @@ def _shorten_steps(
                 old.offset,
                 old.reach * BLOCK_MODES.shrink**k,
             )
-            for k in range(1, BLOCK_MODES.n_shorter + 1)
+            for k in range(1, n_shorter + 1)
         ]
         for old in fitted_modes
     ]
