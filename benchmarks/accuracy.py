@@ -35,7 +35,7 @@ from unshuffle import (
 )
 from unshuffle.data.bags import make_bags
 from unshuffle.data.scaling import standardise
-from unshuffle.inference.modes import climb_all
+from unshuffle.inference.modes import maximise_all
 from unshuffle.model.building import make_target
 
 NAMES = (
@@ -107,7 +107,7 @@ def climb_from(weights: np.ndarray, X, linked, y, groups) -> np.ndarray:
     residual = linked - X @ weights[:p] - weights[p]
     start = weights[:p] * scaling.scale[:p] / scaling.label_scale
     level = np.log(max(residual.std(), 1e-3 * linked.std()) / linked.std())
-    mode = climb_all(target, [target.join(start, level)])[0][1]
+    mode = maximise_all(target, [target.join(start, level)])[0][1]
     return scaling.to_user(np.append(target.slopes(mode[None])[0], 0.0))
 
 

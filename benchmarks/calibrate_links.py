@@ -267,7 +267,7 @@ def judge_known(
 def judge_estimated(record: dict, numbers: LinkCalibration) -> tuple[float, float, float]:
     """Return error, coverage and score where the rate is estimated."""
     rates: RateLikelihood = record["rates"][numbers.ratio]
-    mass, sharp = rates.posterior(numbers), regression.sharpen(rates, numbers)
+    mass, sharp = rates.posterior(numbers), regression.find_point_posterior(rates, numbers)
     kept = np.flatnonzero(np.maximum(mass, sharp) > 1e-3)
     mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
     agreement = numbers.agree(rates.loose_weight, is_known=False)

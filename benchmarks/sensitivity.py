@@ -3,7 +3,8 @@
     python benchmarks/sensitivity.py                          # all settings classes of the package
     python benchmarks/sensitivity.py --only solvers objectives --minutes 15
     python benchmarks/sensitivity.py --methods ls p2 --tables 5
-    python benchmarks/sensitivity.py --constants inference model --methods likelihood --tables 5
+    python benchmarks/sensitivity.py --only Surrogate --methods likelihood --tables 5
+    python benchmarks/sensitivity.py --constants kernels --methods likelihood --tables 5
     python benchmarks/sensitivity.py --count                  # how many numbers there are
 
 A settings class is a dataclass whose name ends in "Settings". Each numeric field (each entry of a
@@ -13,8 +14,9 @@ modules that count (``packaging/count_constants.py``), in every module that impo
 of compiled functions cannot be changed there and are left out.
 
 Tables are the 20 smallest real tables of ``UNSHUFFLE_DATA`` in four bags. Fields that no method
-reads there are tried on two simulated tables of 60 000 rows. A field is tried with the methods that
-read it, which the first fits record.
+reads there are tried on simulated tables: two of 60 000 rows, for the likelihood two of 24 000 rows
+(one bag of five columns alike, and twelve bags), and three without noise. A field is tried with the
+methods that read it, which the first fits record. ``--data`` chooses the tables of constants.
 
 For each field the table has, at half and at double: the number of answers that moved by more than
 1e-9 of the coefficients; the median and the largest move, relative to the coefficients; the mean
@@ -62,6 +64,13 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "certified": ("certified", {}),
     "likelihood": ("likelihood", {}),
 }
+# Tables by name, and what is said of them beside a method.
+NOTES = {
+    "small": "",
+    "large": " (60 000 rows)",
+    "blocks": " (24 000 rows)",
+    "noiseless": " (no noise)",
+}
 HEAD = (
     "| field | value | tried with | moved ½ | moved ×2 | median ½ | median ×2 | largest ½ | "
     "largest ×2 | error ½ | error ×2 | time ½ | time ×2 |\n" + "|---" * 13 + "|\n"
@@ -99,10 +108,10 @@ def find_settings() -> list[type]:
 
 
 def find_constants(packages: list[str]) -> list[tuple[str, str, Any]]:
-    """Return module, name and value of the constants of packages that count."""
+    """Return module, name and value of the constants that count, of packages or by place."""
     found = []
     for number in counting.count([counting.SOURCE]):
-        is_asked = any(number.path.startswith(each) for each in packages)
+        is_asked = any(number.place.startswith(each) for each in packages)
         if not is_asked or number.kind != "constant" or counting.is_exempt(number):
             continue
         if number.path.startswith("kernels/"):
@@ -205,6 +214,31 @@ def make_large_tables() -> list[Data]:
     return found
 
 
+def make_block_tables() -> list[Data]:
+    """Return simulated tables of which the likelihood counts rows in cells."""
+    found = []
+    for seed, d, bags in ((1000, 5, 1), (1001, 3, 12)):
+        data = make_shuffled(24_000, d, snr_db=10, bags=bags, rng=seed)
+        found.append(Data(data.X, data.y, data.groups, data.weights))
+    return found
+
+
+def make_noiseless_tables() -> list[Data]:
+    """Return simulated tables without noise, for least squares alone and for the wide search."""
+    found = []
+    for seed, n, d in ((1000, 20, 6), (1001, 50, 5), (1002, 200, 5)):
+        data = make_shuffled(n, d, noise=0.0, bags=1, features="normal", rng=seed)
+        found.append(Data(data.X, data.y, data.groups, data.weights))
+    return found
+
+
+def is_tried(size: str, name: str) -> bool:
+    """Return whether a method is tried on the tables of a name."""
+    if size in ("blocks", "noiseless"):
+        return name == "likelihood"
+    return size == "small" or name not in ("ks", "certified", "likelihood")
+
+
 def fit(name: str, data: Data) -> Answer:
     """Fit a table by a method."""
     method, options = METHODS[name]
@@ -247,10 +281,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", nargs="*", default=[""], help="packages, or parts of class names")
-    parser.add_argument("--constants", nargs="*", default=[], help="packages, as inference")
+    parser.add_argument(
+        "--constants",
+        nargs="*",
+        default=[],
+        help="packages or places, as inference or\nkernels/moment_losses.py:_ROWS",
+    )
     parser.add_argument("--count", action="store_true", help="print how many numbers there are")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--tables", type=int, default=20)
+    parser.add_argument("--data", nargs="*", default=["small"], choices=list(NOTES))
     parser.add_argument("--minutes", type=float, default=np.inf, help="processor minutes in all")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
@@ -263,11 +303,18 @@ def main() -> int:
         for cls in find_settings()
         if any(part in f"{cls.__module__}.{cls.__name__}" for part in args.only)
     ]
-    tables = {"small": make_tables(args.tables), "large": make_large_tables()}
+    tables = {
+        "small": make_tables(args.tables),
+        "large": make_large_tables(),
+        "blocks": make_block_tables(),
+        "noiseless": make_noiseless_tables(),
+    }
+    if args.constants:
+        tables = {size: tables[size] for size in args.data}
     reads: dict[tuple[str, str], set[tuple[type, str]]] = {}
     base: dict[tuple[str, str], list[Answer]] = {}
     for size, name in [(s, m) for s in tables for m in args.methods]:
-        if size == "large" and name in ("ks", "certified", "likelihood"):
+        if not is_tried(size, name):
             continue
         fit(name, tables[size][0])  # compiling
         seen: set[tuple[type, str]] = set()
@@ -303,9 +350,13 @@ def main() -> int:
             continue
         changes = {f: (name, value, scale(value, f)) for f in (0.5, 2.0)}
         if any(new is not None for _, _, new in changes.values()):
-            used = [place for place in reads if place[0] == "small"]
             rows[key] = make_row(
-                key, value, used, tables, base, lambda f, changes=changes: replaced(*changes[f])
+                key,
+                value,
+                list(reads),
+                tables,
+                base,
+                lambda f, changes=changes: replaced(*changes[f]),
             )
             print(rows[key], end="", flush=True)
     args.out.write_text(
@@ -334,7 +385,7 @@ def make_row(
             after = [fit(m, each) for size, m in used for each in tables[size]]
         found[factor] = compare(before, after)
     columns = [found[f][c] for c in ("moved", "median", "largest", "error", "time") for f in found]
-    tried = ", ".join(m if size == "small" else f"{m} (60 000 rows)" for size, m in used)
+    tried = ", ".join(m + NOTES[size] for size, m in used)
     return "| " + " | ".join([key, str(default), tried, *columns]) + " |\n"
 
 

@@ -107,7 +107,7 @@ WORDS = (
         "trust",
         r"(dis|un)?trust(s|ed|ing)?",
         "likelihood power, tempering; rely on",
-        (r"trusted publish",),
+        (r"trusted publish", r"trust region"),
     ),
     Word(
         "thin",

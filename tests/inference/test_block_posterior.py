@@ -15,26 +15,26 @@ from targets import build_from_rows
 from unshuffle import Likelihood, ShuffledLinearRegression, make_shuffled, methods, shuffle_labels
 from unshuffle.inference.answer import choose_power
 from unshuffle.inference.block_modes import (
-    ON_THE_WAY,
+    BLOCK_MODES,
     FittedMode,
     TrainingPoints,
-    bend_rest,
-    follow,
+    continue_modes,
+    find_rest_curvature,
     keep_best,
-    look_around,
-    settle,
+    refine_modes,
+    search_soft_directions,
 )
-from unshuffle.inference.blocks import ascend_powers, exchange_weights, weaken
+from unshuffle.inference.blocks import ascend_powers, search_exchanges, take_few_labels
 from unshuffle.inference.diagnostics import Diagnostics
 from unshuffle.inference.importance import evaluate_some, sample_posterior
-from unshuffle.inference.modes import climb_all
+from unshuffle.inference.modes import maximise_all
 from unshuffle.inference.proposals import make_mixture
 from unshuffle.inference.surrogate import (
-    Followed,
-    bend_coordinates,
+    SurrogateProposal,
+    build_proposal,
+    find_label_moments,
     fit_quadratic,
     fit_surrogate,
-    learn,
 )
 from unshuffle.io.reading import read_table
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
@@ -81,7 +81,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
     astray = truth.copy()
     astray[:3] += [0.02, -0.02, 0.02]
     astray[3] = -2.5
-    modes, _ = settle(target, [(0.0, astray)])
+    modes, _ = refine_modes(target, [(0.0, astray)])
     assert modes[0].offset == 0
     sds = np.sqrt((modes[0].factor ** 2).sum(axis=1))[:3]
     assert (np.abs(astray - modes[0].theta)[:3] > 5.0 * sds).any()
@@ -92,7 +92,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
 
 def test_a_mode_has_no_slope_left(differing, alike):
     for target, theta in (differing, alike):
-        best = settle(target, [(0.0, theta)])[0][0]
+        best = refine_modes(target, [(0.0, theta)])[0][0]
         alone = replace(target, means=replace(target.means, only=best.offset))
         # In sds: a fifth of one is as near as a mode is asked to be.
         assert np.linalg.norm(best.factor.T @ alone(best.theta)[1]) < 0.3
@@ -101,9 +101,9 @@ def test_a_mode_has_no_slope_left(differing, alike):
 def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differing):
     target, theta = differing
     alone = replace(target, means=replace(target.means, only=1))
-    found = bend_rest(alone, theta)
+    found = find_rest_curvature(alone, theta)
     for k in (0, 2, 3, 4):
-        expected = -central_differences(lambda at, k=k: alone.weigh_rest(at)[1][k], theta, 1e-5)
+        expected = -central_differences(lambda at, k=k: alone.evaluate_rest(at)[1][k], theta, 1e-5)
         # Bends of the prior in the weights, and of gaps in weights and curve at once, are left out.
         np.testing.assert_allclose(found[k], expected, atol=5e-3 * np.abs(found).max())
 
@@ -111,7 +111,7 @@ def test_curvatures_of_what_takes_no_pass_are_differences_of_its_slopes(differin
 def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
     target, theta = differing
     values, slopes = target.evaluate_within_bag(theta[None])
-    rest, by_rest = target.weigh_rest(theta)
+    rest, by_rest = target.evaluate_rest(theta)
     value, gradient = target(theta)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(target.power * slopes[0] + by_rest, gradient, rtol=1e-9)
@@ -124,10 +124,10 @@ def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
 
 def test_slopes_of_total_and_skewness_are_their_differences(alike):
     target, theta = alike
-    found = bend_coordinates(target, target.read_points(theta[None]))[1][0]
+    found = find_label_moments(target, target.read_points(theta[None]))[1][0]
     for k in range(2):
         expected = central_differences(
-            lambda at, k=k: bend_coordinates(target, target.read_points(at[None]))[0][0, k],
+            lambda at, k=k: find_label_moments(target, target.read_points(at[None]))[0][0, k],
             theta,
             1e-6,
         )
@@ -139,8 +139,8 @@ def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slope
     target, theta = alike
     rng = np.random.default_rng(0)
     x = theta + 0.05 * rng.standard_normal((200, target.dim))
-    bent, by_x = bend_coordinates(target, target.read_points(x))
-    gap = bent[:, 0] - bent[0, 0]
+    moments, by_x = find_label_moments(target, target.read_points(x))
+    gap = moments[:, 0] - moments[0, 0]
     values = 3.0 * (x[:, 0] - theta[0]) - 40.0 * gap**2 - 20.0 * (x[:, 1] - theta[1]) ** 2
     slopes = -80.0 * gap[:, None] * by_x[:, 0]
     slopes[:, 0] += 3.0
@@ -148,9 +148,11 @@ def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slope
     if not has_slopes:
         slopes[:] = np.nan
     factor = 0.05 * np.eye(target.dim)
-    piece = fit_quadratic(theta, factor, TrainingPoints(x, values, slopes), values, (bent, by_x))
+    quadratic = fit_quadratic(
+        theta, factor, TrainingPoints(x, values, slopes), values, (moments, by_x)
+    )
     # The ridge costs a hundredth of a nat.
-    np.testing.assert_allclose(piece(x, bent), values, atol=0.02)
+    np.testing.assert_allclose(quadratic(x, moments), values, atol=0.02)
 
 
 def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
@@ -158,8 +160,8 @@ def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
     rng = np.random.default_rng(1)
     mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
     nothing = (np.empty((0, target.dim)), np.empty(0))
-    proposal = learn(target, mixture, nothing, 300, rng)
-    assert isinstance(proposal, Followed)
+    proposal = build_proposal(target, mixture, nothing, 300, rng)
+    assert isinstance(proposal, SurrogateProposal)
     # The density's integral, by draws of the mixture that covers it: one, to a few errors.
     x = proposal.mixture.draw(20_000, rng)
     ratio = np.exp(proposal.log_density(x) - proposal.mixture.log_density(x))
@@ -177,13 +179,13 @@ def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags
     target, theta = small_bags
     rng = np.random.default_rng(2)
     mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
-    proposal = learn(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
+    proposal = build_proposal(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
     if not is_right:
-        pieces = {
+        quadratics = {
             k: replace(each, coefficients=2.0 * each.coefficients, highest=np.inf)
-            for k, each in proposal.surrogate.pieces.items()
+            for k, each in proposal.surrogate.quadratics.items()
         }
-        proposal = replace(proposal, surrogate=replace(proposal.surrogate, pieces=pieces))
+        proposal = replace(proposal, surrogate=replace(proposal.surrogate, quadratics=quadratics))
     x = proposal.draw(200, rng)
     before = target.evaluations.n
     parts, is_exact = evaluate_some(target, proposal, x)
@@ -218,9 +220,9 @@ def test_rounds_of_unequal_size_share_one_mixture_density(small_bags):
 def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    modes, _ = settle(weak, climb_all(weak, [theta]))
-    followed = follow(strong, modes, weak.power)
-    direct, _ = settle(strong, climb_all(strong, [theta]))
+    modes, _ = refine_modes(weak, maximise_all(weak, [theta]))
+    followed = continue_modes(strong, modes, weak.power)
+    direct, _ = refine_modes(strong, maximise_all(strong, [theta]))
     assert followed[0].value == pytest.approx(direct[0].value, abs=0.05)
     # The last step may be of .3 sds: .05 nats.
     assert followed[0].value > max(strong(mode.theta)[0] for mode in modes) + 1.0
@@ -229,9 +231,9 @@ def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):
 def test_looking_around_a_wide_mode_leads_to_the_narrow_one_inside(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    modes, _ = settle(weak, climb_all(weak, [theta]))
-    found = look_around(strong, modes[0], weak.power)
-    mode = follow(strong, modes, weak.power)[0]
+    modes, _ = refine_modes(weak, maximise_all(weak, [theta]))
+    found = search_soft_directions(strong, modes[0], weak.power)
+    mode = continue_modes(strong, modes, weak.power)[0]
     assert len(found) == 4  # both ways on two directions
     # Climbs end where a step gains a hundredth of a nat, along ridges some tenths below the mode.
     assert max(value for value, _ in found) == pytest.approx(mode.value, abs=0.5)
@@ -264,7 +266,7 @@ def test_bags_without_offsets_are_waited_for_while_their_weights_do_not_fit_the_
     )
     others = [make_mode(-900.0, 2, False), make_mode(-50.0, 3, False)]
     assert keep_best([best, farther, far, *others], [], 0) == [best, others[1], far]
-    assert keep_best([best, far], [], len(ON_THE_WAY)) == [best]  # not for ever
+    assert keep_best([best, far], [], BLOCK_MODES.steps_on_the_way) == [best]  # not for ever
     assert keep_best([far], [make_mode(-30.0, 0, True)], 0) == []  # one has arrived
 
 
@@ -272,9 +274,9 @@ def test_exchanged_weights_lead_from_a_wrong_mode_to_the_right_one(two_bags):
     target, truth = two_bags
     exchanged = truth.copy()
     exchanged[[0, 2]] = truth[[2, 0]]
-    (right, _), wrong = climb_all(target, [truth, exchanged])
+    (right, _), wrong = maximise_all(target, [truth, exchanged])
     assert wrong[0] < right - 10.0  # a climb from there stays there
-    found = exchange_weights(target, target, [wrong], np.random.default_rng(0))
+    found = search_exchanges(target, target, [wrong], np.random.default_rng(0))
     # Climbs end where a step gains a hundredth of a nat, along ridges some tenths below the mode.
     assert found[0][0] == pytest.approx(right, abs=0.5)
     assert [value for value, _ in found] == sorted((value for value, _ in found), reverse=True)
@@ -286,9 +288,9 @@ def test_modes_that_all_labels_rule_out_are_kept_for_the_power_of_intervals(two_
     exchanged[[0, 2]] = truth[[2, 0]]
     target = replace(target, power=1.0)
     modes, others = ascend_powers(
-        target, weaken(target), [truth, exchanged], np.random.default_rng(0)
+        target, take_few_labels(target), [truth, exchanged], np.random.default_rng(0)
     )
-    values = target.weigh_values(np.array([modes[0].theta, *(theta for _, theta in others)]))
+    values = target.evaluate_tempered(np.array([modes[0].theta, *(theta for _, theta in others)]))
     # Two modes a hundred nats apart are nearly equal at a hundredth of the power, which is more
     # than the power of intervals of two bags.
     far = [target.distance(theta, modes[0].theta) > 0.05 for _, theta in others]
@@ -375,8 +377,8 @@ def test_a_bag_of_one_row_stands_beside_a_large_one():
 
 @pytest.mark.slow
 def test_ten_million_rows_of_columns_that_are_alike_are_told_apart():
-    # The likelihood of so many rows is a narrow bent ridge: climbs that are not in stages end .36
-    # of a label's spread away.
+    # The likelihood of so many rows is a narrow bent ridge: an ascent in one stage ends .36 of a
+    # label's sd away.
     rng = np.random.default_rng(1000)
     n, w = 10_000_000, np.array([1.0, -0.6, 0.4, 0.3, -0.2])
     X, groups = rng.exponential(size=(n, 5)), np.arange(n) % 20

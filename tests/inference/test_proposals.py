@@ -10,7 +10,7 @@ from scipy import stats
 from targets import PLAIN, build_from_data
 from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffled
 from unshuffle.inference.importance import reweigh, sample_posterior
-from unshuffle.inference.modes import climb_all, draw_starts
+from unshuffle.inference.modes import draw_starts, maximise_all
 from unshuffle.inference.proposals import (
     Coordinates,
     Mixture,
@@ -174,11 +174,11 @@ def test_rounds_at_another_power_count_again():
     target = make_target(120, 2, 4, PLAIN)
     weak = replace(target, power=0.4)
     start = [target.join(np.array([0.7, 0.5]), -0.9)]
-    mode = climb_all(weak, start)[0]
+    mode = maximise_all(weak, start)[0]
     rng = np.random.default_rng(0)
     sample = sample_posterior(weak, make_mixture(weak, [mode]), 2000.0, rng)
     again = reweigh(target, sample)
-    mode = climb_all(target, start)[0]
+    mode = maximise_all(target, start)[0]
     fresh = sample_posterior(target, make_mixture(target, [mode]), 2000.0, rng)
     means = []
     for each in (again, fresh):

@@ -10,11 +10,11 @@ from unshuffle import ShuffledLinearRegression, shuffle_labels
 from unshuffle.data.blocks.first_pass import make_first_pass
 from unshuffle.data.blocks.row_sample import FAR_ROWS, PARTS_OF_ROW, RowSample, add_far
 from unshuffle.data.blocks.sources import ArraySource
-from unshuffle.inference.block_modes import reorder, settle
-from unshuffle.inference.blocks import draw_orders, reorder_modes
-from unshuffle.inference.modes import climb_all
+from unshuffle.inference.block_modes import permute_mode, refine_modes
+from unshuffle.inference.blocks import draw_orders, search_orders
+from unshuffle.inference.modes import maximise_all
 from unshuffle.inference.proposals import Shell, normalise
-from unshuffle.inference.tempered_smc import add_labels, propose_steps, rise
+from unshuffle.inference.tempered_smc import propose_steps, raise_power, sample_tempered
 
 
 def make_alike(n, seed, w):
@@ -43,7 +43,7 @@ def test_tempered_draws_have_the_moments_of_the_posterior(alike):
     shares, n_effective = normalise(logs)
     assert n_effective > 1000
     evidence = np.log(np.mean(np.exp(logs - logs.max()))) + logs.max()
-    found = rise(alike, rng)
+    found = sample_tempered(alike, rng)
     # Two hundred draws give a mean to a fourteenth of an sd; a false alarm at four of these in six
     # means is one in 3000. The evidence of some hundred draws errs by a tenth.
     mean, drawn = shares @ x, found.x.mean(axis=0)
@@ -58,7 +58,7 @@ def test_all_orders_of_weights_are_drawn_where_columns_are_alike():
     w = np.array([1.0, -0.3, 0.2])
     X, y, _ = make_alike(20_000, 1, w)
     target, _ = build_from_rows(X, y, np.zeros(20_000, int), 0.02, 0.0)
-    x = rise(target, np.random.default_rng(0)).x
+    x = sample_tempered(target, np.random.default_rng(0)).x
     largest = np.bincount(np.argmax(x[:, :3], axis=1), minlength=3) / len(x)
     # A third each but for what 400 labels tell of columns that differ by chance. 250 draws have an
     # sd of .03; none at all is what a walk from one mode finds.
@@ -69,10 +69,10 @@ def test_labels_are_added_while_the_effective_sample_size_lasts(alike):
     rng = np.random.default_rng(2)
     x = Shell(alike).draw(500, rng)
     parts = alike.parts(x)
-    power, logs = add_labels(replace(alike, power=1.0), 0.001, parts, np.zeros(500))
+    power, logs = raise_power(replace(alike, power=1.0), 0.001, parts, np.zeros(500))
     assert 0.001 < power < 1.0
     assert normalise(logs)[1] >= 128
-    every = add_labels(replace(alike, power=0.00101), 0.001, parts, np.zeros(500))
+    every = raise_power(replace(alike, power=0.00101), 0.001, parts, np.zeros(500))
     assert every[0] == 0.00101  # and not a hair below, where it would go on for ever
 
 
@@ -123,12 +123,12 @@ def test_a_sample_without_spread_has_no_far_rows():
 
 
 def test_a_mode_in_another_order_is_its_own_image(alike):
-    modes = climb_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)])
-    mode = settle(alike, modes)[0][0]
-    moved = reorder(mode, np.array([1, 0]))
+    modes = maximise_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)])
+    mode = refine_modes(alike, modes)[0][0]
+    moved = permute_mode(mode, np.array([1, 0]))
     assert moved.theta[:2].tolist() == mode.theta[[1, 0]].tolist()
     assert moved.theta[2:].tolist() == mode.theta[2:].tolist()
-    back = reorder(moved, np.array([1, 0]))
+    back = permute_mode(moved, np.array([1, 0]))
     np.testing.assert_allclose(back.factor, mode.factor, rtol=1e-9, atol=1e-12)
     point = mode.theta + 0.01 * np.arange(1.0, len(mode.theta) + 1)
     image = np.append(point[[1, 0]], point[2:])
@@ -144,10 +144,10 @@ def test_other_orders_lead_from_a_wrong_mode_to_the_right_one():
     starts = [
         target.join(each * scaling.scale / scaling.label_scale, level) for each in (w, w[::-1])
     ]
-    (right, _), wrong = climb_all(target, starts)
-    modes = settle(target, [wrong])[0]
+    (right, _), wrong = maximise_all(target, starts)
+    modes = refine_modes(target, [wrong])[0]
     assert modes[0].value < right - 2.0
-    found = reorder_modes(target, modes, 15, np.random.default_rng(0))
+    found = search_orders(target, modes, 15, np.random.default_rng(0))
     assert found[0].value > right - 0.5
 
 

@@ -13,12 +13,13 @@ from scipy.stats import norm
 from linked_data import SLOPES, fit, make_links
 from unshuffle import InputError, Links, ShuffledLinearRegression, methods
 from unshuffle.data.bags import make_bags
+from unshuffle.linkage import scale_mixture
 from unshuffle.linkage.adjusted_equations import solve_lahiri_larsen
 from unshuffle.linkage.calibration import load_link_calibration
 from unshuffle.linkage.given_pairs import read_pairs
 from unshuffle.linkage.link_quality import fit_logistic
 from unshuffle.linkage.mismatch_rate import RATES, measure_loose, measure_rates
-from unshuffle.linkage.regression import combine, find_centre, sharpen
+from unshuffle.linkage.regression import combine, find_centre, find_point_posterior
 from unshuffle.linkage.scale_mixture import fit_mixture, measure_influence
 from unshuffle.linkage.within_blocks import split_blocks
 
@@ -127,7 +128,8 @@ def test_many_pairs_are_fitted_as_by_em_on_all(monkeypatch):
     start = np.array([0.8, -1.6, 1.2])
     found = fit_mixture(pairs, wrong, start)
     influence = measure_influence(pairs, found)
-    monkeypatch.setattr("unshuffle.linkage.scale_mixture.MOST_PAIRS", 10**9)
+    whole = replace(scale_mixture.SCALE_MIXTURE, most_pairs=10**9)
+    monkeypatch.setattr(scale_mixture, "SCALE_MIXTURE", whole)
     slowly = fit_mixture(pairs, wrong, start)
     sds = np.sqrt((influence**2).sum(axis=0))
     assert (np.abs(found.w - slowly.w) < 0.2 * sds).all()
@@ -542,12 +544,14 @@ def test_the_estimate_takes_the_rate_as_better_known_where_all_labels_are_alike(
     calibrated = load_link_calibration()
     X, y, _, _ = make_links(600, share=0.4)
     rates = measure_rates(as_pairs(X, y), calibrated.ratio)
-    wide, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
+    wide, sharp = rates.posterior(calibrated), find_point_posterior(rates, calibrated)
     means = [mass @ RATES for mass in (wide, sharp)]
     sds = [np.sqrt(mass @ (RATES - m) ** 2) for mass, m in zip((wide, sharp), means, strict=True)]
     assert sds[1] < 0.8 * sds[0] and abs(means[1] - 0.4) < abs(means[0] - 0.4)
     uneven = replace(rates, loose=rates.values + 20.0)
-    assert_allclose(sharpen(uneven, calibrated), uneven.posterior(calibrated), atol=1e-4)
+    assert_allclose(
+        find_point_posterior(uneven, calibrated), uneven.posterior(calibrated), atol=1e-4
+    )
 
 
 def test_a_free_slope_never_loses_likelihood_where_links_are_wrong():

@@ -17,7 +17,7 @@ from unshuffle import (
     methods,
     noise_from_calibration,
 )
-from unshuffle.inference.block_modes import take_root
+from unshuffle.inference.block_modes import factor_covariance
 from unshuffle.inference.importance import find_centre
 from unshuffle.methods import METHODS
 from unshuffle.objectives.losses import Moments, OrderInvariant
@@ -240,12 +240,12 @@ def test_a_covariance_spoilt_by_rounding_has_a_root():
     spoilt = turn @ np.diag([1.0, 1e-3, -1e-9]) @ turn.T
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(spoilt)
-    root = take_root(spoilt)
+    root = factor_covariance(spoilt)
     assert (np.diagonal(root) > 0).all() and np.array_equal(root, np.tril(root))
     # It differs by what was spoilt.
     np.testing.assert_allclose(root @ root.T, spoilt, atol=2e-9)
     whole = turn @ np.diag([1.0, 1e-3, 1e-5]) @ turn.T
-    np.testing.assert_array_equal(take_root(whole), np.linalg.cholesky(whole))
+    np.testing.assert_array_equal(factor_covariance(whole), np.linalg.cholesky(whole))
 
 
 def test_the_centre_of_one_draw_is_that_draw():

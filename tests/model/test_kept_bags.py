@@ -180,9 +180,9 @@ def test_means_of_very_many_bags_are_added_up_once():
     sizes = [2] * 300 + [3] * 300
     data = make_shuffled(sum(sizes), 3, bags=sizes, snr_db=10, rng=8)
     target = build_from_rows(data)[0].with_effects(0.3, None, 0.3)
-    assert target._mean_totals is not None
+    assert target._mean_statistics is not None
     predictions = target.read_points(np.random.default_rng(0).normal(0.0, 0.4, (30, target.dim)))
-    found = target._weigh_many_means(predictions)
+    found = target._evaluate_means(predictions)
     for k in range(30):
         gaps = target.bag_labels - target.bag_rows @ predictions.w[k]
         for each, coef in zip(target.terms, predictions.coefs[k], strict=True):

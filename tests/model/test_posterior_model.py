@@ -114,7 +114,7 @@ def test_parts_add_up_to_the_value(kind):
     theta = place(target)
     within, means, prior = target.parts(theta[None])[0]
     total = target.mix(within, means) + prior
-    alone = target.weigh_values(theta[None])[0] + target.weigh_rest(theta)[0]
+    alone = target.evaluate_tempered(theta[None])[0] + target.evaluate_rest(theta)[0]
     assert total == pytest.approx(alone, rel=1e-12)
     # Without slopes a coupling ends a few thousandths of a nat earlier: see `WithinBag.tolerance`.
     assert total == pytest.approx(target(theta)[0], abs=5e-3)

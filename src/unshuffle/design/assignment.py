@@ -1,8 +1,8 @@
-"""Bags that differ on purpose: samples are shared out among runs so that the means lie far apart.
+"""Design of bags by exchanges: samples are assigned to runs whose means lie far apart.
 
-What is maximised is log det(S_between + ε S_total) − log det(S_total), where S_between is the
-scatter of the runs' means: it does not depend on the units of the columns, and every direction
-counts. Whitened rows make S_total the identity.
+The criterion is log det(S_between + ε S_total) − log det(S_total), with the scatter S_between of
+the runs' means. It does not depend on the units of the columns, and every direction counts. Rows
+are whitened, so that S_total is the identity.
 """
 
 from __future__ import annotations
@@ -20,19 +20,38 @@ from unshuffle.design.sizes import Limits, fill_runs, make_limits
 from unshuffle.errors import InputError
 from unshuffle.options import make_rng
 
-# A share of the total scatter: so small that it decides nothing where the means span a direction,
-# and large enough that directions they cannot span (fewer runs than columns) do no harm.
-RIDGE = 0.01
-# Multiplications of one pass over all exchanges, and of all starts: about half a second each.
-_PASS_COST, _START_COST = 4e8, 1e9
-_FEWEST_PARTNERS, _MOST_STARTS, _MOST_PASSES = 4, 100, 60
-# Columns of squares and products are made as long as there are at most so many columns in all.
-_MOST_COLUMNS = 80
-# What `choose_spread` gives, by the error beside random bags on splits of the tuning seed (fits
-# that know of no offsets): two runs have 1.2, .8, .8 and .55 of it at weights of 0, 2, 8 and 40
-# (one mean more or less is little, and spreads that differ tell of every weight), four runs .85,
-# .78, .92 and .85 (and 1.5 at 0 where offsets are thought of), eight runs .52 at 0 and .51 at 0.5.
-_SPREAD_OF_TWO, _SPREAD, _FEW_RUNS = 40.0, 2.0, 4
+
+@dataclass(frozen=True)
+class DesignSettings:
+    """The design of bags.
+
+    Attributes
+    ----------
+    ridge : float
+        Share of the total scatter that is added. It decides nothing where the means span a
+        direction, and lets them span fewer than there are columns.
+    work : float
+        Multiplications of one pass over all exchanges, and of all starts: about a second.
+    most_starts : int
+        Most starts.
+    most_columns : int
+        Most columns with squares and products; with more, squares alone, or neither.
+    spread_of_two, spread : float
+        The spread of `choose_spread` for two runs, and for three and more.
+    few_runs : int
+        Runs up to which spreads help.
+    """
+
+    ridge: float = 0.01
+    work: float = 1e9
+    most_starts: int = 100
+    most_columns: int = 80
+    spread_of_two: float = 40.0
+    spread: float = 2.0
+    few_runs: int = 4
+
+
+DESIGN = DesignSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +100,7 @@ def assign_runs(
     capacities: int | Sequence[int] | None = None,
     together: Any = None,
     spread: float = 0.0,
-    ridge: float = RIDGE,
+    ridge: float = DESIGN.ridge,
     rng: np.random.Generator | int | None = None,
 ) -> Assignment:
     """Share out samples among runs so that the runs' means differ in every direction.
@@ -146,7 +165,7 @@ def assign_runs(
     return assess_runs(X, runs_of, ridge=ridge)
 
 
-def assess_runs(X: Any, runs: Any, *, ridge: float = RIDGE) -> Assignment:
+def assess_runs(X: Any, runs: Any, *, ridge: float = DESIGN.ridge) -> Assignment:
     """Return the assignment that these runs are, with its value.
 
     Parameters
@@ -212,9 +231,9 @@ def choose_spread(X: Any, runs: int) -> float:
     (40.0, 2.0, 0.0)
     """
     q = _whiten(check_rows(X)).shape[1]
-    if runs > min(2 * q, _FEW_RUNS):
+    if runs > min(2 * q, DESIGN.few_runs):
         return 0.0
-    return _SPREAD_OF_TWO if runs <= 2 else _SPREAD
+    return DESIGN.spread_of_two if runs <= 2 else DESIGN.spread
 
 
 def check_rows(X: Any) -> np.ndarray:
@@ -261,8 +280,8 @@ def _add_squares(rows: np.ndarray, spread: float) -> np.ndarray:
     """Return whitened rows with columns of their squares, and of products where they are few."""
     q = rows.shape[1]
     pairs = [(i, j) for i in range(q) for j in range(i, q)]
-    if q + len(pairs) > _MOST_COLUMNS:
-        pairs = [(i, i) for i in range(q)] if 2 * q <= _MOST_COLUMNS else []
+    if q + len(pairs) > DESIGN.most_columns:
+        pairs = [(i, i) for i in range(q)] if 2 * q <= DESIGN.most_columns else []
     if spread == 0 or not pairs:
         return rows
     # Whitened rows have a mean square of 1/n.
@@ -304,11 +323,9 @@ def _scatter(totals: np.ndarray, counts: np.ndarray, ridge: float) -> np.ndarray
 
 def _choose_effort(n: int, q: int) -> tuple[int, int]:
     """Return the number of partners that each unit is offered, and of starts."""
-    n_partners = (
-        int(np.clip(_PASS_COST / (n * q * (q + 4)), _FEWEST_PARTNERS, n - 1)) if n > 1 else 1
-    )
+    n_partners = int(np.clip(DESIGN.work / (n * q * (q + 4)), 1, n - 1)) if n > 1 else 1
     pass_cost = n * n_partners * q * (q + 4) + 2e4
-    return n_partners, int(np.clip(_START_COST / (20 * pass_cost), 1, _MOST_STARTS))
+    return n_partners, int(np.clip(DESIGN.work / (20 * pass_cost), 1, DESIGN.most_starts))
 
 
 def _improve(
@@ -331,7 +348,9 @@ def _improve(
     low, high = _find_bounds(filled, limits, is_even)
     moves = np.tile(-1 - np.arange(n_runs), (n, 1)) if (low < high).any() else np.empty((n, 0), int)
     sizes = counts.astype(float)
-    for _ in range(_MOST_PASSES):
+    gain = np.inf
+    # Among many samples a pass that gains a thousandth of the determinant or less is the last.
+    while gain >= (1e-3 if n_partners < n - 1 else 1e-9):
         # Sums and inverse are made anew: updates gather rounding.
         totals = _sum_by(units, bag, n_runs)
         inverse = np.linalg.inv(_scatter(totals, filled, ridge))
@@ -339,9 +358,6 @@ def _improve(
         gain = kernels.exchange_units(
             units, sizes, bag, totals, filled, low, high, inverse, partners
         )
-        # Among many samples a pass that gains a thousandth of the determinant or less is the last.
-        if gain < (1e-3 if n_partners < n - 1 else 1e-9):
-            break
     return float(np.linalg.slogdet(_scatter(_sum_by(units, bag, n_runs), filled, ridge))[1])
 
 
@@ -392,7 +408,9 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
     members = [np.flatnonzero(bag == r) for r in range(n_runs)]
     totals = _sum_by(units, bag, n_runs)
     value = np.linalg.slogdet(_scatter(totals, counts, ridge))[1]
-    for _ in range(_MOST_PASSES):
+    before = -np.inf
+    # Exchanges one by one end what sharing out anew begins: its last passes gain too little.
+    while value - before >= 1e-2:
         before = value
         for a, b in combinations(range(n_runs), 2):
             gap = totals[a] / counts[a] - totals[b] / counts[b]
@@ -408,8 +426,5 @@ def _split_pairs(units: np.ndarray, bag: np.ndarray, n_runs: int, ridge: float) 
             if reached > value:
                 value, totals = reached, new
                 members[a], members[b] = upper, both[order[first:]]
-        # Exchanges one by one end what sharing out anew begins: its last passes gain too little.
-        if value - before < 1e-2:
-            break
     for r, rows in enumerate(members):
         bag[rows] = r

@@ -16,7 +16,7 @@ from unshuffle.design.assignment import (
     choose_spread,
 )
 from unshuffle.design.simulation import (
-    PRECISION,
+    SIMULATION,
     Cell,
     Expectation,
     Scenario,
@@ -28,11 +28,6 @@ from unshuffle.options import FitOptions, make_rng
 from unshuffle.progress import Report, say_nothing
 
 DESIGNED, RANDOM, GIVEN = "designed", "random", "given"
-# Errors of one and two runs are then known to a quarter, of more runs to an eighth.
-TRIALS = 12
-# A fit of so many rows takes about a second. Of more rows a sample is simulated, the same share of
-# each run, and the plan says so: with all of them errors will be smaller.
-SIMULATED_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +171,7 @@ def plan_runs(
     spread: float | None = None,
     names: Sequence[str] | None = None,
     bag_offsets: Any = None,
-    trials: int = TRIALS,
+    trials: int = SIMULATION.trials,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
     report: Report = say_nothing,
@@ -265,7 +260,7 @@ def assess_bags(
     offset: float = 0.1,
     names: Sequence[str] | None = None,
     bag_offsets: Any = None,
-    trials: int = TRIALS,
+    trials: int = SIMULATION.trials,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
     report: Report = say_nothing,
@@ -389,16 +384,17 @@ def _sample_rows(
     """Return the rows to simulate on in canonical order, and a note where they are not all."""
     order = np.lexsort(X.T[::-1])
     n = len(order)
-    if n <= SIMULATED_ROWS:
+    if n <= SIMULATION.most_rows:
         return order, ()
     # Every so many of the rows sorted by run: each run keeps its share.
     shuffled = order[rng.permutation(n)]
     by_run = shuffled[np.argsort(runs[shuffled], kind="stable")]
-    kept = by_run[(np.arange(SIMULATED_ROWS) * n) // SIMULATED_ROWS]
+    kept = by_run[(np.arange(SIMULATION.most_rows) * n) // SIMULATION.most_rows]
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
     return kept[np.argsort(place[kept])], (
-        f"Simulated on {SIMULATED_ROWS} of the {n} rows; with all of them errors will be smaller.",
+        f"Simulated on {SIMULATION.most_rows} of the {n} rows; with all of them errors will be "
+        "smaller.",
     )
 
 
@@ -411,7 +407,7 @@ def _list_cells(
     """
     cells = []
     for n_runs, found in assignments.items():
-        runs = _close_ranks(found.runs[order])
+        runs = _renumber_runs(found.runs[order])
         if n_runs == 1:
             cells.append(Cell(1, RANDOM, False, runs))
             continue
@@ -430,7 +426,7 @@ def _list_cells(
     return cells
 
 
-def _close_ranks(runs: np.ndarray) -> np.ndarray:
+def _renumber_runs(runs: np.ndarray) -> np.ndarray:
     """Number runs without gaps: sampling may have emptied one."""
     return np.unique(runs, return_inverse=True)[1]
 
@@ -450,6 +446,6 @@ def _describe(
     return (
         scenario.describe(),
         f"{shown} experiments were simulated for each kind of bags, until its error was known to "
-        f"{PRECISION:.0%} or there were enough; ± is the Monte Carlo error.",
+        f"{SIMULATION.precision:.0%} or there were enough; ± is the Monte Carlo error.",
         *([known] if is_known and found[-1].n_runs > 1 else []),
     )

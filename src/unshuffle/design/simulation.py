@@ -24,19 +24,31 @@ from unshuffle.results.determined import UNDETERMINED
 from unshuffle.results.fit import fit_bags
 from unshuffle.threads import run_all
 
-# A number of runs needs no more trials once all mean errors are known to this share of themselves:
-# four and more runs do after eight to twelve trials, one or two seldom before twenty. Its kinds of
-# bags end together, since they are compared: errors have long tails, and those of other trials
-# would be those of other weights.
-PRECISION = 0.15
-# A simulation averages over many fits, each of which may be rougher than the one that counts: half
-# the time. Over eight trials (120 rows, 4 columns) mean errors with 2, 4 and 8 runs were .206, .109
-# and .096 where the default's were .201, .110 and .096; signs were known a little less often, .06,
-# .34 and .72 against .03, .47 and .78.
-_QUICK = Likelihood(
-    n_starts=24, n_refined=6, n_components=8, n_draws=200, max_rounds=2, target_draws=100.0,
-    least_draws=50.0,
-)  # fmt: skip
+# A simulation averages over many fits, each of which may be rougher than the one that counts.
+_QUICK = Likelihood(n_starts=24, n_draws=200, target_draws=100.0, least_draws=50.0)
+
+
+@dataclass(frozen=True)
+class SimulationSettings:
+    """The size of a simulation.
+
+    Attributes
+    ----------
+    trials : int
+        Most trials. Errors of one and two runs are then known to a quarter, of more to an eighth.
+    precision : float
+        A number of runs ends once all its mean errors are known to this share of themselves.
+    most_rows : int
+        Of more rows a sample is simulated, the same share of each run: a fit of these takes about a
+        second.
+    """
+
+    trials: int = 12
+    precision: float = 0.15
+    most_rows: int = 1000
+
+
+SIMULATION = SimulationSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +218,8 @@ def simulate_cells(
     """Simulate and fit every cell, at most so many times; the same for any number of threads.
 
     Trial t of every cell has the same weights, noise and offsets. The cells of a number of runs end
-    early once their errors are known to `PRECISION`. What is reported as done assumes that no more
-    of them will.
+    together once all their errors are precise enough: errors have long tails, and those of other
+    trials would be those of other weights. What is reported as done assumes that no more will end.
     """
     check_options(replace(options, n_jobs=n_jobs))
     if trials < 2:
@@ -225,7 +237,7 @@ def simulate_cells(
         for at, place in enumerate(going):
             found[place] += results[at :: len(going)]
         begun, n_done = ended, n_done + len(jobs)
-        rough = {cells[place].n_runs for place in going if _is_rough(found[place])}
+        rough = {cells[place].n_runs for place in going if _is_imprecise(found[place])}
         going = [place for place in going if cells[place].n_runs in rough]
     report("simulating", 1.0)
     return [_summarise(cell, own) for cell, own in zip(cells, found, strict=True)]
@@ -255,10 +267,10 @@ def _run_jobs(
     return run_all(run, jobs, n_jobs)
 
 
-def _is_rough(found: list[tuple[float, np.ndarray | None]]) -> bool:
-    """Return whether the mean error is known no better than to `PRECISION`."""
+def _is_imprecise(found: list[tuple[float, np.ndarray | None]]) -> bool:
+    """Return whether the mean error is known too roughly to end."""
     errors = np.array([error for error, _ in found])
-    return bool(errors.std(ddof=1) / np.sqrt(len(errors)) > PRECISION * errors.mean())
+    return bool(errors.std(ddof=1) / np.sqrt(len(errors)) > SIMULATION.precision * errors.mean())
 
 
 def _choose_options(options: FitOptions, cell: Cell, n: int) -> FitOptions:
@@ -311,10 +323,13 @@ def _summarise(cell: Cell, found: list[tuple[float, np.ndarray | None]]) -> Expe
         width_mc=widths.std(axis=0, ddof=1) / root,
         sign_known=chance,
         # As if one trial more of each kind had been seen: none in twenty is no certainty.
-        sign_known_mc=np.sqrt(_blur(chance, root**2) * (1 - _blur(chance, root**2))) / root,
+        sign_known_mc=np.sqrt(
+            _shrink_chance(chance, root**2) * (1 - _shrink_chance(chance, root**2))
+        )
+        / root,
         covered=covered.mean(axis=0),
     )
 
 
-def _blur(chance: np.ndarray, trials: float) -> np.ndarray:
+def _shrink_chance(chance: np.ndarray, trials: float) -> np.ndarray:
     return np.asarray((chance * trials + 1.0) / (trials + 2.0))

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from unshuffle.design.simulation import Expectation
 from unshuffle.formatting import list_names
 
-# A difference counts from twice its Monte Carlo error on.
-_CLEAR = 2.0
-# Errors below this are none, and have a logarithm.
-_LEAST_ERROR = 1e-12
-# An answer further off than this, relative to the size of all weights, is another answer.
-_GOOD_ERROR = 0.3
+# Errors below this are rounding.
+_LEAST_ERROR = float(np.sqrt(np.finfo(float).eps))
+
+
+@dataclass(frozen=True)
+class VerdictSettings:
+    """Limits of the verdict on a design.
+
+    Attributes
+    ----------
+    good_error : float
+        A design works where the expected error, relative to the size of the coefficients, is below
+        this: beyond, estimates are other answers.
+    """
+
+    good_error: float = 0.3
+
+
+VERDICT = VerdictSettings()
+
+
+def t_quantile(n_trials: int) -> float:
+    """Return the 97.5 % quantile of Student's t for the mean of some trials."""
+    return float(stdtrit(n_trials - 1, 0.975))
 
 
 def compare_runs(
@@ -80,8 +99,7 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
     doubt = float(ratios.std(ddof=1)) / np.sqrt(n_shared)
     gap = float(ratios.mean())
     shown = one.error - other.error
-    # Few trials know their own spread badly: the quantile of Student's t.
-    clear = max(_CLEAR, float(stdtrit(n_shared - 1, 0.975)))
+    clear = t_quantile(n_shared)
     is_clear = abs(shown) > clear * np.hypot(one.error_mc, other.error_mc)
     if not is_clear or abs(gap) <= clear * doubt or gap * shown < 0:
         return 0
@@ -91,14 +109,15 @@ def compare_errors(one: Expectation, other: Expectation) -> int:
 def describe_signs(found: Expectation, names: Sequence[str]) -> list[str]:
     """Say of which coefficients the sign will be determined, and of which it will not.
 
-    A chance counts where it differs from one half by more than twice its Monte Carlo error.
+    A chance counts where its 95 % interval leaves out one half.
     """
     if found.sign_known is None or found.sign_known_mc is None:
         return []
     runs = f"{found.n_runs} {found.kind} runs" if found.n_runs > 1 else "one run"
     excess = (found.sign_known - 0.5) / np.maximum(found.sign_known_mc, _LEAST_ERROR)
-    likely = [n for n, each in zip(names, excess, strict=True) if each > _CLEAR]
-    unlikely = [n for n, each in zip(names, excess, strict=True) if each < -_CLEAR]
+    clear = float(ndtri(0.975))
+    likely = [n for n, each in zip(names, excess, strict=True) if each > clear]
+    unlikely = [n for n, each in zip(names, excess, strict=True) if each < -clear]
     parts = []
     if likely:
         parts.append(f"probably determined of {list_names(likely)}")
@@ -150,8 +169,9 @@ def describe_bags(
 
 
 def _will_it_work(given: Expectation) -> str:
-    if given.error + _CLEAR * given.error_mc < _GOOD_ERROR:
+    margin = t_quantile(given.trials) * given.error_mc
+    if given.error + margin < VERDICT.good_error:
         return "will work"
-    if given.error - _CLEAR * given.error_mc > _GOOD_ERROR:
+    if given.error - margin > VERDICT.good_error:
         return "will not work"
     return "may or may not work"

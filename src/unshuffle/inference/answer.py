@@ -6,7 +6,7 @@ one set of draws (`inference.importance`), from one tempered posterior (`inferen
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 
 import numpy as np
@@ -26,26 +26,37 @@ from unshuffle.inference.calibration import (
 )
 from unshuffle.inference.diagnostics import Diagnostics, diagnose, measure_difference
 from unshuffle.inference.importance import Sample, find_centre, sample_posterior
-from unshuffle.inference.many_modes import sample_many
-from unshuffle.inference.modes import Mode, climb_all, count_starts, keep_distinct
-from unshuffle.inference.proposals import MANY_MODES, Mixture, flatten, make_mixture
+from unshuffle.inference.many_modes import sample_many_modes
+from unshuffle.inference.modes import MODES, Mode, count_starts, keep_distinct, maximise_all
+from unshuffle.inference.proposals import Mixture, flatten, make_mixture
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.posterior import Target
 from unshuffle.model.settings import CALIBRATED, FULL, MOST_LABELS
 from unshuffle.model.special_cases import Columns
 from unshuffle.options import BagOffsets
 
-# Modes further than this below the best are out of reach: 20 nats are half a billion to one.
-_REACH = 20.0
-# Modes that are followed to another power of the likelihood: weaker ones merge into fewer.
-_N_CLIMBED = 12
-# Few bags of more rows count as this number would: more labels set dozens of modes tens of nats
-# apart, of which a search finds some.
-_MOST_OF_FEW = 100_000.0
-# Answers whose predictions differ by less than 10 % of sd(y) are reported as one.
-_SAME_RIVAL = 0.1
-# One in a thousand is not a competitor.
-_LEAST_SHARE = 1e-3
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """From draws to an answer.
+
+    Attributes
+    ----------
+    reach : float
+        Nats below the best from which on a mode has no component: half a billion to one.
+    most_of_few : float
+        Few bags of more rows count as this number: more labels set dozens of modes tens of nats
+        apart, of which a search finds some.
+    same_rival : float
+        Answers are one where their predictions differ by less than this, in sds of the labels.
+    """
+
+    reach: float = 20.0
+    most_of_few: float = 100_000.0
+    same_rival: float = 0.1
+
+
+ANSWER = AnswerSettings()
 
 
 def declare_effects(target: Target, known: BagOffsets) -> Target:
@@ -75,12 +86,12 @@ def choose_power(target: Target, found: Diagnostics) -> float:
     if options.power != CALIBRATED:
         return min(float(options.power), MOST_LABELS / n)
     n_bags = max(target.n_effective - target.n_known_means, 1)
-    n_rows = n if n_bags >= FEW_BAGS else min(n, _MOST_OF_FEW)
+    n_rows = n if n_bags >= FEW_BAGS else min(n, ANSWER.most_of_few)
     count = calibrated_count(load_calibration(), found, n_rows, n_bags)
     return min(full, count / n)
 
 
-def answer(
+def sample_and_solve(
     target: Target,
     columns: Columns,
     modes: list[Mode],
@@ -96,8 +107,8 @@ def answer(
     found = diagnose(target, modes)
     target = replace(target, power=choose_power(target, found))
     effort.report("sampling the posterior", 0.0)
-    if target.within_bag.has_passes and sampled is not None and len(modes) > MANY_MODES:
-        sample = sample_many(target, sampled, modes, rng)
+    if target.within_bag.has_passes and sampled is not None and len(modes) > MODES.n_followed:
+        sample = sample_many_modes(target, sampled, modes, rng)
     else:
         sample = draw_sample(target, modes, rng)
     effort.report("sampling the posterior", 1.0)
@@ -117,9 +128,9 @@ def mix_modes(target: Target, modes: list[Mode]) -> Mixture:
     """Place proposals on the modes that are left at the target's power, near the best."""
     if target.within_bag.has_passes:  # mixtures in blocks climb from the modes themselves
         return make_mixture(target, modes)
-    climbed = climb_all(target, [theta for _, theta in modes[:_N_CLIMBED]])
+    climbed = maximise_all(target, [theta for _, theta in modes[: MODES.n_climbed]])
     kept = keep_distinct(target, climbed, target.options.n_components)
-    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - _REACH])
+    return make_mixture(target, [mode for mode in kept if mode[0] > kept[0][0] - ANSWER.reach])
 
 
 def _assemble(
@@ -244,7 +255,7 @@ def _competing_answers(
     for k in np.argsort(-owned.sum(axis=1), kind="stable"):
         mean = owned[k] @ slopes / max(owned[k].sum(), 1e-300)
         for i, (centre, mass) in enumerate(groups):
-            if target.distance(mean, centre) < _SAME_RIVAL:
+            if target.distance(mean, centre) < ANSWER.same_rival:
                 groups[i] = (centre, mass + owned[k])
                 break
         else:
@@ -252,7 +263,7 @@ def _competing_answers(
     candidates = []
     for _, mass in groups:
         share = float(mass.sum())
-        if share < _LEAST_SHARE:
+        if share < MODES.least_share:
             continue
         mean, level = mass @ slopes / share, float(mass @ levels / share)
         evidence = sample.log_evidence + log(share)

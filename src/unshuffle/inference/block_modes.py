@@ -1,50 +1,68 @@
-"""The modes of a posterior of data in blocks, one for every size of offsets between bags.
+"""Newton search in a trust region for the modes of a posterior of data in blocks.
 
-Bags without offsets are a narrow mode inside the broad one of offset bags: a climb on their sum
-stays in the broad one, which is tens of nats lower. So every size is climbed by itself. The
-within-bag likelihood is taken as a quadratic about a point, by differences of slopes over a
-posterior's sd (one pass for all of them). The likelihood of bag means is taken as it is, so few
-passes lead to a mode. Modes are compared by Laplace's method (Tierney and Kadane 1986).
+The within-bag likelihood is a quadratic about a point, from differences of gradients over a
+posterior sd: one pass for all points. The likelihood of bag means is exact and takes no pass. Every
+size of offsets between bags has its own modes, since the narrow mode without offsets lies inside
+the broad one with them. Modes are compared by Laplace's method (Tierney and Kadane 1986).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, log, sqrt
 
 import numpy as np
 
-from unshuffle.inference.modes import Mode, climb_all, first_metric
+from unshuffle.inference.modes import MODES, Mode, first_metric, maximise_all
 from unshuffle.model.posterior import Target
 
-# Differences are taken over this part of a posterior sd to either side: where draws will lie.
-_STEP = 0.7
-# A step leads no further than so many sds of the quadratic, to which a curvature is added, that of
-# weights and that of log sigma: it is not known beyond, and where it is flat a step of a tenth of a
-# label's spread, or of half of sigma, is far. Where all rows do not confirm a step, the best of so
-# many is taken that lead a third as far, and a third of that.
-_REACH, _STIFF, _STIFF_LEVEL, _SHRINK, _N_SHORTER = 6.0, 3600.0, 100.0, 1.0 / 3.0, 5
-# Softest directions of a mode on which others are looked for, so many sds away.
-_N_SOFT, _AROUND = 2, 2.0
-# Steps over all rows, and the move in sds and the nats below which the last one was enough: values
-# of histograms waver by as much, and steps for less are tried in vain. (At 10⁶ rows 16 of them.)
-MAX_STEPS, _NEAR, _LITTLE = 15, 0.3, 0.1
-# Modes further than this below the best (Laplace evidence) are out of reach; those that are still
-# on their way if they are so much further after as many steps. (One of offset bags, 53 nats below
-# at a million rows, took all ten steps to get a nat nearer.)
-_OUT_OF_REACH, ON_THE_WAY = 15.0, (60.0, 60.0, 60.0, 30.0, 30.0, 30.0)
-# Modes of different offsets that lie together are one if the logs of their volumes differ by less.
-_SAME_WIDTH = 2.0
-# A direction of a covariance with less than this share of the largest is rounding.
-_LEAST_SHARE = 1e-14
+
+@dataclass(frozen=True)
+class BlockModeSettings:
+    """Newton's method on quadratics of the within-bag likelihood, in a trust region.
+
+    Attributes
+    ----------
+    difference : float
+        Posterior sds to either side over which gradients are differenced: where draws will lie.
+    reach : float
+        Radius of the trust region in sds of the quadratic.
+    far : float
+        Change of a coefficient, in standard units, that fills the trust region where the quadratic
+        is flat. One unit of log sigma does as well.
+    shrink : float
+        Factor of the radius where all rows do not confirm a step. Shorter and shorter steps are
+        tried in one pass, down to those over which gradients are differenced.
+    n_soft, around : int, float
+        Softest directions of a mode along which others are looked for, and how many sds away.
+    max_steps, steps_on_the_way : int
+        Most steps over all rows: in the last stage, and in stages before it.
+    little : float
+        Nats by which values of histograms waver. A mode is reached where the last step gains less,
+        and two points are in one basin where the middle lies no further below.
+    same_width : float
+        Modes of different offsets in one place are one where the logs of their volumes differ by
+        less.
+    """
+
+    difference: float = 0.7
+    reach: float = 6.0
+    far: float = 0.1
+    shrink: float = 1.0 / 3.0
+    n_soft: int = 2
+    around: float = 2.0
+    max_steps: int = 15
+    steps_on_the_way: int = 4
+    little: float = 0.1
+    same_width: float = 2.0
+
+
+BLOCK_MODES = BlockModeSettings()
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e12
 # Step of differences in log sigma of what takes no pass.
 _LEVEL_STEP = 1e-3
-# Newton steps on the quadratic and the means of bags, which take no pass, and the nats that the
-# last of them may gain.
-_INNER_STEPS, _LEAST_GAIN = 30, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +92,8 @@ def gather_training_points(target: Target, x: np.ndarray) -> TrainingPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class _LocalDensity:
-    """The within-bag likelihood about a point: value, gradient and a concave curvature."""
+class _Quadratic:
+    """A quadratic of the within-bag likelihood: value, gradient and concave curvature."""
 
     theta: np.ndarray
     value: float
@@ -92,15 +110,15 @@ class _LocalDensity:
 class FittedMode:
     """A mode: its log posterior given its size of offsets, and a factor of its inverse curvature.
 
-    `local_density` is what it was climbed on, no further than `reach`, which ended it unless it
-    `is_inside`.
+    It maximises the quadratic `local_density` within `reach`, and `is_inside` unless that ended
+    the ascent.
     """
 
     value: float
     theta: np.ndarray
     factor: np.ndarray
     offset: int
-    local_density: _LocalDensity
+    local_density: _Quadratic
     reach: float
     is_inside: bool
 
@@ -110,31 +128,36 @@ class FittedMode:
         return self.value + float(np.log(np.diag(self.factor)).sum())
 
 
-def settle(
-    target: Target, modes: list[Mode], n_steps: int = MAX_STEPS
+def refine_modes(
+    target: Target, modes: list[Mode], n_steps: int = BLOCK_MODES.max_steps
 ) -> tuple[list[FittedMode], TrainingPoints]:
-    """Return the local modes near some modes for every size of offsets, and points on the way."""
+    """Return the modes near some points for every size of offsets, and the training points."""
     thetas = [theta for _, theta in modes]
-    factors = [take_root(first_metric(target, theta)) for theta in thetas]
-    return _settle_near(target, thetas, factors, n_steps)
+    factors = [factor_covariance(first_metric(target, theta)) for theta in thetas]
+    return _refine_near(target, thetas, factors, n_steps)
 
 
-def follow(
-    target: Target, fitted_modes: list[FittedMode], power: float, n_steps: int = MAX_STEPS
+def continue_modes(
+    target: Target,
+    fitted_modes: list[FittedMode],
+    power: float,
+    n_steps: int = BLOCK_MODES.max_steps,
 ) -> list[FittedMode]:
-    """Return the modes that some modes of another power lead to.
+    """Continue modes of another power to the target's (numerical continuation).
 
-    Their curvature tells the scale of steps, also along ridges, where much less is known than the
-    rows would say with their labels.
+    Their curvature gives the scale of steps, also along ridges.
     """
-    factors = [take_root(_foresee(target, fitted_mode, power)) for fitted_mode in fitted_modes]
-    return _settle_near(
+    factors = [
+        factor_covariance(_predict_covariance(target, fitted_mode, power))
+        for fitted_mode in fitted_modes
+    ]
+    return _refine_near(
         target, [fitted_mode.theta for fitted_mode in fitted_modes], factors, n_steps
     )[0]
 
 
-def reorder(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
-    """Return a mode as it would be if its columns stood in another order."""
+def permute_mode(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
+    """Return a mode with its columns in another order."""
     places = np.append(order, np.arange(len(order), len(fitted_mode.theta)))
     local_density = replace(
         fitted_mode.local_density,
@@ -143,45 +166,47 @@ def reorder(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
         curvature=fitted_mode.local_density.curvature[np.ix_(places, places)],
     )
     spread = fitted_mode.factor @ fitted_mode.factor.T
-    factor = take_root(spread[np.ix_(places, places)])
+    factor = factor_covariance(spread[np.ix_(places, places)])
     return replace(
         fitted_mode, theta=fitted_mode.theta[places], factor=factor, local_density=local_density
     )
 
 
-def look_around(target: Target, fitted_mode: FittedMode, power: float) -> list[Mode]:
-    """Climb from points that a mode of another power leaves open: on its softest directions.
+def search_soft_directions(target: Target, fitted_mode: FittedMode, power: float) -> list[Mode]:
+    """Search for modes from points along the softest directions of a mode of another power.
 
-    A mode of few labels is wide, and may be beside the one of more.
+    A mode of few labels is wide, and may lie beside the one of more.
     """
     spread, p = fitted_mode.factor @ fitted_mode.factor.T, target.p
     values, vectors = np.linalg.eigh(spread[:p, :p])
     starts = []
-    for k in range(max(0, p - _N_SOFT), p):
+    for k in range(max(0, p - BLOCK_MODES.n_soft), p):
         move = spread[:, :p] @ vectors[:, k] / sqrt(max(float(values[k]), 1e-300))
-        starts += [fitted_mode.theta + side * _AROUND * move for side in (1.0, -1.0)]
-    return climb_all(target, starts, _foresee(target, fitted_mode, power))
+        starts += [fitted_mode.theta + side * BLOCK_MODES.around * move for side in (1.0, -1.0)]
+    return maximise_all(target, starts, _predict_covariance(target, fitted_mode, power))
 
 
-def _foresee(target: Target, fitted_mode: FittedMode, power: float) -> np.ndarray:
-    """Return the spread about a mode of another power at the target's."""
+def _predict_covariance(target: Target, fitted_mode: FittedMode, power: float) -> np.ndarray:
+    """Return the covariance about a mode of another power at the target's."""
     local_density = replace(
         fitted_mode.local_density,
         curvature=target.power / power * fitted_mode.local_density.curvature,
     )
-    return _invert_curvature(_alone(target, fitted_mode.offset), local_density, fitted_mode.theta)
+    return _invert_curvature(
+        _fix_offset(target, fitted_mode.offset), local_density, fitted_mode.theta
+    )
 
 
-def _settle_near(
+def _refine_near(
     target: Target,
     thetas: list[np.ndarray],
     factors: list[np.ndarray],
     n_steps: int,
 ) -> tuple[list[FittedMode], TrainingPoints]:
-    """Return the modes near points where steps have these scales, and points on the way."""
-    local_densities, seen = _measure(target, thetas, factors)
+    """Return the modes near points for every size of offsets, and the training points."""
+    local_densities, seen = _fit_quadratics(target, thetas, factors)
     fitted_modes = [
-        _climb(_alone(target, offset), local_density, offset, _REACH)
+        _maximise_quadratic(_fix_offset(target, offset), local_density, offset, BLOCK_MODES.reach)
         for local_density in local_densities
         for offset in range(target.means.n_sizes)
     ]
@@ -190,77 +215,86 @@ def _settle_near(
         fitted_modes = keep_best(fitted_modes, done, step)
         if not fitted_modes:
             break
-        local_densities, seen = _measure(
+        local_densities, seen = _fit_quadratics(
             target, [p.theta for p in fitted_modes], [p.factor for p in fitted_modes]
         )
         training_points = training_points.with_more(seen)
         risen, fallen = list[FittedMode](), list[FittedMode]()
         for old, local_density in zip(fitted_modes, local_densities, strict=True):
-            alone, reach = _alone(target, old.offset), min(old.reach / _SHRINK, _REACH)
-            before, reached = _weigh_start(alone, old), local_density.value
-            reached += alone.weigh_rest(old.theta)[0]
+            alone, reach = (
+                _fix_offset(target, old.offset),
+                min(old.reach / BLOCK_MODES.shrink, BLOCK_MODES.reach),
+            )
+            before, reached = _evaluate_start(alone, old), local_density.value
+            reached += alone.evaluate_rest(old.theta)[0]
             if reached < before:
-                is_mode = old.is_inside and old.value < before + _LITTLE
-                (done if is_mode else fallen).append(_go_back(alone, old) if is_mode else old)
+                is_mode = old.is_inside and old.value < before + BLOCK_MODES.little
+                (done if is_mode else fallen).append(_undo_step(alone, old) if is_mode else old)
                 continue
-            new = _climb(alone, local_density, old.offset, reach)
-            is_near = _count_sds(new.theta - old.theta, old.factor) < _NEAR
-            is_near |= new.value < reached + _LITTLE
+            new = _maximise_quadratic(alone, local_density, old.offset, reach)
+            is_near = new.value < reached + BLOCK_MODES.little
             (done if is_near and new.is_inside else risen).append(new)
-        shorter, ended = _step_less_far(target, fallen)
+        shorter, ended = _shorten_steps(target, fallen)
         fitted_modes, done = [*risen, *shorter], [*done, *ended]
     done += [
-        _go_back(_alone(target, fitted_mode.offset), fitted_mode) for fitted_mode in fitted_modes
+        _undo_step(_fix_offset(target, fitted_mode.offset), fitted_mode)
+        for fitted_mode in fitted_modes
     ]
-    return keep_best(done, [], MAX_STEPS), training_points
+    return keep_best(done, [], BLOCK_MODES.max_steps), training_points
 
 
-def _alone(target: Target, offset: int) -> Target:
+def _fix_offset(target: Target, offset: int) -> Target:
     """Return the target with one size of offsets."""
     return replace(target, means=replace(target.means, only=offset))
 
 
-def _weigh_start(target: Target, fitted_mode: FittedMode) -> float:
-    """Return the log posterior of the point that a mode was climbed from."""
-    return fitted_mode.local_density.value + target.weigh_rest(fitted_mode.local_density.theta)[0]
+def _evaluate_start(target: Target, fitted_mode: FittedMode) -> float:
+    """Return the log posterior of the centre of a mode's quadratic."""
+    return (
+        fitted_mode.local_density.value + target.evaluate_rest(fitted_mode.local_density.theta)[0]
+    )
 
 
-def _step_less_far(
+def _shorten_steps(
     target: Target, fitted_modes: list[FittedMode]
 ) -> tuple[list[FittedMode], list[FittedMode]]:
-    """Climb again to modes that are none, less and less far: one pass for all lengths.
+    """Shorten steps that all rows did not confirm: one pass for all lengths.
 
-    Return the best of every mode's steps, and as modes the points from which none leads upwards.
+    Return the best of every mode's steps, and as modes the points that no step improves.
     """
     shorter, ended = list[FittedMode](), list[FittedMode]()
+    n_shorter = ceil(log(BLOCK_MODES.difference / BLOCK_MODES.reach, BLOCK_MODES.shrink))
     tries = [
         [
-            _climb(
-                _alone(target, old.offset), old.local_density, old.offset, old.reach * _SHRINK**k
+            _maximise_quadratic(
+                _fix_offset(target, old.offset),
+                old.local_density,
+                old.offset,
+                old.reach * BLOCK_MODES.shrink**k,
             )
-            for k in range(1, _N_SHORTER + 1)
+            for k in range(1, n_shorter + 1)
         ]
         for old in fitted_modes
     ]
     thetas = np.array([new.theta for own in tries for new in own]).reshape(-1, target.dim)
-    values = iter(target.weigh_values(thetas).tolist())
+    values = iter(target.evaluate_tempered(thetas).tolist())
     for old, own in zip(fitted_modes, tries, strict=True):
-        alone = _alone(target, old.offset)
-        before = _weigh_start(alone, old)
-        reached = [next(values) + alone.weigh_rest(new.theta)[0] for new in own]
+        alone = _fix_offset(target, old.offset)
+        before = _evaluate_start(alone, old)
+        reached = [next(values) + alone.evaluate_rest(new.theta)[0] for new in own]
         best = int(np.argmax(reached))
         if reached[best] > before:
             shorter.append(own[best])
         else:
-            ended.append(_go_back(alone, old))
+            ended.append(_undo_step(alone, old))
     return shorter, ended
 
 
-def _go_back(target: Target, fitted_mode: FittedMode) -> FittedMode:
-    """Return the last point that all rows confirmed in place of one that they have not seen."""
+def _undo_step(target: Target, fitted_mode: FittedMode) -> FittedMode:
+    """Return the centre of a mode's quadratic, which all rows have evaluated, as the mode."""
     theta = fitted_mode.local_density.theta
-    factor = take_root(_invert_curvature(target, fitted_mode.local_density, theta))
-    value = _weigh_start(target, fitted_mode)
+    factor = factor_covariance(_invert_curvature(target, fitted_mode.local_density, theta))
+    value = _evaluate_start(target, fitted_mode)
     return replace(fitted_mode, value=value, theta=theta, factor=factor, is_inside=True)
 
 
@@ -269,13 +303,13 @@ def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
     return float(np.linalg.norm(np.linalg.solve(factor, move)))
 
 
-def _measure(
+def _fit_quadratics(
     target: Target, thetas: list[np.ndarray], factors: list[np.ndarray]
-) -> tuple[list[_LocalDensity], TrainingPoints]:
-    """Return quadratics of the within-bag likelihood about points, and these: one pass."""
+) -> tuple[list[_Quadratic], TrainingPoints]:
+    """Fit quadratics of the within-bag likelihood about points, in one pass."""
     d, points = target.dim, []
     for theta, factor in zip(thetas, factors, strict=True):
-        moves = _STEP * factor.T
+        moves = BLOCK_MODES.difference * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
     training_points, local_densities = gather_training_points(target, np.array(points)), []
     for k, factor in enumerate(factors):
@@ -284,29 +318,33 @@ def _measure(
             target.power * training_points.values[own][0],
             target.power * training_points.slopes[own],
         )
-        bend = -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * _STEP)
+        bend = (
+            -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * BLOCK_MODES.difference)
+        )
         inverse = np.linalg.inv(factor)
-        curvature = _bend_down(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
-        local_densities.append(_LocalDensity(thetas[k], float(value), gradients[0], curvature))
+        curvature = _clip_eigenvalues(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
+        local_densities.append(_Quadratic(thetas[k], float(value), gradients[0], curvature))
     return local_densities, training_points
 
 
-def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: float) -> FittedMode:
-    """Climb the quadratic, means and prior; return the mode within reach of its point."""
-    stiff = np.full(target.dim, _STIFF)
+def _maximise_quadratic(
+    target: Target, local_density: _Quadratic, offset: int, reach: float
+) -> FittedMode:
+    """Maximise quadratic, bag means and prior within the trust region, by Newton's method."""
+    stiff = np.full(target.dim, (BLOCK_MODES.reach / BLOCK_MODES.far) ** 2)
     if target.log_sigma is None:
-        stiff[target.p] = _STIFF_LEVEL
+        stiff[target.p] = BLOCK_MODES.reach**2
     limit = np.linalg.cholesky(local_density.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        (value, gradient), (other, others) = local_density(point), target.weigh_rest(point)
+        (value, gradient), (other, others) = local_density(point), target.evaluate_rest(point)
         return value + other, gradient + others
 
     theta = local_density.theta
     value, gradient = evaluate(theta)
-    for _ in range(_INNER_STEPS):
+    for _ in range(MODES.max_steps):
         step = _invert_curvature(target, local_density, theta) @ gradient
-        scale = _fit_inside(limit @ (theta - local_density.theta), limit @ step, reach)
+        scale = _clip_step(limit @ (theta - local_density.theta), limit @ step, reach)
         for _ in range(10):
             trial = theta + scale * step
             trial_value, trial_gradient = evaluate(trial)
@@ -317,14 +355,14 @@ def _climb(target: Target, local_density: _LocalDensity, offset: int, reach: flo
             break
         gain = trial_value - value
         theta, value, gradient = trial, trial_value, trial_gradient
-        if gain < _LEAST_GAIN:
+        if gain < MODES.least_gain:
             break
-    factor = take_root(_invert_curvature(target, local_density, theta))
+    factor = factor_covariance(_invert_curvature(target, local_density, theta))
     is_inside = float(np.linalg.norm(limit @ (theta - local_density.theta))) < 0.95 * reach
     return FittedMode(value, theta, factor, offset, local_density, reach, is_inside)
 
 
-def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
+def _clip_step(place: np.ndarray, step: np.ndarray, reach: float) -> float:
     """Return the part of a step, at most one, that stays within reach."""
     a, b = float(step @ step), float(place @ step)
     room = reach**2 - float(place @ place)
@@ -333,8 +371,8 @@ def _fit_inside(place: np.ndarray, step: np.ndarray, reach: float) -> float:
     return max((sqrt(b * b + a * max(room, 0.0)) - b) / a, 0.0)
 
 
-def take_root(covariance: np.ndarray) -> np.ndarray:
-    """Return the lower triangle whose square is this, also where rounding has spoilt a direction.
+def factor_covariance(covariance: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a covariance, also where rounding made it singular.
 
     That happens where columns are the same but for rounding and the noise is next to none.
     """
@@ -342,26 +380,25 @@ def take_root(covariance: np.ndarray) -> np.ndarray:
         return np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-        roots = vectors * np.sqrt(np.maximum(values, _LEAST_SHARE * values.max()))
+        rounding = len(values) * np.finfo(float).eps * values.max()
+        roots = vectors * np.sqrt(np.maximum(values, rounding))
         triangle = np.linalg.qr(roots.T)[1].T
         return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
 
-def _bend_down(curvature: np.ndarray, least: float) -> np.ndarray:
-    """Return a symmetric matrix with eigenvalues of no less than this."""
+def _clip_eigenvalues(curvature: np.ndarray, least: float) -> np.ndarray:
+    """Return a symmetric matrix with its eigenvalues clipped from below."""
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
 
 
-def _invert_curvature(
-    target: Target, local_density: _LocalDensity, theta: np.ndarray
-) -> np.ndarray:
+def _invert_curvature(target: Target, local_density: _Quadratic, theta: np.ndarray) -> np.ndarray:
     """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
-    curvature = local_density.curvature + bend_rest(target, theta)
-    return np.linalg.inv(_bend_down(curvature, 1.0 / target.options.weight_scale**2))
+    curvature = local_density.curvature + find_rest_curvature(target, theta)
+    return np.linalg.inv(_clip_eigenvalues(curvature, 1.0 / target.options.weight_scale**2))
 
 
-def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
+def find_rest_curvature(target: Target, theta: np.ndarray) -> np.ndarray:
     """Return the curvature of means and prior at a point, for one size of offsets.
 
     That of the means in the weights is theirs if gaps are straight in them, which they are but for
@@ -379,7 +416,7 @@ def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
     bend[terms, terms] += target.prior_sds**-2
     if target.log_sigma is None:
         move = _LEVEL_STEP * (np.arange(d) == p)
-        ahead, behind = (target.weigh_rest(theta + side * move)[1] for side in (1, -1))
+        ahead, behind = (target.evaluate_rest(theta + side * move)[1] for side in (1, -1))
         bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
     return bend
 
@@ -387,21 +424,21 @@ def bend_rest(target: Target, theta: np.ndarray) -> np.ndarray:
 def keep_best(
     fitted_modes: list[FittedMode], beside: list[FittedMode], n_steps: int
 ) -> list[FittedMode]:
-    """Return the modes within reach of the best, best first, each once and beside none of those.
+    """Return the modes near the best by evidence, best first, without those of `beside`.
 
-    So many steps were taken.
+    `n_steps` were taken so far.
     """
     best = max((fitted_mode.evidence for fitted_mode in [*fitted_modes, *beside]), default=0.0)
-    on_the_way = ON_THE_WAY[n_steps] if n_steps < len(ON_THE_WAY) else _OUT_OF_REACH
+    is_early = n_steps < BLOCK_MODES.steps_on_the_way
+    on_the_way = MODES.far_below if is_early else MODES.negligible
     kept: list[FittedMode] = []
-    # One of bags without offsets is thousands of nats below until its weights fit the means of very
-    # many rows, which reach does not let it do at once. (At 10⁶ rows of bags that differ, half of
-    # the fits ended with small offsets that were none.)
-    is_waited_for = n_steps < len(ON_THE_WAY) and all(fitted_mode.offset for fitted_mode in beside)
+    # The mode without offsets is thousands of nats below until its weights fit the means of very
+    # many rows, which takes a few steps of a trust region.
+    is_waited_for = is_early and all(fitted_mode.offset for fitted_mode in beside)
     for fitted_mode in sorted(fitted_modes, key=lambda each: -each.evidence):
-        is_new = all(not _are_one(fitted_mode, other) for other in [*kept, *beside])
+        is_new = all(not _coincide(fitted_mode, other) for other in [*kept, *beside])
         is_near = fitted_mode.evidence > best - (
-            _OUT_OF_REACH if fitted_mode.is_inside else on_the_way
+            MODES.negligible if fitted_mode.is_inside else on_the_way
         )
         is_coming = is_waited_for and fitted_mode.offset == 0 and not fitted_mode.is_inside
         if is_new and (is_near or is_coming):
@@ -410,11 +447,13 @@ def keep_best(
     return kept
 
 
-def _are_one(left: FittedMode, right: FittedMode) -> bool:
+def _coincide(left: FittedMode, right: FittedMode) -> bool:
     """Whether two modes are as near as draws of either and, if their offsets differ, as wide."""
     move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
     if _count_sds(move, right.factor) > near:
         return False
     widths = [float(np.log(np.diag(fitted_mode.factor)).sum()) for fitted_mode in (left, right)]
-    is_alike = abs(widths[0] - widths[1]) < _SAME_WIDTH and _count_sds(move, left.factor) < near
+    is_alike = (
+        abs(widths[0] - widths[1]) < BLOCK_MODES.same_width and _count_sds(move, left.factor) < near
+    )
     return left.offset == right.offset or is_alike

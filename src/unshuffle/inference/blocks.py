@@ -1,15 +1,14 @@
-"""The likelihood at any size: a search on a sample of rows, and a few passes over all of them.
+"""The likelihood of data in blocks: a search on sampled rows, then a few passes over all rows.
 
-A sample of rows cannot give the answer (labels cannot be sampled with "their" rows), but where the
-means of many bags help, it shows where to look. Whatever it finds is climbed from on all rows, and
-the posterior is sampled there. The within-bag likelihood of few bags have dozens of modes, a
-sample's are others, and the search is on all rows.
+Labels cannot be sampled with their rows, so that a sample only shows where to look. Ascents on all
+rows start there. With few bags the modes of a sample are not those of all rows, which are searched
+themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from math import factorial, log
@@ -25,25 +24,25 @@ from unshuffle.data.labels import Labels
 from unshuffle.data.pairing import Draws
 from unshuffle.data.rows import Rows
 from unshuffle.data.scaling import Scaling
-from unshuffle.inference.answer import answer, declare_effects
+from unshuffle.inference.answer import declare_effects, sample_and_solve
 from unshuffle.inference.block_modes import (
-    MAX_STEPS,
+    BLOCK_MODES,
     FittedMode,
-    follow,
-    look_around,
-    reorder,
-    settle,
+    continue_modes,
+    permute_mode,
+    refine_modes,
+    search_soft_directions,
 )
 from unshuffle.inference.modes import (
-    ANNEALING,
+    MODES,
     Mode,
-    anneal,
-    climb_all,
     count_starts,
     draw_starts,
+    evaluate_annealed,
     exchange,
     keep_distinct,
-    rank_ends,
+    maximise_all,
+    run_annealed_em,
 )
 from unshuffle.model.block_building import build_blocks, build_sample
 from unshuffle.model.block_likelihood import BlockWithinBag
@@ -57,42 +56,37 @@ from unshuffle.objectives.problem import Problem
 from unshuffle.options import BagOffsets
 from unshuffle.solvers import multistart
 
-# Answers that are climbed from on all rows, with few bags and with many, and least-squares answers
-# among them.
-_N_CANDIDATES, _N_CANDIDATES_OF_MANY, _N_FITTED = 12, 6, 4
-# Nats below the best of the sample beyond which none of its answers is climbed from, and those by
-# which a valley is one.
-_SAMPLE_REACH, _VALLEY = 25.0, 0.5
-# Starts that are annealed at once.
-_MOST_STARTS = 80
-# Ten bags for each column tell every weight within a fraction of itself; what starts are left only
-# confirm it.
-_VERY_MANY_BAGS, _FEW_STARTS = 10, 10
-# The mode is climbed to with so many labels at first, and so many times more in every stage: where
-# columns are alike, the within-bag likelihood of many is a narrow bent ridge, on which climbs from
-# afar get stuck. (Five exponential columns, 10⁷ rows: they ended .36 of a label's spread away, and
-# at 10⁹ an interval missed by 37 posterior sds; in stages both end higher than the truth.)
-_FIRST_LABELS, _RISE = 1e4, 10.0
-# Bags differ in shape by chance, which tells columns that are alike apart; where labels count for
-# less than this share of themselves, that is faint, and other modes are looked for around the one
-# that was followed. (At 10⁹ rows one of two fits had followed a wrong one.)
-_FAINT = 0.05
-# Rounds in which weights are exchanged, as long as they lead higher, and pairs in one of them: all
-# of five columns. (Of six fits of 41 000 rows, five columns of different distributions, one or two
-# bags, that had missed a mode 8 to 56 nats higher, five found it.)
-_N_EXCHANGES, _MOST_EXCHANGED = 4, 15
-# Orders of weights that more labels look at: all of so many columns. So many, the best, are
-# followed.
-_ALL_ORDERS, _N_REORDERED = 5, 2
-# Modes of few labels, best first, that are followed to more labels.
-_N_FOLLOWED = 6
-# Steps over all rows in a stage that is not the last.
-_ON_THE_WAY = 4
-# Nats below the best beyond which a climb ends between stages: the next multiplies them.
-_FALLEN_BEHIND = 50.0
-# Rows of the sample on which least squares looks for answers, and the width of its labels' bins in
-# spreads of all: 20 bags have 200 rows each, and finer labels took three times as long.
-_LEAST_SQUARES_ROWS, _LEAST_SQUARES_BIN = 4000, 1.0 / 32.0
+
+@dataclass(frozen=True)
+class BlockSettings:
+    """The search for modes of data in blocks: on few labels first, then on more and more.
+
+    Attributes
+    ----------
+    first_labels, rise : float
+        Labels for which the within-bag likelihood counts at first, and the factor of every stage.
+        With many labels and columns alike it is a narrow bent ridge.
+    faint : float
+        Power below which a mode may be the wrong one: others are looked for around it.
+    n_exchanges : int
+        Most rounds in which weights are exchanged or reordered.
+    all_orders : int
+        Columns of which all pairs and orders of weights are tried; of more, as many.
+    least_squares_rows, least_squares_bin : int, float
+        Sampled rows on which least squares looks for answers, and the width of its labels' bins in
+        sds of all labels.
+    """
+
+    first_labels: float = 1e4
+    rise: float = 10.0
+    faint: float = 0.05
+    n_exchanges: int = 4
+    all_orders: int = 5
+    least_squares_rows: int = 4000
+    least_squares_bin: float = 1.0 / 32.0
+
+
+BLOCKS = BlockSettings()
 
 
 def build_posterior(
@@ -111,7 +105,7 @@ def build_posterior(
         options = replace(options, n_starts=effort.n_starts)
     built = build_blocks(first, scaling, noise, options, effort.n_jobs)
     if built is None:
-        return lambda rng: answer_flat(first, scaling, noise)
+        return lambda rng: solve_constant(first, scaling, noise)
     # The posterior has all that is to be known of the labels, a third of what a fit keeps.
     return partial(solve_blocks, built, first.without_labels(), effort, known)
 
@@ -134,12 +128,12 @@ def solve_blocks(
     if has_few and not is_all:
         rows = add_far(rows, first.source, within_bag.centre, within_bag.factor)
     sample = build_sample(target, within_bag, rows)
-    weaker = weaken(sample if has_few and not is_all else target)
-    searched = weaker if has_few else sample
+    few_labels = take_few_labels(sample if has_few and not is_all else target)
+    searched = few_labels if has_few else sample
     fitted = _fit_least_squares(within_bag, first.sample, rng, effort)
     starts = _choose_starts(searched, np.array([*_draw_annealed(searched, rng), *fitted]))
     effort.report("looking for modes", 0.5)
-    fitted_modes, others = ascend_powers(target, weaker, starts, rng)
+    fitted_modes, others = ascend_powers(target, few_labels, starts, rng)
     # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
     best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes]
     modes = [*keep_distinct(target, best_modes, options.n_components), *others][
@@ -147,7 +141,7 @@ def solve_blocks(
     ]
     effort.report("looking for modes", 1.0)
     sampled = None if not has_few else target if is_all else sample
-    found = answer(target, columns, modes, rng, effort, sampled=sampled)
+    found = sample_and_solve(target, columns, modes, rng, effort, sampled=sampled)
     reached = f"all {first.n} rows ({target.evaluations.n} points in blocks)."
     if not is_all:
         reached = f"{len(first.sample.hashes)} sampled rows, from there on {reached}"
@@ -155,7 +149,7 @@ def solve_blocks(
     return replace(found, stats=replace(found.stats, priors=(*found.stats.priors, reached)))
 
 
-def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
+def solve_constant(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solution:
     """Answer where no column or no label varies."""
     has_intercept = scaling.has_intercept
     mean = (first.label_mean - scaling.label_centre) / scaling.label_scale
@@ -174,26 +168,22 @@ def answer_flat(first: FirstPass, scaling: Scaling, noise: Noise | None) -> Solu
 
 def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
     """Return the ends of annealed starts, fewer where bags are many."""
-    n_starts = min(count_starts(target), _MOST_STARTS)
+    n_starts = min(count_starts(target), target.options.n_refined)
     if target.n_bags >= FEW_BAGS:
-        # On three data sets of 20 bags the best of all starts were in one basin.
-        n_starts = (n_starts + 1) // 2
-    if target.n_bags >= _VERY_MANY_BAGS * target.p:
-        n_starts = min(n_starts, _FEW_STARTS)
-    return anneal(target, draw_starts(target, n_starts, rng))
+        # The more bags there are, the more their means determine.
+        n_starts = min(n_starts, max(n_starts * FEW_BAGS // target.n_bags, MODES.n_climbed))
+    return run_annealed_em(target, draw_starts(target, n_starts, rng))
 
 
 def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
     """Return the best distinct points, all at the last level of annealing.
 
-    Noise is not looked for there: rows of a sample lack the ends of their distribution, which
-    passes for noise, and climbs to it lead away (from .1 to .3 of a label's spread off, with
-    exponential columns).
+    The noise is kept: sampled rows lack the ends of their distribution, which passes for noise.
     """
-    ends, has_few = rank_ends(target, weights), target.n_bags < FEW_BAGS
-    kept = keep_distinct(target, ends, _N_CANDIDATES if has_few else _N_CANDIDATES_OF_MANY)
-    reach = np.inf if has_few else _SAMPLE_REACH
-    level = 0.5 * log(ANNEALING[-1])
+    ends, has_few = evaluate_annealed(target, weights), target.n_bags < FEW_BAGS
+    kept = keep_distinct(target, ends, MODES.n_climbed if has_few else MODES.n_followed)
+    reach = np.inf if has_few else MODES.far_below
+    level = 0.5 * log(MODES.annealing[-1])
     return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
 
 
@@ -203,130 +193,130 @@ def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
     Two points with no valley halfway between them are in one basin.
     """
     found = keep_distinct(target, found, len(found))
-    found = [mode for mode in found if mode[0] > found[0][0] - _FALLEN_BEHIND]
+    found = [mode for mode in found if mode[0] > found[0][0] - MODES.far_below]
     pairs = [(i, j) for j in range(len(found)) for i in range(j)]
     values = {}
     if pairs:
-        halfway = _weigh(target, [0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
+        halfway = _evaluate(target, [0.5 * (found[i][1] + found[j][1]) for i, j in pairs])
         values = dict(zip(pairs, halfway, strict=True))
     kept: list[int] = []
     for j, (value, _) in enumerate(found):
-        if all(values[i, j] < min(found[i][0], value) - _VALLEY for i in kept):
+        if all(values[i, j] < min(found[i][0], value) - BLOCK_MODES.little for i in kept):
             kept.append(j)
     return [found[j] for j in kept]
 
 
-def exchange_weights(
-    target: Target, weaker: Target, found: list[Mode], rng: np.random.Generator
+def search_exchanges(
+    target: Target, few_labels: Target, found: list[Mode], rng: np.random.Generator
 ) -> list[Mode]:
-    """Climb from the best of some modes with two weights exchanged, or one turned round.
+    """Search for modes from the best one with two weights exchanged, or the sign of one changed.
 
-    Where columns are alike, which weight is whose is hardly known. Climbs are on `weaker`, which
-    may be of some rows; of the modes, best first, all rows tell which is which.
+    Columns alike hardly tell which weight is whose. The search is on `few_labels`, which may be of
+    sampled rows. The target sorts the modes, best first.
     """
     pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
-    found, best = _rank(target, found)
-    for _ in range(_N_EXCHANGES):
+    n_tried = BLOCKS.all_orders * (BLOCKS.all_orders + 1) // 2
+    found, best = _sort_modes(target, found)
+    for _ in range(BLOCKS.n_exchanges):
         theta, earlier = found[0][1], best
-        chosen = rng.permutation(pairs)[:_MOST_EXCHANGED]
+        chosen = rng.permutation(pairs)[:n_tried]
         starts = [exchange(theta, i, j) for i, j in chosen]
-        found = _keep_basins(weaker, [*found, *climb_all(weaker, starts)])
-        found, best = _rank(target, found)
-        if best < earlier + _VALLEY:
+        found = _keep_basins(few_labels, [*found, *maximise_all(few_labels, starts)])
+        found, best = _sort_modes(target, found)
+        if best < earlier + BLOCK_MODES.little:
             break
     return found
 
 
-def reorder_modes(
+def search_orders(
     target: Target, fitted_modes: list[FittedMode], n_steps: int, rng: np.random.Generator
 ) -> list[FittedMode]:
-    """Follow the best mode with its weights in other orders, as long as that leads higher.
+    """Search from the best mode with its weights in other orders, while that improves it.
 
-    Columns of one distribution differ by chance: many labels tell which weight is whose where few
+    Columns of one distribution differ by chance. Many labels tell which weight is whose where few
     do not.
     """
-    for _ in range(_N_EXCHANGES):
+    for _ in range(BLOCKS.n_exchanges):
         best = fitted_modes[0]
-        moved = [reorder(best, order) for order in draw_orders(target.p, rng)]
-        values = _weigh(target, [fitted_mode.theta for fitted_mode in moved])
-        chosen = [moved[k] for k in np.argsort(values)[::-1][:_N_REORDERED]]
-        found = follow(target, chosen, target.power, n_steps)
+        moved = [permute_mode(best, order) for order in draw_orders(target.p, rng)]
+        values = _evaluate(target, [fitted_mode.theta for fitted_mode in moved])
+        found = continue_modes(target, [moved[int(np.argmax(values))]], target.power, n_steps)
         fitted_modes = sorted(
             [*fitted_modes, *found], key=lambda fitted_mode: -fitted_mode.evidence
         )
-        if fitted_modes[0].evidence < best.evidence + _VALLEY:
+        if fitted_modes[0].evidence < best.evidence + BLOCK_MODES.little:
             break
     return fitted_modes
 
 
 def draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return orders of columns other than their own: all of them, or so many."""
-    if p <= _ALL_ORDERS:
+    if p <= BLOCKS.all_orders:
         return [np.array(order) for order in permutations(range(p))][1:]
-    return [rng.permutation(p) for _ in range(factorial(_ALL_ORDERS) - 1)]
+    return [rng.permutation(p) for _ in range(factorial(BLOCKS.all_orders) - 1)]
 
 
-def _rank(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
+def _sort_modes(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
     """Return modes in the order of the target, best first, and its value at the best."""
-    values = _weigh(target, [theta for _, theta in found])
+    values = _evaluate(target, [theta for _, theta in found])
     order = sorted(range(len(found)), key=lambda k: -values[k])
     return [found[k] for k in order], values[order[0]]
 
 
-def weaken(target: Target) -> Target:
-    """Return the target as if labels were few."""
-    return replace(target, power=min(target.power, _FIRST_LABELS / target.n))
+def take_few_labels(target: Target) -> Target:
+    """Return the target at the power at which few labels count."""
+    return replace(target, power=min(target.power, BLOCKS.first_labels / target.n))
 
 
-def _weigh(target: Target, thetas: list[np.ndarray]) -> list[float]:
+def _evaluate(target: Target, thetas: list[np.ndarray]) -> list[float]:
     """Return the log posterior of points: one pass."""
     parts = target.parts(np.array(thetas))
     return [float(value) for value in target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2]]
 
 
 def ascend_powers(
-    target: Target, weaker: Target, starts: list[np.ndarray], rng: np.random.Generator
+    target: Target, few_labels: Target, starts: list[np.ndarray], rng: np.random.Generator
 ) -> tuple[list[FittedMode], list[Mode]]:
-    """Climb on all rows from some points, as if labels were few at first, on `weaker`.
+    """Find modes on all rows in stages of growing power, the first on `few_labels`.
 
-    Return the modes, and those of few labels with a neighbourhood of their own. At the power of
-    intervals they may be as good.
+    Return the modes, and those of few labels in other basins. At the calibrated power these may be
+    as good.
     """
-    full, power = target.power, weaker.power
-    found = _keep_basins(weaker, climb_all(weaker, starts))
+    full, power = target.power, few_labels.power
+    found = _keep_basins(few_labels, maximise_all(few_labels, starts))
     if target.n_bags < FEW_BAGS:
-        found = exchange_weights(weaken(target), weaker, found, rng)
-    n_steps = MAX_STEPS if power == full else _ON_THE_WAY
-    fitted_modes, _ = settle(weaker, found[:_N_FOLLOWED], n_steps)
+        found = search_exchanges(take_few_labels(target), few_labels, found, rng)
+    n_steps = BLOCK_MODES.max_steps if power == full else BLOCK_MODES.steps_on_the_way
+    fitted_modes, _ = refine_modes(few_labels, found[: MODES.n_followed], n_steps)
     while power < full:
-        stronger = replace(target, power=min(_RISE * power, full))
-        n_steps = MAX_STEPS if stronger.power == full else _ON_THE_WAY
-        followed = follow(stronger, fitted_modes, power, n_steps)
-        if stronger.power < _FAINT:
+        stronger = replace(target, power=min(BLOCKS.rise * power, full))
+        n_steps = BLOCK_MODES.max_steps if stronger.power == full else BLOCK_MODES.steps_on_the_way
+        followed = continue_modes(stronger, fitted_modes, power, n_steps)
+        if stronger.power < BLOCKS.faint:
             best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in followed]
             seen = _keep_basins(
-                stronger, [*best_modes, *look_around(stronger, fitted_modes[0], power)]
+                stronger, [*best_modes, *search_soft_directions(stronger, fitted_modes[0], power)]
             )
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in best_modes)]
-            followed += settle(stronger, new, n_steps)[0] if new else []
+            followed += refine_modes(stronger, new, n_steps)[0] if new else []
         fitted_modes, power = (
             sorted(followed, key=lambda fitted_mode: -fitted_mode.evidence),
             stronger.power,
         )
         if target.n_bags < FEW_BAGS and target.p > 1:
-            fitted_modes = reorder_modes(stronger, fitted_modes, n_steps, rng)
+            fitted_modes = search_orders(stronger, fitted_modes, n_steps, rng)
     thetas = [fitted_mode.theta for fitted_mode in fitted_modes]
-    best_modes = list(zip(_weigh(weaker, thetas), thetas, strict=True))
-    others = _keep_basins(weaker, [*best_modes, *found])
+    best_modes = list(zip(_evaluate(few_labels, thetas), thetas, strict=True))
+    others = _keep_basins(few_labels, [*best_modes, *found])
     others = [mode for mode in others if not any(mode[1] is theta for theta in thetas)]
-    return fitted_modes, _rank(weaken(target), others)[0] if others else []
+    return fitted_modes, _sort_modes(take_few_labels(target), others)[0] if others else []
 
 
 def _fit_least_squares(
     within_bag: BlockWithinBag, sample: RowSample, rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
     """Return the least-squares answers of some sampled rows and all labels."""
-    chosen = np.arange(min(_LEAST_SQUARES_ROWS, len(sample.hashes)))
+    chosen = np.arange(min(BLOCKS.least_squares_rows, len(sample.hashes)))
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
     rows = ((sample.rows[chosen] - within_bag.centre) * within_bag.factor)[:, within_bag.columns]
     codes, bags = sample.codes[chosen], np.unique(sample.codes[chosen])
@@ -340,7 +330,7 @@ def _fit_least_squares(
     )
     problem = Problem(bags_of_sample, Squared(), None, no_penalty(rows.shape[1]))
     found = multistart.solve(problem, rng, replace(effort, n_starts=None))
-    return [each.weights for each in found.candidates[:_N_FITTED]]
+    return [each.weights for each in found.candidates[: MODES.n_followed]]
 
 
 def _merge_labels(
@@ -351,7 +341,7 @@ def _merge_labels(
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
     owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])
     middles, counts = 0.5 * (low + high)[take], counts[take]
-    keys = np.floor(middles / _LEAST_SQUARES_BIN)
+    keys = np.floor(middles / BLOCKS.least_squares_bin)
     firsts = np.flatnonzero(np.append(True, (np.diff(keys) != 0) | (np.diff(owner) != 0)))
     masses = np.add.reduceat(counts, firsts)
     ends = np.searchsorted(owner[firsts], np.arange(len(bags) + 1))

@@ -21,11 +21,24 @@ from math import exp, log
 
 from unshuffle.inference.diagnostics import Diagnostics
 
-# The within-bag likelihood counts for at least so many labels. In one bag of clean tables 10 covers
-# 0.96 of the coefficients out of fold; 20, 30 and 40 cover 0.93, 0.91 and 0.89.
-LEAST_COUNT = 10.0
-# The logarithm of the noise's share enters no further than this: fits beyond were not seen.
-_MOST_NOISE_LOG = 3.0
+
+@dataclass(frozen=True)
+class CalibrationSettings:
+    """Bounds of the calibrated power.
+
+    Attributes
+    ----------
+    least_count : float
+        Labels for which the within-bag likelihood counts at least.
+    most_noise_log : float
+        Largest logarithm of 0.1 over the noise's share: no calibration data lie beyond.
+    """
+
+    least_count: float = 10.0
+    most_noise_log: float = 3.0
+
+
+CALIBRATION = CalibrationSettings()
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ def describe(found: Diagnostics, n: float, n_bags: int) -> dict[str, float]:
         "rows": log(n / 200.0),
         "misfit": log(1.0 + found.misfit),
         "uneven": log(1.0 + max(0.5 * found.uneven**2 - 2.0, 0.0)),
-        "noise": min(max(log(0.1 / found.noise), 0.0), _MOST_NOISE_LOG),
+        "noise": min(max(log(0.1 / found.noise), 0.0), CALIBRATION.most_noise_log),
     }
 
 
@@ -94,5 +107,5 @@ def full_power(approximate: float, exactness: float) -> float:
 
 
 def calibrated_count(calibration: Calibration, found: Diagnostics, n: float, n_bags: int) -> float:
-    """Return for how many labels the within-bag likelihood counts, at least `LEAST_COUNT`."""
-    return max(exp(calibration.log_count(found, n, n_bags)), LEAST_COUNT)
+    """Return for how many labels the within-bag likelihood counts, at least `least_count`."""
+    return max(exp(calibration.log_count(found, n, n_bags)), CALIBRATION.least_count)

@@ -15,8 +15,22 @@ from unshuffle.model.posterior import Target
 # Kinds of misfit that are warned of: those whose 95 % intervals cover below .90 of the given real
 # tables out of fold. The others are reported in the summary.
 WARNED_MISFITS: tuple[str, ...] = ()
-# The best few modes are looked at; the model fits as far as one of them explains the labels.
-_N_MODES = 3
+
+
+@dataclass(frozen=True)
+class DiagnosticSettings:
+    """Modes that are diagnosed.
+
+    Attributes
+    ----------
+    n_modes : int
+        The best few modes. The model fits as far as one of them explains the labels.
+    """
+
+    n_modes: int = 3
+
+
+DIAGNOSTICS = DiagnosticSettings()
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,7 @@ class Diagnostics:
 
 def diagnose(target: Target, modes: list[Mode]) -> Diagnostics:
     """Return the diagnostics of the best mode by misfit, of equals the first."""
-    thetas = [theta for _, theta in modes[:_N_MODES]]
+    thetas = [theta for _, theta in modes[: DIAGNOSTICS.n_modes]]
     if target.n_shuffled == 0.0 and target.is_mean is not None:
         return _diagnose_means(target, thetas[0])
     misfits = [measure_misfit(target, theta) for theta in thetas]

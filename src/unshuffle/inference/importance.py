@@ -9,19 +9,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise
-from unshuffle.inference.surrogate import Followed, fit_surrogate, learn
+from unshuffle.inference.surrogate import (
+    SURROGATE,
+    SurrogateProposal,
+    build_proposal,
+    fit_surrogate,
+)
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
 # get there also between two modes of equal weight.
 _NEAR, _MAX_MOVES = 1e-4, 200
-# A round in blocks begins with a new surrogate. So rounds are few, and the first has twice as many
-# draws: with an effective sample size of .6 to .9 of their number it is most often enough.
-_ROUNDS_IN_BLOCKS, _FIRST_IN_BLOCKS = 8, 2
-# One draw of a surrogate in so many is evaluated exactly, and all that come from the mixture. Where
-# the surrogate errs by less than so many nats on average there, its values are taken for the
-# others.
-_EVERY, _SURE = 4, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 # Where a round draws.
-Proposal = Mixture | Followed
+Proposal = Mixture | SurrogateProposal
 
 
 def reweigh(target: Target, sample: Sample) -> Sample:
@@ -103,7 +101,7 @@ def sample_posterior(
     o = target.options
     sample, max_rounds = earlier, o.max_rounds
     if target.within_bag.has_passes:
-        max_rounds = min(max_rounds, _ROUNDS_IN_BLOCKS)
+        max_rounds = min(max_rounds, SURROGATE.max_rounds)
         if earlier is None:
             mixture = fit_surrogate(target, mixture, rng)
     for n_rounds in range(1, max_rounds + 1):
@@ -132,8 +130,8 @@ def _aim(
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]
-    n_draws *= _FIRST_IN_BLOCKS if sample is None else 1
-    return learn(target, mixture, drawn, n_draws, rng) or mixture, n_draws
+    n_draws *= SURROGATE.first_round if sample is None else 1
+    return build_proposal(target, mixture, drawn, n_draws, rng) or mixture, n_draws
 
 
 # Points, their parts and slopes, and which were evaluated exactly.
@@ -144,21 +142,21 @@ def _draw(target: Target, proposal: Proposal, n_draws: int, rng: np.random.Gener
     """Return draws of a proposal."""
     x = proposal.draw(n_draws, rng)
     slopes = target.slopes(x)
-    if isinstance(proposal, Followed) and target.within_bag.has_passes:
+    if isinstance(proposal, SurrogateProposal) and target.within_bag.has_passes:
         parts, is_exact = evaluate_some(target, proposal, x)
         return x, parts, slopes, is_exact
     return x, target.parts(x), slopes, np.ones(len(x), bool)
 
 
 def evaluate_some(
-    target: Target, proposal: Followed, x: np.ndarray
+    target: Target, proposal: SurrogateProposal, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the parts of draws of a surrogate, and which of them are exact.
 
     One in a few, and whatever came from the mixture; all of them where the surrogate is not right.
     """
-    n, n_walked = len(x), len(x) - proposal.count_plain(len(x))
-    is_exact = np.arange(n) % _EVERY == 0
+    n, n_walked = len(x), len(x) - proposal.count_defensive(len(x))
+    is_exact = np.arange(n) % SURROGATE.every == 0
     is_seen = is_exact | (np.arange(n) >= n_walked)
     params = target.read_points(x)
     expected = proposal.surrogate.within_bag(x, params)
@@ -167,7 +165,7 @@ def evaluate_some(
     walked = np.flatnonzero(is_exact[:n_walked] & params.is_inside[:n_walked])
     error = target.power * parts[walked, 0] - expected[walked]
     middle = float(np.median(error)) if len(walked) else 0.0
-    if len(walked) and float(np.abs(error - middle).mean()) < _SURE:
+    if len(walked) and float(np.abs(error - middle).mean()) < SURROGATE.right:
         left = np.flatnonzero(~is_seen & params.is_inside)
         parts[left, 0] = (expected[left] + middle) / target.power
         return parts, is_exact

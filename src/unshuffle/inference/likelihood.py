@@ -22,8 +22,8 @@ import numpy as np
 from unshuffle.core.solution import Solution
 from unshuffle.core.strategy import BlockStrategy, Effort, Task
 from unshuffle.data.bags import Bags
-from unshuffle.inference.answer import answer, declare_effects
-from unshuffle.inference.modes import Mode, find_modes
+from unshuffle.inference.answer import declare_effects, sample_and_solve
+from unshuffle.inference.modes import MODES, Mode, find_modes
 from unshuffle.inference.noiseless import solve_exactly
 from unshuffle.model.building import build_target
 from unshuffle.model.posterior import Target
@@ -40,10 +40,6 @@ from unshuffle.solvers.local_search import BRIEF
 from unshuffle.solvers.means import solve_linked
 
 __all__ = ["Likelihood", "search", "solve"]
-
-# Least-squares answers that are refined besides the annealed starts, and most starting points of
-# their search. With many columns nearly every start ends elsewhere, and more tell nothing.
-_N_FITTED, _MOST_STARTS = 6, 128
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ class Likelihood(Settings, BlockStrategy):
         Draws of each round of importance sampling.
     min_rounds, max_rounds : int, default=1, 30
         Least and most rounds.
-    target_draws, least_draws : float, default=250.0, 100.0
+    target_draws, least_draws : float, default=400.0, 100.0
         Effective sample size at which sampling may stop, and below which nothing is identified.
     proposal_dof : float, default=5.0
         Degrees of freedom of the proposal, a mixture of t distributions.
@@ -134,7 +130,7 @@ def solve(
     found = search(problem, options, rng, effort)
     if isinstance(found, Solution):
         return found
-    return answer(*found, rng, effort)
+    return sample_and_solve(*found, rng, effort)
 
 
 def search(
@@ -164,7 +160,7 @@ def search(
         if exact is not None:
             return exact
     effort.report("looking for modes", 0.0)
-    modes = find_modes(target, fitted[:_N_FITTED], rng)
+    modes = find_modes(target, fitted[: MODES.n_followed], rng)
     effort.report("looking for modes", 1.0)
     return target, columns, modes
 
@@ -186,7 +182,7 @@ def fit_least_squares(
 ) -> list[tuple[np.ndarray, float]]:
     """Return the least-squares answers, best first, and their mean squared gaps."""
     problem = Problem(bags, Squared(), None, no_penalty(bags.d))
-    settings = replace(BRIEF, max_starts=_MOST_STARTS)
+    settings = replace(BRIEF, max_starts=MODES.most_least_squares)
     found = multistart.solve(problem, rng, replace(effort, n_starts=None), settings)
     p = len(columns.is_kept)
     return [(c.weights[:p][columns.is_kept], c.value) for c in found.candidates]

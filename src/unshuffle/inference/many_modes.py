@@ -1,7 +1,6 @@
-"""Posteriors of few bags of very many rows: dozens of modes, on narrow ridges.
+"""Tempered sequential Monte Carlo for few bags of many rows, from sampled rows to all.
 
-With columns of one distribution every order of the weights explains a lone bag nearly as well. The
-posterior is sampled by a population that moves about while labels are added (`tempered_smc`).
+With columns of one distribution every order of the weights is a mode of a lone bag.
 """
 
 from __future__ import annotations
@@ -13,35 +12,31 @@ import numpy as np
 from unshuffle.inference.importance import Sample
 from unshuffle.inference.modes import Mode
 from unshuffle.inference.proposals import Mixture, make_mixture, normalise
-from unshuffle.inference.tempered_smc import rise
+from unshuffle.inference.tempered_smc import TEMPERED, sample_tempered
 from unshuffle.model.posterior import Target
 
-# Some rows tell the modes of the intervals' posterior at this part of its power, and all rows weigh
-# so many draws of that.
-_WEAKER, _N_WEIGHED = 0.6, 600
 
-
-def sample_many(
+def sample_many_modes(
     target: Target, sampled: Target, modes: list[Mode], rng: np.random.Generator
 ) -> Sample:
-    """Return a sample of a posterior of many modes, from some rows where that has very many.
+    """Sample a posterior of many modes, on sampled rows where there are very many.
 
-    What some rows say of modes that are far apart errs by a part of a nat. At a part of the power
-    that loses none of them, and all rows weigh the draws.
+    The likelihood of sampled rows errs by a part of a nat between distant modes. So they are
+    sampled at a part of the power, and all rows reweight the draws.
     """
     mixture = make_mixture(replace(sampled, power=target.power), modes)
     if sampled.within_bag is target.within_bag:
-        risen = rise(target, rng)
-        x, parts, n_effective = risen.x, risen.parts, risen.effective_draws
-        logs = np.full(len(x), risen.log_evidence)
+        drawn = sample_tempered(target, rng)
+        x, parts, n_effective = drawn.x, drawn.parts, drawn.effective_draws
+        logs = np.full(len(x), drawn.log_evidence)
     else:
-        weaker = replace(sampled, power=_WEAKER * target.power)
-        risen = rise(weaker, rng)
-        chosen = rng.choice(len(risen.x), _N_WEIGHED, replace=False)
-        x, old, parts = risen.x[chosen], risen.parts[chosen], target.parts(risen.x[chosen])
+        weaker = replace(sampled, power=TEMPERED.weaker * target.power)
+        drawn = sample_tempered(weaker, rng)
+        chosen = rng.choice(len(drawn.x), target.options.n_draws, replace=False)
+        x, old, parts = drawn.x[chosen], drawn.parts[chosen], target.parts(drawn.x[chosen])
         logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
-        logs += risen.log_evidence
-        n_effective = min(risen.effective_draws, normalise(logs)[1])
+        logs += drawn.log_evidence
+        n_effective = min(drawn.effective_draws, normalise(logs)[1])
     return _as_sample(target, x, parts, logs, mixture, n_effective)
 
 
@@ -53,7 +48,7 @@ def _as_sample(
     mixture: Mixture,
     n_effective: float,
 ) -> Sample:
-    """Return points that come from no round of a mixture, with their log weights."""
+    """Return points that no round of a mixture drew as a sample, with their log weights."""
     return Sample(
         x=x,
         slopes=target.slopes(x),

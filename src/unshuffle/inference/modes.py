@@ -1,7 +1,8 @@
-"""The search for posterior modes: annealed starts, least-squares answers, and climbs by BFGS."""
+"""Multistart search for posterior modes: annealed EM, then BFGS."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import exp, log, sqrt
 
 import numpy as np
@@ -9,31 +10,67 @@ import numpy as np
 from unshuffle.data.products import multiply
 from unshuffle.model.posterior import Steps, Target
 
-# Noise shares of the annealed ascent: broad at first (one smooth basin), then the level at which
-# modes are ranked.
-ANNEALING = (0.4, 0.25, 0.15, 0.1)
-# Expectation-maximisation steps may be lengthened up to a factor 2 without losing convergence.
-OVERSTEP = 1.7
-# Two answers whose predictions differ by less than 5 % of sd(y) are one mode.
-SAME_MODE = 0.05
-# An expected gain below 0.01 nats needs no step.
-_LEAST_GAIN = 0.01
-# Climbs end within a dozen steps; the limit only ends those that wander.
-_MAX_STEPS = 30
 
-# Starts of a round, and how many of their ends are climbed from.
-_ROUND, _CLIMBS = 16, 4
-# Nats below the best, at full power, from which on a mode is no reason to search on: the calibrated
-# power leaves a tenth of them or less.
-_WITHIN_REACH = 100.0
+@dataclass(frozen=True)
+class ModeSettings:
+    """The multistart search for modes.
+
+    Attributes
+    ----------
+    annealing : tuple of float
+        The noise's shares of the variance at the steps of annealed EM. The first leave one smooth
+        basin, and modes are compared at the last.
+    overstep : float
+        Factor by which EM steps are lengthened. They converge below 2.
+    same_mode : float
+        Two points are one mode where their predictions differ by less than this, in sds of the
+        labels.
+    least_gain : float
+        Nats. An ascent ends where it expects a smaller gain.
+    max_steps : int
+        Most steps of an ascent. Most take a dozen.
+    n_round, n_refined : int
+        Starts of a round, and how many of their ends are refined by BFGS.
+    n_followed, n_climbed : int
+        How many of the best points start an ascent: where many bags leave few modes, and where few
+        bags leave many.
+    far_below : float
+        Nats below the best from which on a point on its way is dropped. The calibrated power leaves
+        a tenth of them or less.
+    negligible : float
+        Nats below the best from which on a mode, or a noise level, has no mass: e⁻¹⁵ is three in
+        ten million.
+    most_least_squares : int
+        Most starting points of the search for least-squares answers. With many columns nearly every
+        one ends elsewhere.
+    least_share : float
+        Least share of the posterior that counts as an answer, or a component.
+    """
+
+    annealing: tuple[float, ...] = (0.4, 0.25, 0.15, 0.1)
+    overstep: float = 1.7
+    same_mode: float = 0.05
+    least_gain: float = 0.01
+    max_steps: int = 30
+    n_round: int = 16
+    n_refined: int = 4
+    n_followed: int = 6
+    n_climbed: int = 12
+    far_below: float = 100.0
+    negligible: float = 15.0
+    most_least_squares: int = 128
+    least_share: float = 1e-3
+
+
+MODES = ModeSettings()
 
 # A mode: its log posterior and its coordinates.
 Mode = tuple[float, np.ndarray]
 
 
 def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw starts from the bag means and from the prior, scaled onto the sphere of two moments."""
-    p, share = target.p, ANNEALING[-1]
+    """Draw starts from the bag means and from the prior, scaled to the variance of the labels."""
+    p, share = target.p, MODES.annealing[-1]
     rows = target.bag_rows * target.sizes[:, None] / share
     precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
     centre = np.linalg.solve(precision, rows.T @ target.bag_labels)
@@ -52,46 +89,46 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
 
 
-def anneal(target: Target, w: np.ndarray) -> np.ndarray:
-    """Follow the likelihood from broad noise to narrow, from many weights at once.
+def run_annealed_em(target: Target, w: np.ndarray) -> np.ndarray:
+    """Run EM with deterministic annealing (Ueda and Nakano 1998) from many weights at once.
 
-    Expectation-maximisation with deterministic annealing (Ueda and Nakano 1998): each step solves
-    the regression on expected labels. Within bags these count with the power, bag means in full.
+    The noise falls from step to step. Each step solves the regression on expected labels, which
+    count with the power inside bags, and in full in the bag means.
     """
     variance, ridge = target.options.weight_scale**2, np.eye(target.p)
     between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
     information = target.power * target.n * target.covariance + (1.0 - target.power) * between
-    for share in ANNEALING:
+    for share in MODES.annealing:
         solver = np.linalg.inv(information / share + ridge / variance)
         gradients = target.likelihoods(w, 0.5 * log(share), True)[1]
-        w = w + OVERSTEP * multiply(gradients - w / variance, solver)
+        w = w + MODES.overstep * multiply(gradients - w / variance, solver)
     return w
 
 
-def rank_ends(target: Target, w: np.ndarray) -> list[Mode]:
-    """Return annealed weights with their log posteriors at the last level of noise."""
-    values = target.likelihoods(w, 0.5 * log(ANNEALING[-1]), False)[0]
+def evaluate_annealed(target: Target, w: np.ndarray) -> list[Mode]:
+    """Return weights with their log posteriors at the last noise level of annealing."""
+    values = target.likelihoods(w, 0.5 * log(MODES.annealing[-1]), False)[0]
     values = values - 0.5 * (w * w).sum(axis=1) / target.options.weight_scale**2
     return list(zip(values.tolist(), w, strict=True))
 
 
-def climb_all(
+def maximise_all(
     target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
 ) -> list[Mode]:
-    """Climb from every point; the inverse curvature may be given."""
-    return target.drive([climbing(target, theta, metric) for theta in thetas])
+    """Return the local maximum from every point by BFGS; the first metric may be given."""
+    return target.run_searches([maximise(target, theta, metric) for theta in thetas])
 
 
-def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
-    """Climb by BFGS with the complete-data curvature as first metric, asking for every value."""
+def maximise(target: Target, theta: np.ndarray, metric: np.ndarray | None = None) -> Steps[Mode]:
+    """Maximise by BFGS from the complete-data curvature, by reverse communication."""
     p, d = target.p, target.dim
     if metric is None:
         metric = first_metric(target, theta)
     value, gradient = yield theta
-    for _ in range(_MAX_STEPS):
+    for _ in range(MODES.max_steps):
         step = metric @ gradient
         gain = float(step @ gradient)
-        if gain < 2 * _LEAST_GAIN:
+        if gain < 2 * MODES.least_gain:
             break
         # A step of more than one in log sigma leaves the range in which the metric means anything.
         is_free = target.log_sigma is None
@@ -109,7 +146,7 @@ def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None
         if inner > 1e-10 * sqrt(float(move @ move) * float(change @ change)):
             left = np.eye(d) - np.outer(move, change) / inner
             metric = left @ metric @ left.T + np.outer(move, move) / inner
-        is_done = trial_value - value < _LEAST_GAIN
+        is_done = trial_value - value < MODES.least_gain
         theta, value, gradient = trial, trial_value, trial_gradient
         if is_done:
             break
@@ -117,7 +154,7 @@ def climbing(target: Target, theta: np.ndarray, metric: np.ndarray | None = None
 
 
 def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
-    """Return the inverse curvature if half of the information survived the shuffling."""
+    """Return the inverse complete-data curvature, with half of the information inside bags."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])
     rows = target.bag_rows * target.sizes[:, None]
@@ -138,11 +175,11 @@ def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
 
 
 def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
-    """Keep the best of each group of coinciding answers, best first."""
+    """Keep the best of each group of coinciding modes, best first."""
     kept: list[Mode] = []
     for value, theta in sorted(found, key=lambda mode: -mode[0]):
         if np.isfinite(value) and all(
-            target.distance(theta, other) > SAME_MODE for _, other in kept
+            target.distance(theta, other) > MODES.same_mode for _, other in kept
         ):
             kept.append((value, theta))
         if len(kept) == limit:
@@ -171,38 +208,38 @@ def count_starts(target: Target) -> int:
 def find_modes(
     target: Target, fitted: list[tuple[np.ndarray, float]], rng: np.random.Generator
 ) -> list[Mode]:
-    """Multistart search: climb from least-squares answers, then from rounds of annealed starts.
+    """Find modes by BFGS from least-squares answers, then from rounds of annealed starts.
 
     `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
-    modes that annealing misses. Rounds end when one brings no new mode within reach of the best. A
-    mode at which one start in six ends is then missed with a probability of 5 % ((5/6)^16). One bag
-    leaves everything to the within-bag likelihood, whose modes are many: two such rounds end it.
+    modes that annealing misses. The search ends after a round without a new mode near the best. A
+    mode of one start in six is then missed with a probability of 5 % ((5/6)^16). One bag has many
+    modes: two such rounds end its search.
     """
     o = target.options
     drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))
-    found = climb_all(
+    found = maximise_all(
         target, [target.join(w, 0.5 * log(min(max(gap, 1e-6), 1.0))) for w, gap in fitted]
     )
     climbed: list[np.ndarray] = []
     n_barren, n_last = 0, 2 if target.n_bags == 1 else 1
-    for k in range(0, len(drawn), _ROUND):
-        batch = drawn[k : k + _ROUND]
-        ends = rank_ends(target, anneal(target, np.array(batch)))
+    for k in range(0, len(drawn), MODES.n_round):
+        batch = drawn[k : k + MODES.n_round]
+        ends = evaluate_annealed(target, run_annealed_em(target, np.array(batch)))
         near = [*climbed, *(theta for _, theta in found)]
         new = [
             w
-            for _, w in keep_distinct(target, ends, _ROUND)
-            if all(target.distance(w, other) > SAME_MODE for other in near)
+            for _, w in keep_distinct(target, ends, MODES.n_round)
+            if all(target.distance(w, other) > MODES.same_mode for other in near)
         ]
-        new = new[: min(_CLIMBS, o.n_refined - len(climbed))]
+        new = new[: min(MODES.n_refined, o.n_refined - len(climbed))]
         climbed += new
-        modes = climb_all(target, [target.join(w, 0.5 * log(ANNEALING[-1])) for w in new])
+        modes = maximise_all(target, [target.join(w, 0.5 * log(MODES.annealing[-1])) for w in new])
         known = keep_distinct(target, found, o.n_components)
         found = [*found, *modes]
         best = max(value for value, _ in found)
         is_barren = not any(
-            value > best - _WITHIN_REACH
-            and all(target.distance(theta, other) > SAME_MODE for _, other in known)
+            value > best - MODES.far_below
+            and all(target.distance(theta, other) > MODES.same_mode for _, other in known)
             for value, theta in modes
         )
         n_barren = n_barren + 1 if is_barren else 0

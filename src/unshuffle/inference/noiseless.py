@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from math import exp, log, sqrt
+from math import ceil, exp, log, sqrt
 
 import numpy as np
 from scipy.special import gammaln
@@ -23,7 +23,7 @@ from unshuffle.core.uncertainty import Posterior
 from unshuffle.data.bags import Bags
 from unshuffle.data.products import multiply, predict_rows, solve_rows
 from unshuffle.inference.importance import find_centre
-from unshuffle.model.special_cases import Columns
+from unshuffle.model.special_cases import N_DRAWS, Columns
 from unshuffle.objectives.losses import Squared
 from unshuffle.objectives.noise import Noise
 from unshuffle.objectives.penalties import no_penalty
@@ -37,33 +37,51 @@ from unshuffle.solvers.local_search import BRIEF
 ROUNDING = 1e-9
 # Descents that end at an exact answer stop at a mean squared gap below 1e-6.
 _NEAR = 1e-5
-# An answer counts as exact where fewer than so many would be expected by chance.
-_CHANCE = 0.05
-# With so many columns least squares alone misses exact answers of one or two bags, and steps aside
-# from its lowest ends find most of them: at n = 20, d = 6 (normal columns) 512 starts found 13 of
-# 30 answers, 2048 starts twenty, and 512 starts with three rounds of steps 25. With more columns no
-# search of this size finds them; with three bags and more none was missed (30 of 30 in each of 24
-# settings with 24 and 200 rows, 5 and 6 columns).
-_SEARCHED, _SEARCHED_BAGS = (4, 6), 2
-# Few rows have the roughest losses, and starts there are cheap: more of them take the answers found
-# at n = 20, d = 6 from 45 to 59 of 60. With more rows four columns need no search.
-_FEW_ROWS, _MANY_COLUMNS = 60, 5
-_ASIDE = (8.0, 8.0, 4.0)
-# How many ends are stepped aside from, and how many starts look for other answers once one is
-# known: so many rows are sorted, between these bounds. The first is what every fit pays, a few
-# per cent of its time.
-_WORK_ASIDE, _BOUNDS_ASIDE = 8_000, (12, 64)
-_WORK_STARTS, _BOUNDS_STARTS = 100_000, (256, 2048)
+# Columns from which on many rows need a search too.
+_MANY_COLUMNS = 5
 # Answers whose predictions differ by less than this (root mean square, in label spreads) are one.
 _SAME = 1e-6
 # Where columns are symmetric and alike there are thousands of answers; so many are listed.
 _MOST_ANSWERS = 64
 # The draws are as wide as answers are known: wider than any rounding on the way to the user's
 # units, a hundredth of what is promised.
-_WIDTH, _N_PAIRS = 1e-10, 50
+_WIDTH = 1e-10
 # Equal data must give equal answers, so the search has a seed of its own.
 _SEED = 0
 _MAX_MATCHINGS = 50
+
+
+@dataclass(frozen=True)
+class NoiselessSettings:
+    """The search for exact answers.
+
+    Attributes
+    ----------
+    chance : float
+        An answer counts as exact where fewer than so many are expected by chance.
+    columns : tuple of int
+        Least and most columns with which exact answers are searched: least squares finds them with
+        fewer, and no search with more.
+    most_bags : int
+        Most bags with which they are searched: with more, least squares finds them.
+    few_rows : int
+        Rows up to which they are searched from many starts. The loss of few rows is roughest.
+    aside : tuple of float
+        Steps of the rounds that descend from beside the lowest minima.
+    rows_aside, rows_started : int
+        Rows that are sorted at the starts of such a round, and at other starts.
+    """
+
+    chance: float = 0.05
+    columns: tuple[int, int] = (4, 6)
+    most_bags: int = 2
+    few_rows: int = 60
+    aside: tuple[float, ...] = (8.0, 8.0, 4.0)
+    rows_aside: int = 8_000
+    rows_started: int = 100_000
+
+
+NOISELESS = NoiselessSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +110,21 @@ def solve_exactly(
     bags = bags.with_columns(bags.X[:, kept])
     p = int(columns.is_kept.sum())
     is_near = bool(fitted) and fitted[0][1] < _NEAR
-    is_searched = _SEARCHED[0] <= p <= _SEARCHED[1] and bags.n_bags <= _SEARCHED_BAGS
-    is_searched &= p >= _MANY_COLUMNS or bags.n <= _FEW_ROWS
-    if not (is_near or is_searched) or bags.n <= bags.d or expect_by_chance(bags) > _CHANCE:
+    least, most = NOISELESS.columns
+    is_searched = least <= p <= most and bags.n_bags <= NOISELESS.most_bags
+    is_searched &= p >= _MANY_COLUMNS or bags.n <= NOISELESS.few_rows
+    if (
+        not (is_near or is_searched)
+        or bags.n <= bags.d
+        or expect_by_chance(bags) > NOISELESS.chance
+    ):
         return None
     search = _Search(bags, p, effort)
     found = search.keep_exact([w for w, gap in fitted if gap < _NEAR])
     if not found and is_searched:
         weights, gaps = zip(*fitted, strict=True)
         found = search.keep_exact(search.perturb(np.stack(weights), np.array(gaps)))
-        if not found and bags.n <= _FEW_ROWS and p >= _MANY_COLUMNS:
+        if not found and bags.n <= NOISELESS.few_rows and p >= _MANY_COLUMNS:
             found = search.keep_exact(search.look())
     if not found:
         return None
@@ -218,7 +241,7 @@ class _Search:
             weights, values = exact.fit_matchings(bags)
             return list(np.unique(weights[values < ROUNDING**2].round(9), axis=0))
         space = self._space
-        n_starts = int(np.clip(_WORK_STARTS // bags.n, *_BOUNDS_STARTS))
+        n_starts = ceil(NOISELESS.rows_started / bags.n)
         points = space.draw(BRIEF.n_screened * n_starts, False)
         order = np.argsort(space.evaluate(points)[0], kind="stable")
         ends = descend(
@@ -236,9 +259,9 @@ class _Search:
         order = np.argsort(values, kind="stable")
         # One of each that stopped at the same gap.
         order = order[np.diff(values[order], prepend=-1.0) > 1e-9]
-        order = order[: int(np.clip(_WORK_ASIDE // self.bags.n, *_BOUNDS_ASIDE))]
+        order = order[: ceil(NOISELESS.rows_aside / self.bags.n)]
         weights, values = self._with_levels(features[order]), values[order]
-        for size in _ASIDE:
+        for size in NOISELESS.aside:
             weights, values, _ = local_search.perturb(
                 self._space, weights, values, size, self.effort
             )
@@ -275,7 +298,9 @@ class _Search:
         other's weights.
         """
         p = self.p
-        signs = np.array(list(product((1.0, -1.0), repeat=p))) if p <= _SEARCHED[1] else _few(p)
+        signs = (
+            np.array(list(product((1.0, -1.0), repeat=p))) if p <= NOISELESS.columns[1] else _few(p)
+        )
         orders = [list(range(p))]
         for i, j in combinations(range(p), 2):
             orders.append(list(range(p)))
@@ -300,7 +325,8 @@ def _assemble(bags: Bags, columns: Columns, found: list[Exact]) -> Solution:
     estimate = weights[0] if n_found == 1 else find_centre(weights, shares)
     # Halfway between an answer and its opposite is zero, not what rounding leaves of it.
     estimate = np.where(np.abs(estimate) > _WIDTH, estimate, 0.0) if n_found > 1 else estimate
-    steps = np.random.default_rng(_SEED).standard_normal((_N_PAIRS, bags.d))
+    n_pairs = ceil(N_DRAWS / (2 * n_found))
+    steps = np.random.default_rng(_SEED).standard_normal((n_pairs, bags.d))
     # Steps of one spread of the predictions, each with its opposite: the median is the answer.
     values, axes = np.linalg.eigh(bags.statistics.gram)
     # The symmetric root: rounding chooses the signs of eigenvectors.
@@ -327,6 +353,6 @@ def _assemble(bags: Bags, columns: Columns, found: list[Exact]) -> Solution:
         uncertainty=Posterior(
             draws=widen(draws),
             draw_weights=np.ones(len(draws)),
-            sigma=np.repeat(gaps, 2 * _N_PAIRS),
+            sigma=np.repeat(gaps, 2 * n_pairs),
         ),
     )

@@ -15,27 +15,46 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.data.products import multiply
-from unshuffle.inference.block_modes import MAX_STEPS, FittedMode, TrainingPoints, settle
-from unshuffle.inference.modes import Mode
+from unshuffle.inference.block_modes import BLOCK_MODES, FittedMode, TrainingPoints, refine_modes
+from unshuffle.inference.modes import MODES, Mode
 from unshuffle.model.posterior import Target
 
-# Laplace evidence is crude: no component starts below its part of this share.
-_FLAT_SHARE = 0.3
-# More modes than these are not sampled around one by one in intervals, and fewer steps towards
-# each are enough, since none has the mass.
-MANY_MODES, _STEPS_OF_MANY = 6, 5
-# Share of the first draws that go to a component as wide as the prior.
-_WIDE_SHARE = 0.1
-# In adapting, the old component counts for 5 d draws; 10 % wider guards the tails.
-_OLD_DRAWS, _WIDER = 5.0, 1.1
+
+@dataclass(frozen=True)
+class ProposalSettings:
+    """The proposal of importance sampling, and how it adapts.
+
+    Attributes
+    ----------
+    flat_share : float
+        Share of the first draws that modes have alike. The rest follows the Laplace evidence, which
+        is crude.
+    defensive : float
+        Share of the draws that come from a component wide enough for whatever the others miss
+        (Hesterberg 1995).
+    old_draws : float
+        For how many draws a coordinate the old component counts when its covariance adapts.
+    widening : float
+        Factor of an adapted covariance, which guards the tails.
+    least_shell : float
+        Least sd of the logarithm of the shell's total variance.
+    signal_spread : float
+        Sd of the logarithm of the signal where the noise is known, and of the noise around the
+        prior of the weights.
+    """
+
+    flat_share: float = 0.3
+    defensive: float = 0.1
+    old_draws: float = 5.0
+    widening: float = 1.1
+    least_shell: float = 0.15
+    signal_spread: float = 0.7
+
+
+PROPOSALS = ProposalSettings()
 # Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
 # with them would have no Cholesky factor.
 _STEEPEST = 1e10
-# The least sd of the logarithm of the shell's total variance.
-_LEAST_SHELL = 0.15
-# Where the noise is known: the spread of the signal's logarithm, which is that of log sigma around
-# the prior of the weights too.
-_SIGNAL_SPREAD = 0.7
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -76,8 +95,8 @@ class Shell:
         if t.log_sigma is not None:
             # What the noise leaves of the labels' variance, which is known no better than so.
             left = max(1.0 - exp(2.0 * t.log_sigma), sqrt(2.0 / t.n))
-            return log(left), _SIGNAL_SPREAD
-        return 0.0, sqrt(_LEAST_SHELL**2 + 2.0 / (t.power * t.n))
+            return log(left), PROPOSALS.signal_spread
+        return 0.0, sqrt(PROPOSALS.least_shell**2 + 2.0 / (t.power * t.n))
 
     @cached_property
     def _roots(self) -> tuple[np.ndarray, float]:
@@ -155,7 +174,7 @@ class PriorShell(Shell):
         directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
         log_sigma, parts = np.full(n, self.log_sigma), []
         if t.log_sigma is None:
-            log_sigma += _SIGNAL_SPREAD * rng.standard_t(dof, n)
+            log_sigma += PROPOSALS.signal_spread * rng.standard_t(dof, n)
             parts = [log_sigma[:, None]]
         share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
         signal = np.exp(2.0 * log_sigma) * (1.0 - share) / share
@@ -171,10 +190,10 @@ class PriorShell(Shell):
         noise, logs = np.full(len(x), 2.0 * self.log_sigma), np.zeros(len(x))
         if t.log_sigma is None:
             noise = 2.0 * x[:, t.p]
-            place = (x[:, t.p] - self.log_sigma) / _SIGNAL_SPREAD
+            place = (x[:, t.p] - self.log_sigma) / PROPOSALS.signal_spread
             logs -= 0.5 * (dof + 1.0) * np.log1p(place**2 / dof)
             logs += lgamma(0.5 * (dof + 1.0)) - lgamma(0.5 * dof)
-            logs -= 0.5 * log(dof * pi) + log(_SIGNAL_SPREAD)
+            logs -= 0.5 * log(dof * pi) + log(PROPOSALS.signal_spread)
         total = np.logaddexp(np.log(signal), noise)
         # Beta of the noise's share; from the share to the signal: the share over the total.
         a, b = o.share_low, o.share_high
@@ -263,7 +282,8 @@ class Mixture:
         """Draw n points."""
         which = rng.choice(len(self.shares), n, p=self.shares)
         steps = rng.standard_normal((n, self.means.shape[1]))
-        steps *= np.sqrt(self.dof / rng.chisquare(self.dof, n))[:, None]
+        if np.isfinite(self.dof):  # else they are normal
+            steps *= np.sqrt(self.dof / rng.chisquare(self.dof, n))[:, None]
         is_local = which < len(self.means)
         points = np.empty(steps.shape)
         mine = which[is_local]
@@ -290,11 +310,15 @@ class Mixture:
 def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     """Place a Laplace component on every mode, and one as wide as the prior beside them."""
     if target.within_bag.has_passes:
-        n_steps = MAX_STEPS if len(modes) <= MANY_MODES else _STEPS_OF_MANY
-        return _mix_fitted_modes(target, *settle(target, modes, n_steps))
+        n_steps = (
+            BLOCK_MODES.max_steps
+            if len(modes) <= MODES.n_followed
+            else BLOCK_MODES.steps_on_the_way
+        )
+        return _mix_fitted_modes(target, *refine_modes(target, modes, n_steps))
     thetas = np.array([theta for _, theta in modes])
     factors = np.linalg.cholesky(_find_spreads(target, list(thetas)))
-    shell, wide = Shell(target), _WIDE_SHARE
+    shell, wide = Shell(target), PROPOSALS.defensive
     if target.has_means_alone:
         shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
@@ -321,7 +345,7 @@ def _mix_fitted_modes(
     shares = _evidence_shares(
         [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes], factors
     )
-    shares = np.append((1.0 - _WIDE_SHARE) * shares, _WIDE_SHARE)
+    shares = np.append((1.0 - PROPOSALS.defensive) * shares, PROPOSALS.defensive)
     means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
     dof, shell, n_modes = target.options.proposal_dof, Shell(target), len(fitted_modes)
     place = Coordinates(target)
@@ -355,7 +379,7 @@ def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:
     evidence = np.array([value for value, _ in modes])
     evidence = evidence + np.log(np.einsum("kii->ki", factors)).sum(axis=1)
     shares = np.exp(evidence - logsumexp(evidence))
-    return (1.0 - _FLAT_SHARE) * shares + _FLAT_SHARE / len(shares)
+    return (1.0 - PROPOSALS.flat_share) * shares + PROPOSALS.flat_share / len(shares)
 
 
 def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
@@ -374,10 +398,10 @@ def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
             continue
         part = owned[k] / mass[k]
         mean, covariance = _describe_draws(u, part)
-        credibility = n_draws / (n_draws + _OLD_DRAWS * d)
+        credibility = n_draws / (n_draws + PROPOSALS.old_draws * d)
         old = mixture.factors[k] @ mixture.factors[k].T
         means[k] = credibility * mean + (1.0 - credibility) * mixture.means[k]
-        mixed = _WIDER * credibility * covariance + (1.0 - credibility) * old
+        mixed = PROPOSALS.widening * credibility * covariance + (1.0 - credibility) * old
         factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
     mean, covariance = _describe_draws(u, shares)
     # A tenth stays spread over all: a component that found nothing yet may still be needed.
@@ -389,7 +413,7 @@ def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
         shares=np.concatenate([flat[:-1], [0.5], flat[-1:]]),
         means=np.vstack([means, mean]),
         factors=np.concatenate(
-            [factors, np.linalg.cholesky(_WIDER * covariance + 1e-12 * np.eye(d))[None]]
+            [factors, np.linalg.cholesky(PROPOSALS.widening * covariance + 1e-12 * np.eye(d))[None]]
         ),
     )
 

@@ -23,19 +23,39 @@ from scipy.special import erfcinv, logsumexp
 
 from unshuffle.data.products import dot, multiply
 from unshuffle.inference.chains import bridge_levels, log_prior_mass
-from unshuffle.inference.modes import draw_starts
+from unshuffle.inference.modes import MODES, draw_starts
 from unshuffle.kernels import tempering as kernels
 from unshuffle.model.posterior import SIGNAL_FLOOR, Target
 from unshuffle.model.settings import LOG_SIGMA_MAX, LOG_SIGMA_MIN
 
-# At first the levels grow from the hot end to the least noise in so many rounds of so many sweeps:
-# replicas must come down slowly, or they freeze in the first matching they meet. Then the cold end
-# is cut and the levels are respaced in longer rounds: at least three, and more, twice as long to
-# measure rare exchanges better, while the levels end too soon or exchanges are rare somewhere.
-_N_GROWING, _GROWING = 10, 30
-_TUNING, _LEAST_ROUNDS, _MOST_ROUNDS = 100, 3, 8
-# Tuned levels exchange more often than this everywhere, twice what an answer needs.
-_TORN = 0.1
+
+@dataclass(frozen=True)
+class LevelSettings:
+    """How noise levels are tuned.
+
+    Attributes
+    ----------
+    n_rounds, n_growing : int
+        Rounds in which the levels grow from the hot end to the least noise, and sweeps of each.
+        Replicas must come down slowly, or they freeze in the first matching they meet. As many
+        rounds at most space the levels evenly.
+    least_rounds, n_tuning : int
+        Least rounds of spacing, and sweeps of each; twice as many in later ones.
+    growth : float
+        Change of log sigma by which the levels grow where they end too soon.
+    span : float
+        Range of a bag's labels in their sds.
+    """
+
+    n_rounds: int = 10
+    n_growing: int = 30
+    least_rounds: int = 3
+    n_tuning: int = 100
+    growth: float = 0.5
+    span: float = 3.5
+
+
+LEVELS = LevelSettings()
 # Random numbers are drawn for about this many swaps at once: 3 MB, and an interrupt is heard every
 # few milliseconds.
 _SWAPS_AT_ONCE = 200_000
@@ -45,12 +65,6 @@ _LEAST_REFUSAL = 0.01
 _LEAST_RATE = 1e-12
 # The hottest step holds a precision of this part of one label's: nothing.
 _HOTTEST = 1e-3
-# Levels whose noise is less likely than the best by more than this are left out: beyond 15 nats
-# lie three in ten million. If the coldest level is within, the levels grow by so much log sigma;
-# and tuning does not end while it is within half of that, where it could hold one in a thousand.
-_REACH, _GROWTH = 15.0, 0.5
-# A bag's labels span about 3.5 of their sds.
-_SPAN = 3.5
 # Known noise above e^300 label spreads is the same as e^300, and its square is still a number.
 _MOST_KNOWN = 300.0
 # Labels whose holders are kept in all, 16 MB: where there are more, only every second, third, …
@@ -162,7 +176,7 @@ def make_model(target: Target, beside: Beside = _NOTHING) -> tuple[kernels.Model
     spreads, axes = np.linalg.eigh(target.covariance)
     spreads = np.maximum(spreads, 0.0)
     ends = zip(target.within_bag.offsets[:-1], target.within_bag.offsets[1:], strict=True)
-    reach = [(b - a) / (_SPAN * max(float(labels[a:b].std()), 1e-12)) for a, b in ends]
+    reach = [(b - a) / (LEVELS.span * max(float(labels[a:b].std()), 1e-12)) for a, b in ends]
     excess = o.share_high - 0.5 * target.p
     model = kernels.Model(
         rows=multiply(features, axes),
@@ -202,6 +216,7 @@ def run_levels(
     n_sweeps: int,
     rng: np.random.Generator,
     stop: Event,
+    least_exchange: float,
     beside: Beside | None = None,
 ) -> Run:
     """Tune the levels from the bag means and random starts, then run and record them."""
@@ -211,7 +226,7 @@ def run_levels(
     def sweep(levels: np.ndarray, n: int) -> kernels.Record:
         return _sweep(model, axes, state, levels, n, rng, stop)
 
-    levels = _tune(model, target, n_levels, sweep)
+    levels = _tune(model, target, n_levels, least_exchange, sweep)
     record = sweep(levels, n_sweeps)
     _, grid, log_noise = _weigh_noise(model, target, levels, record.sums)
     return Run(
@@ -229,26 +244,30 @@ def _tune(
     model: kernels.Model,
     target: Target,
     n_levels: int,
+    least_exchange: float,
     sweep: Callable[[np.ndarray, int], kernels.Record],
 ) -> np.ndarray:
-    """Return levels that exchange alike and reach past the noise's posterior."""
+    """Return levels that exchange alike and reach past the noise's posterior.
+
+    Tuned levels exchange twice as often as an answer needs.
+    """
     least = _least_noise(target)
-    ends = np.exp(-2.0 * np.linspace(max(least, 0.0), least, _N_GROWING))
+    ends = np.exp(-2.0 * np.linspace(max(least, 0.0), least, LEVELS.n_rounds))
     hottest = min(_HOTTEST / target.n, 0.5 * float(ends[0]))
     precisions = np.append(0.0, np.geomspace(hottest, ends[0], n_levels - 1))
     # Nothing is cut before all has grown: replicas on their way know nothing of the cold end.
     for coldest in ends[1:].tolist():
-        record = sweep(_make_levels(precisions, target), _GROWING)
-        precisions = respace(precisions, record.refusals / (0.5 * _GROWING), coldest)
-    for i in range(_MOST_ROUNDS):
-        n_tuning = _TUNING * (1 if i < _LEAST_ROUNDS else 2)
+        record = sweep(_make_levels(precisions, target), LEVELS.n_growing)
+        precisions = respace(precisions, record.refusals / (0.5 * LEVELS.n_growing), coldest)
+    for i in range(LEVELS.n_rounds):
+        n_tuning = LEVELS.n_tuning * (1 if i < LEVELS.least_rounds else 2)
         levels = _make_levels(precisions, target)
         record = sweep(levels, n_tuning)
         refusals = record.refusals / (0.5 * n_tuning)
         # The first half of a round forgets where it began.
         noise = _weigh_noise(model, target, levels, record.sums[n_tuning // 2 :])[0]
         coldest, is_long = _coldest(levels, noise, target)
-        if i >= _LEAST_ROUNDS and is_long and refusals.max() < 1.0 - _TORN:
+        if i >= LEVELS.least_rounds and is_long and refusals.max() < 1.0 - 2.0 * least_exchange:
             break
         precisions = respace(precisions, refusals, coldest)
     return _make_levels(precisions, target)
@@ -258,10 +277,12 @@ def _coldest(levels: np.ndarray, log_noise: np.ndarray, target: Target) -> tuple
     """Return the greatest precision that needs a level, and whether the levels go far enough."""
     if target.log_sigma is not None:
         return float(levels[-1, 0]), True
-    near = np.flatnonzero(log_noise > log_noise.max() - _REACH)[-1]
+    near = np.flatnonzero(log_noise > log_noise.max() - MODES.negligible)[-1]
     is_last = near == len(levels) - 1
-    lowest = levels[-1, 1] - _GROWTH if is_last else levels[near + 1, 1]
-    is_long = log_noise[-1] < log_noise.max() - 0.5 * _REACH or levels[-1, 1] <= LOG_SIGMA_MIN
+    lowest = levels[-1, 1] - LEVELS.growth if is_last else levels[near + 1, 1]
+    is_long = (
+        log_noise[-1] < log_noise.max() - 0.5 * MODES.negligible or levels[-1, 1] <= LOG_SIGMA_MIN
+    )
     return exp(-2.0 * max(lowest, LOG_SIGMA_MIN)), bool(is_long)
 
 

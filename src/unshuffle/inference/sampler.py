@@ -37,19 +37,32 @@ __all__ = ["MAX_ROWS", "Sampler", "solve"]
 
 # Levels and rows both grow: a thousand rows take most of a minute and seldom mix.
 MAX_ROWS = 1000
-# Fluctuations of the squared residuals grow like sqrt(n), and so does the number of levels that
-# exchange a third to a half of the time at 15 to 20 dB, and a tenth to a third where there is no
-# noise, the longest way down (measured at n = 20 to 100).
-_LEVELS, _LEVELS_PER_ROOT = 8.0, 3.5
-# Where the levels did not mix, the noise's density counts with this power: more noise, wider draws.
-# 38 such fits (one or two bags, 60 and 100 rows, 10 and 15 dB) had 95 % intervals that covered 90 %
-# at full power, 92 % at 0.3, 94 % at 0.1 and 93 % at 0.03, with widths from 0.99 to 1.12.
-_UNMIXED_POWER = 0.1
-# A share of the posterior beyond the coldest level that shows that the levels ended too soon.
-_CUT_SHARE = 0.01
-# Draws that are grouped into competing answers, and the least gap between two answers' predictions
-# (in label spreads): where draws lie apart by less, they are one answer.
-_N_GROUPED, _GAP = 400, 0.3
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Noise levels of the sampler, and how its draws are reported.
+
+    Attributes
+    ----------
+    n_levels, levels_per_root : float
+        Noise levels: so many, and so many times √n more. Squared residuals fluctuate like √n.
+    unmixed_power : float
+        Power of the noise's density where the levels did not mix: more noise, wider draws.
+    n_grouped : int
+        Draws that are grouped into competing answers.
+    gap : float
+        Least gap between the predictions of two answers, in sds of the labels.
+    """
+
+    n_levels: float = 8.0
+    levels_per_root: float = 3.5
+    unmixed_power: float = 0.1
+    n_grouped: int = 400
+    gap: float = 0.3
+
+
+SAMPLER = SamplerSettings()
 
 
 @dataclass(frozen=True)
@@ -165,11 +178,13 @@ def solve(
     if built is None:
         return nothing_to_learn(bags, has_intercept, noise)
     target, columns, _ = built
-    n_levels = options.n_levels or ceil(_LEVELS + _LEVELS_PER_ROOT * sqrt(bags.n))
+    n_levels = options.n_levels or ceil(SAMPLER.n_levels + SAMPLER.levels_per_root * sqrt(bags.n))
     n_runs = options.n_runs if effort.n_starts is None else effort.n_starts
 
     def run(seed: np.random.Generator, stop: Event) -> Run:
-        return run_levels(target, n_levels, options.n_sweeps, seed, stop, beside)
+        return run_levels(
+            target, n_levels, options.n_sweeps, seed, stop, options.least_exchange, beside
+        )
 
     runs = run_all(run, rng.spawn(n_runs), effort.n_jobs)
     return _assemble(target, runs, options, columns, rng)
@@ -239,7 +254,8 @@ def _assemble(
         mixing.split_rhat > options.most_rhat
         or mixing.effective_draws < options.least_draws
         or mixing.least_exchange < options.least_exchange
-        or mixing.cut_share > _CUT_SHARE
+        # At the least effective sample size one draw would lie beyond the cold end.
+        or mixing.cut_share > 1.0 / options.least_draws
     )
     means = [np.einsum("k,tkp->p", run.shares(), run.draws) / len(run.draws) for run in runs]
     evidences = np.array([run.log_evidence for run in runs])
@@ -279,7 +295,7 @@ def _make_posterior(
     weights, log_sigma = [], []
     n_each = ceil(N_DRAWS / len(runs))
     for run in runs:
-        level, noise = run.pick(n_each, _UNMIXED_POWER if is_thin else 1.0, rng.random())
+        level, noise = run.pick(n_each, SAMPLER.unmixed_power if is_thin else 1.0, rng.random())
         # Evenly through the sweeps too.
         sweep = rng.permutation(np.arange(n_each) % len(run.draws))
         weights.append(run.draws[sweep, level])
@@ -301,18 +317,18 @@ def _competing_answers(
     sparse, so that the gap is at least twice the usual distance to the next draw.
     """
     n_all = len(posterior.draws)
-    some = np.linspace(0, n_all - 1, min(n_all, _N_GROUPED)).astype(int)
+    some = np.linspace(0, n_all - 1, min(n_all, SAMPLER.n_grouped)).astype(int)
     kept = posterior.draws[some][:, : len(columns.is_kept)][:, columns.is_kept]
     values, axes = np.linalg.eigh(target.covariance)
     distances = pdist(multiply(kept, axes * np.sqrt(np.maximum(values, 0.0))))
     nearest = (squareform(distances) + 1e300 * np.eye(len(kept))).min(axis=1)
-    gap = max(_GAP, 2.0 * float(np.quantile(nearest, 0.9)))
+    gap = max(SAMPLER.gap, 2.0 * float(np.quantile(nearest, 0.9)))
     group = fcluster(linkage(distances, "single"), gap, "distance")
     shares = np.bincount(group)[1:] / len(kept)
     candidates = []
     for k, share in enumerate(shares.tolist(), start=1):
         # Fewer than four draws tell no answer.
-        if share < min(4.0 / _N_GROUPED, shares.max()):
+        if share < min(4.0 / SAMPLER.n_grouped, shares.max()):
             continue
         weights = columns.widen(kept[group == k].mean(axis=0)[None])[0]
         sd = float(posterior.sigma[some][group == k].mean())

@@ -1,8 +1,8 @@
 """Tempered sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) for posteriors of few bags.
 
-Columns that are alike leave a mode for every order of their weights, all about as good at the power
-of intervals. No search finds them all. A population that is drawn at a low power, before they part,
-is in all of them: it moves while the power grows, with steps that lead from order to order.
+Columns of one distribution leave a mode for every order of their weights, and no search finds all
+of them. A population drawn at a low power covers them. It is reweighted, resampled and moved while
+the power grows. Some moves exchange weights.
 """
 
 from __future__ import annotations
@@ -34,34 +34,31 @@ class TemperedSettings:
     n_sweeps : int
         Moves of every draw after labels were added. Three times as many follow once all labels
         count, and these are the draws.
-    reordered, exchanged, turned : float
-        Shares of moves that put all weights in another order, exchange two and turn one round.
+    symmetric : float
+        Share of moves along the symmetries of columns alike: a third each puts all weights in
+        another order, exchanges two, and turns the sign of one.
     aligned : float
         Share of the other moves that go along differences of draws whose weights were put in the
         mover's order.
-    step_spread : float
-        Sd of the logarithm of the length of a move.
+    weaker : float
+        Part of the power at which sampled rows stand in for all rows, which reweight the draws.
     """
 
     n_drawn: int = 256
     at_first: int = 8
     enough_effective: float = 0.5
     n_sweeps: int = 4
-    reordered: float = 0.1
-    exchanged: float = 0.2
-    turned: float = 0.05
+    symmetric: float = 0.3
     aligned: float = 0.7
-    step_spread: float = 0.7
+    weaker: float = 0.6
 
 
 TEMPERED = TemperedSettings()
-# Shares of the labels that are left which may be added at a time.
-_SHARES = 2.0 ** (-0.5 * np.arange(24))
 
 
 @dataclass(frozen=True, eq=False)
-class Risen:
-    """Draws of a posterior with the parts of their density, evidence and effective sample size."""
+class TemperedDraws:
+    """Draws of a posterior with the parts of their density, evidence and sample size."""
 
     x: np.ndarray
     parts: np.ndarray
@@ -69,20 +66,20 @@ class Risen:
     effective_draws: float
 
 
-def rise(target: Target, rng: np.random.Generator) -> Risen:
-    """Return draws of the posterior at the target's power."""
+def sample_tempered(target: Target, rng: np.random.Generator) -> TemperedDraws:
+    """Sample the posterior at the target's power by tempered sequential Monte Carlo."""
     shell = Shell(target)
     x = shell.draw(TEMPERED.at_first * TEMPERED.n_drawn, rng)
     log_evidence, power = -log(len(x)), 0.0
     parts = target.parts(x)
     is_inside = np.isfinite(parts[:, 0])
     x, parts = x[is_inside], parts[is_inside]
-    logs = parts[:, 2] - shell.log_density(x) + _weigh(target, 0.0, parts)
+    logs = parts[:, 2] - shell.log_density(x) + _log_likelihood(target, 0.0, parts)
     seen_x, seen_parts = [], []
     while power < target.power:
-        power, logs = add_labels(target, power, parts, logs)
+        power, logs = raise_power(target, power, parts, logs)
         log_evidence += float(logsumexp(logs))
-        chosen = _choose(normalise(logs)[0], rng)
+        chosen = _resample(normalise(logs)[0], rng)
         x, parts, logs = x[chosen], parts[chosen], np.full(TEMPERED.n_drawn, -log(TEMPERED.n_drawn))
         reached, is_there = replace(target, power=power), power == target.power
         for _ in range(3 * TEMPERED.n_sweeps if is_there else TEMPERED.n_sweeps):
@@ -91,36 +88,41 @@ def rise(target: Target, rng: np.random.Generator) -> Risen:
                 seen_x.append(x)
                 seen_parts.append(parts)
     n_effective = count_effective(np.array(seen_x))
-    return Risen(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, n_effective)
+    return TemperedDraws(np.vstack(seen_x), np.vstack(seen_parts), log_evidence, n_effective)
 
 
-def _weigh(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
-    """Return what the data say of draws at another power."""
+def _log_likelihood(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
+    """Return the log likelihood of draws at another power."""
     return np.asarray(replace(target, power=power).mix(parts[:, 0], parts[:, 1]))
 
 
-def add_labels(
+def raise_power(
     target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the largest power that leaves enough effective sample size, and their weights.
+    """Return the largest power that leaves enough effective sample size, and the weights there.
 
-    Where none does, the one that leaves most: at no power at all the prior's far ends weigh in.
+    By bisection (Jasra et al. 2011). Where no power leaves enough, the one that leaves most.
     """
-    least, before = TEMPERED.enough_effective * TEMPERED.n_drawn, _weigh(target, power, parts)
-    best, best_n_effective = (power, logs), 0.0
-    for share in _SHARES:
+    least, before = (
+        TEMPERED.enough_effective * TEMPERED.n_drawn,
+        _log_likelihood(target, power, parts),
+    )
+    low, high, best = 0.0, 1.0, (0.0, power, logs)
+    share = 1.0
+    for _ in range(np.finfo(float).nmant):
         reached = target.power if share == 1.0 else power + share * (target.power - power)
-        moved = logs + _weigh(target, reached, parts) - before
-        n_effective = normalise(moved)[1]
-        if n_effective > best_n_effective:
-            best, best_n_effective = (reached, moved), n_effective
-        if n_effective >= least:
+        moved = logs + _log_likelihood(target, reached, parts) - before
+        n_effective = min(normalise(moved)[1], least)
+        best = max(best, (n_effective, reached, moved), key=lambda each: each[:2])
+        low, high = (share, high) if n_effective == least else (low, share)
+        if low == high:
             break
-    return best
+        share = 0.5 * (low + high)
+    return best[1:]
 
 
-def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return places in proportion to shares, each as often as it deserves but for less than one."""
+def _resample(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return places by systematic resampling (Kitagawa 1996)."""
     steps = (np.arange(TEMPERED.n_drawn) + rng.random()) / TEMPERED.n_drawn
     return np.minimum(np.searchsorted(np.cumsum(shares), steps), len(shares) - 1)
 
@@ -128,7 +130,7 @@ def _choose(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _move(
     target: Target, x: np.ndarray, parts: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws after a sweep."""
+    """Return draws after one sweep of moves."""
     x, parts = x.copy(), parts.copy()
 
     def propose(mine: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +144,9 @@ def _move(
 def propose_steps(
     x: np.ndarray, others: np.ndarray, p: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a trial for every point, and which of them could lead back as they came.
+    """Return a trial for every point, and which of them have a reverse move.
 
-    A difference in a point's own order of weights is one only as long as the order stays.
+    A difference aligned with the order of a point's weights has one only if the order stays.
     """
     n, d = x.shape
     first, second = (others[rng.integers(len(others), size=n)] for _ in range(2))
@@ -153,18 +155,17 @@ def propose_steps(
     for each in (first, second):
         ordered = np.take_along_axis(np.sort(each[:, :p], axis=1), ranks, axis=1)
         each[is_aligned, :p] = ordered[is_aligned]
-    length = STEP / sqrt(2.0 * d) * np.exp(TEMPERED.step_spread * rng.standard_normal(n))
-    length = np.where(rng.random(n) < WHOLE, 1.0, length)
+    length = np.where(rng.random(n) < WHOLE, 1.0, STEP / sqrt(2.0 * d))
     jitter = (JITTER * others.std(axis=0) + 1e-12) * rng.standard_normal(x.shape)
     trial = x + length[:, None] * (first - second) + jitter
     is_allowed = ~is_aligned | (_rank_weights(trial, p) == ranks).all(axis=1)
-    kinds = np.asarray(rng.random(n))
-    for k in np.flatnonzero(kinds < TEMPERED.reordered + TEMPERED.exchanged + TEMPERED.turned):
+    kinds = np.where(rng.random(n) < TEMPERED.symmetric, rng.integers(3, size=n), 3)
+    for k in np.flatnonzero(kinds < 3):
         trial[k], is_allowed[k] = x[k], True
         i, j = (int(k) for k in rng.integers(p, size=2))
-        if kinds[k] < TEMPERED.reordered:
+        if kinds[k] == 0:
             trial[k, :p] = x[k, rng.permutation(p)]
-        elif kinds[k] < TEMPERED.reordered + TEMPERED.exchanged:
+        elif kinds[k] == 1:
             trial[k, [i, j]] = x[k, [j, i]]
         else:
             trial[k] = exchange(x[k], i, i)

@@ -12,7 +12,7 @@ from unshuffle.errors import InputError
 # Cells of the kernel density, and its reach in kernel widths.
 _N_CELLS, _MARGIN = 2048, 4.0
 # Beyond this, and below its inverse, values in the user's units are rescaled before squaring.
-_LARGEST_LABEL = 1e100
+_LARGEST_LABEL = float(np.cbrt(np.finfo(float).max))
 
 
 @dataclass(frozen=True, eq=False)

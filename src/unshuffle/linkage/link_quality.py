@@ -6,16 +6,32 @@ As in Slawski et al. (2023). The constant a follows the mismatch rate. γ has a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import expit
 
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.linkage.given_pairs import weighted_gram, weighted_sum
 
-# Prior sd of the change of the logit with one sd of a column: odds change by 50 at two sds.
-_PRIOR_SD = 2.0
 # Newton's method has converged to six digits after so many steps.
 _MOST_STEPS, _LEAST_STEP = 20, 1e-6
+
+
+@dataclass(frozen=True)
+class LinkQualitySettings:
+    """The prior of the logistic model.
+
+    Attributes
+    ----------
+    prior_sd : float
+        Sd of the change of the logit with one sd of a column. At two sds odds change by 50.
+    """
+
+    prior_sd: float = 2.0
+
+
+LINK_QUALITY = LinkQualitySettings()
 
 
 def standardise_quality(columns: np.ndarray, is_known: np.ndarray) -> np.ndarray:
@@ -30,7 +46,7 @@ def standardise_quality(columns: np.ndarray, is_known: np.ndarray) -> np.ndarray
 
 def log_prior(gamma: np.ndarray) -> float:
     """Return the log prior density of γ but for a constant."""
-    return -0.5 * float((gamma * gamma).sum()) / _PRIOR_SD**2
+    return -0.5 * float((gamma * gamma).sum()) / LINK_QUALITY.prior_sd**2
 
 
 def fit_logistic(columns: np.ndarray, wrong: np.ndarray, gamma: np.ndarray) -> np.ndarray:
@@ -41,7 +57,7 @@ def fit_logistic(columns: np.ndarray, wrong: np.ndarray, gamma: np.ndarray) -> n
     rows = np.column_stack([columns, np.ones(len(columns))])
     mean = float(np.clip(wrong.mean(), 1e-6, 1.0 - 1e-6))
     w = np.append(gamma, np.log(mean / (1.0 - mean)))
-    precision = np.append(np.full(len(gamma), _PRIOR_SD**-2.0), 1e-8)
+    precision = np.append(np.full(len(gamma), LINK_QUALITY.prior_sd**-2.0), 1e-8)
     for _ in range(_MOST_STEPS):
         p = expit(predict_rows(rows, w))
         slope = weighted_sum(rows, wrong - p) - precision * w

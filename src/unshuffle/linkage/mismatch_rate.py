@@ -1,8 +1,8 @@
-"""The mismatch rate of links of unknown quality, told from the dependence of labels on rows.
+"""Profile likelihood of the mismatch rate of links, from the dependence of labels on rows.
 
 Heavy tails, skewness and heteroscedastic noise look like wrong links in the units of the data. So
-rows and labels enter by their ranks alone: with u and v the normal scores of the fitted values and
-of the labels, both within their block, the density of v given u is
+rows and labels enter by their ranks alone. With the normal scores u of the fitted values and v of
+the labels, both within their block, the density of v given u is
 
     (1 − q) (Σₖ πₖ N(v − a u; 0, sₖ²) + π₀ N(v − b u; 0, s²)) + q N(v; 0, 1),
 
@@ -31,24 +31,35 @@ from unshuffle.data.products import dot, multiply, predict_rows
 from unshuffle.linkage.calibration import LinkCalibration
 from unshuffle.linkage.given_pairs import GivenPairs, block_means, weighted_gram, weighted_sum
 from unshuffle.linkage.link_quality import fit_logistic, log_prior
+from unshuffle.linkage.scale_mixture import LEAST_GAIN, LEAST_SIGMA, SCALE_MIXTURE
 
 # Rates at which everything is fitted.
 RATES = np.array(
     [0.0, 0.02, 0.05, *np.arange(0.1, 0.9, 0.05), 0.9, 0.95]
 )  # fmt: skip
-# Components of the noise in units of the residuals' median absolute deviation, and its least scale
-# in normal scores.
-_SCALES, _LEAST_SCALE = 2.0 ** np.arange(-2.0, 5.0), 0.02
-_MOST_STEPS, _LEAST_GAIN = 40, 1e-2
-# Where EM starts for labels that depend less on their row.
-_LOOSE_SHARE, _LOOSE_SCALE = 0.3, 0.9
-# EM alternates with the coefficients of link quality so often at most.
-_MOST_ROUNDS = 15
-# Beyond so many pairs every k-th in the order of the labels serves: the coarsened likelihood of
-# more is the same.
-_MOST_PAIRS = 2000
-# No pair has a leverage above this: its fitted value without itself would be unbounded.
-_MOST_LEVERAGE = 0.99
+
+
+@dataclass(frozen=True)
+class MismatchSettings:
+    """The maximum of the likelihood at every rate.
+
+    Attributes
+    ----------
+    least_scale : float
+        Least sd of the noise in normal scores.
+    most_steps : int
+        Most steps of EM, and most times that it alternates with the coefficients of link quality.
+    most_pairs : int
+        Of more pairs every k-th in the order of the labels serves: the coarsened likelihood of more
+        is the same.
+    """
+
+    least_scale: float = 0.02
+    most_steps: int = 40
+    most_pairs: int = 2000
+
+
+MISMATCH = MismatchSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +111,7 @@ class RateLikelihood:
     def spread(self, pairs: GivenPairs, place: int) -> np.ndarray:
         """Return the prior probability of every pair to be wrong at a rate of `RATES`."""
         gamma = None if self.gammas is None else self.gammas[place]
-        return _spread(pairs.quality, ~pairs.is_known, float(RATES[place]), gamma)
+        return _wrong_probabilities(pairs.quality, ~pairs.is_known, float(RATES[place]), gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +200,9 @@ def measure_loose(pairs: GivenPairs, wrong: np.ndarray, ratio: float) -> float:
         return 0.0
     right = max(1.0 - float(own.mean()), 1e-3)
     slope = min(scores.naive / right, 1.0)
-    strict, free = (_maximise(scores, own, _start(scores, slope, each))[0] for each in (1.0, ratio))
+    strict, free = (
+        _maximise(scores, own, _make_start(scores, slope, each))[0] for each in (1.0, ratio)
+    )
     return _schwarz_weight((free - strict) * n / len(u), n)
 
 
@@ -202,15 +215,15 @@ def _measure(
     scores: Scores, ratio: float, start: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the log-likelihood and the coefficients of link quality at every rate."""
-    values, model = np.empty(len(RATES)), _start(scores, scores.naive, ratio)
+    values, model = np.empty(len(RATES)), _make_start(scores, scores.naive, ratio)
     gammas = None if start is None else start.copy()
     gamma = None if gammas is None else gammas[0]
     for place, rate in enumerate(RATES.tolist()):
         # The slope of the right links is that of all over 1 − q, and near that at the last rate.
-        starts = [_start(scores, min(scores.naive / (1.0 - rate), 1.0), ratio), model]
+        starts = [_make_start(scores, min(scores.naive / (1.0 - rate), 1.0), ratio), model]
 
         def spread(gamma: np.ndarray | None, rate: float = rate) -> np.ndarray:
-            return _spread(scores.quality, scores.is_free, rate, gamma)
+            return _wrong_probabilities(scores.quality, scores.is_free, rate, gamma)
 
         values[place], model, gamma = _profile(scores, spread, starts, gamma)
         if gammas is not None and gamma is not None:
@@ -236,13 +249,13 @@ def fit_quality(
         return spread(logits)[scores.places]
 
     right = max(1.0 - float(wrong(gamma).mean()), 1e-3)
-    start = _start(scores, min(scores.naive / right, 1.0), ratio)
+    start = _make_start(scores, min(scores.naive / right, 1.0), ratio)
     found = _profile(scores, wrong, [start], gamma)[2]
     assert found is not None
     return found
 
 
-def _spread(
+def _wrong_probabilities(
     quality: np.ndarray | None, is_free: np.ndarray, rate: float, gamma: np.ndarray | None
 ) -> np.ndarray:
     """Return the prior probability of every pair to be wrong: on average the rate."""
@@ -265,7 +278,7 @@ def _profile(
     if scores.quality is None or gamma is None or not wrong.any():
         return value, model, gamma
     value += log_prior(gamma)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(MISMATCH.most_steps):
         own = scores.is_free
         new = fit_logistic(scores.quality[own], posterior[own], gamma)
         reached, moved, posterior = _maximise(scores, spread(new), model)
@@ -273,18 +286,20 @@ def _profile(
         if reached <= value:
             break
         gain, value, model, gamma = reached - value, reached, moved, new
-        if gain < _LEAST_GAIN:
+        if gain < LEAST_GAIN:
             break
     return value, model, gamma
 
 
-def _start(scores: Scores, slope: float, ratio: float) -> ScoreModel:
+def _make_start(scores: Scores, slope: float, ratio: float) -> ScoreModel:
     """Return the model that EM starts from: scales follow the residuals of the slope."""
     rest = scores.v - slope * scores.u
-    spread = max(1.4826 * float(np.median(np.abs(rest))), _LEAST_SCALE)
-    scales = np.maximum(spread * _SCALES, _LEAST_SCALE)
-    shares = np.full(len(scales), (1.0 - _LOOSE_SHARE) / len(scales))
-    return ScoreModel(slope, scales, shares, ratio, ratio * slope, _LOOSE_SCALE, _LOOSE_SHARE)
+    spread = max(1.4826 * float(np.median(np.abs(rest))), MISMATCH.least_scale)
+    scales = np.maximum(spread * np.array(SCALE_MIXTURE.scales), MISMATCH.least_scale)
+    share = 1.0 / (len(scales) + 1)
+    shares = np.full(len(scales), share)
+    # Normal scores have an sd of one.
+    return ScoreModel(slope, scales, shares, ratio, ratio * slope, 1.0, share)
 
 
 def _maximise(
@@ -299,14 +314,14 @@ def _maximise(
     slope, scales, shares = model.slope, model.scales, model.shares
     loose, sd, share = model.loose_slope, model.loose_scale, model.loose_share
     heights, right = 1.0 / (scales * sqrt(2.0 * np.pi)), 1.0 - wrong
-    for _ in range(_MOST_STEPS):
+    for _ in range(MISMATCH.most_steps):
         gap = v - loose * u
         own = np.exp(-0.5 * ((v - slope * u) / scales[:, None]) ** 2)
         own *= (shares * heights)[:, None]
         free = (share / (sd * sqrt(2.0 * np.pi))) * np.exp(-0.5 * (gap / sd) ** 2)
         total = right * (own.sum(axis=0) + free) + other
         last, value = value, float(np.log(np.maximum(total, 1e-300)).sum())
-        if value - last < _LEAST_GAIN:
+        if value - last < LEAST_GAIN:
             break
         factor = right / np.maximum(total, 1e-300)
         parts, free = own * factor, free * factor
@@ -318,7 +333,8 @@ def _maximise(
         ends = sorted((model.ratio * slope, slope))
         loose = min(max(dot(free * u, v) / max(dot(free * u, u), 1e-300), ends[0]), ends[1])
         sd = max(
-            sqrt(dot(free, (v - loose * u) ** 2) / max(float(free.sum()), 1e-300)), _LEAST_SCALE
+            sqrt(dot(free, (v - loose * u) ** 2) / max(float(free.sum()), 1e-300)),
+            MISMATCH.least_scale,
         )
     found = replace(
         model, slope=slope, shares=shares, loose_slope=loose, loose_scale=sd, loose_share=share
@@ -337,14 +353,15 @@ def _score_pairs(pairs: GivenPairs) -> tuple[Scores, int]:
     for j in range(pairs.n_slopes):
         X[:, j] -= block_means(X[:, j], pairs.codes)
     inverse = np.linalg.pinv(weighted_gram(X, np.ones(len(y)), X), rcond=1e-10, hermitian=True)
-    leverage = np.minimum((multiply(X, inverse) * X).sum(axis=1), _MOST_LEVERAGE)
+    # A leverage of one leaves no fitted value without the pair.
+    leverage = np.minimum((multiply(X, inverse) * X).sum(axis=1), 1.0 - LEAST_SIGMA)
     fitted = predict_rows(X, multiply(inverse, weighted_sum(X, y)))
     fitted = (fitted - leverage * y) / (1.0 - leverage)
     places = np.flatnonzero(np.bincount(pairs.codes)[pairs.codes] > 1)
     u, v = (normal_scores((each - block_means(each, pairs.codes))[places]) for each in (fitted, y))
     n = len(places)
-    if n > _MOST_PAIRS:
-        some = np.linspace(0, n - 1, _MOST_PAIRS).astype(int)
+    if n > MISMATCH.most_pairs:
+        some = np.linspace(0, n - 1, MISMATCH.most_pairs).astype(int)
         u, v, places = u[some], v[some], places[some]
     quality = None if pairs.quality is None else pairs.quality[places]
     return Scores(u, v, ~pairs.is_known[places], quality, places), n

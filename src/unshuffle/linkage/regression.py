@@ -1,11 +1,10 @@
-"""Regression on links of which some are wrong, with the mismatch rate known or estimated.
+"""Regression on linked files with mismatches, at a known or an estimated mismatch rate.
 
-At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise; the
-mixture of right and wrong links is more precise where its model holds. Hausman's test (1978) says
-whether they agree: the mixture has the weight of least variance, times min(1, p/c) with the p-value
-of the test and a calibrated c, which is larger where some labels seem to depend less on their row
-than others: this misleads the mixture. A calibrated share of the squared gap is added to the
-variance.
+At a given rate two estimates are combined. The Lahiri-Larsen equations hold for any noise. The
+mixture of right and wrong links is more precise where its model holds. Hausman's test (1978)
+compares them: the mixture has the weight of least variance, times min(1, p/c) with the p-value of
+the test and a calibrated c. It is larger where some labels depend less on their row than others,
+which misleads the mixture. A calibrated share of the squared gap is added to the variance.
 
 Where the rate is estimated, the answer is the mixture of these estimates over the coarsened
 posterior of the rate (see `mismatch_rate`). The test is then made along the coefficients and across
@@ -32,6 +31,7 @@ from unshuffle.data.links import MismatchPrior
 from unshuffle.data.products import multiply, predict_rows
 from unshuffle.errors import InputError
 from unshuffle.inference.likelihood import Likelihood
+from unshuffle.inference.modes import MODES
 from unshuffle.inference.pairing_draws import KnownPairing, Noise, ShuffledPairings
 from unshuffle.linkage.adjusted_equations import add_clusters, solve_chambers, solve_lahiri_larsen
 from unshuffle.linkage.calibration import LinkCalibration, load_link_calibration
@@ -47,26 +47,37 @@ from unshuffle.linkage.mismatch_rate import (
 )
 from unshuffle.linkage.scale_mixture import LEAST_SIGMA, Mixture, fit_mixture, measure_influence
 from unshuffle.linkage.within_blocks import WithinBlocks, as_one, split_blocks
+from unshuffle.model.special_cases import N_DRAWS
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import ESTIMATE, FitOptions
 from unshuffle.solvers.means import solve_means
 
-# Draws from what is known of an audited rate.
-_N_AUDITED = 16
-# Rates of less than this share of the posterior are left out.
-_LEAST_MASS = 1e-3
-# Draws from the posterior over rates, and at least so many for each rate.
-_N_DRAWS, _FEWEST_DRAWS = 4000, 40
 # Equal data must give equal intervals: draws have a seed of their own.
 _SEED = 0
-# The mixture holds where its weight is above this.
-_AGREED = 0.5
-# Noise below this share of the labels' variance tells links one by one.
-_SHARP_NOISE = 0.003
-# Fewer wrong links than this share leave nothing to gain by matching them.
-_FEW_WRONG = 0.05
 # Weiszfeld's iteration has converged to six digits after so many steps.
 _N_WEISZFELD = 60
+
+
+@dataclass(frozen=True)
+class LinkageSettings:
+    """Draws, and links that are matched anew.
+
+    Attributes
+    ----------
+    n_audited : int
+        Draws from what is known of an audited rate.
+    sharp_noise : float
+        Noise below this share of the labels' variance tells links one by one.
+    few_wrong : float
+        Fewer wrong links than this share leave nothing to gain by matching them.
+    """
+
+    n_audited: int = 16
+    sharp_noise: float = 0.003
+    few_wrong: float = 0.05
+
+
+LINKAGE = LinkageSettings()
 
 ADJUSTED = {"ll": solve_lahiri_larsen, "chambers": solve_chambers}
 
@@ -140,7 +151,7 @@ class Linkage(Strategy):
         prior = self.prior
         if pairs.quality is not None:
             prior = _explain_quality(prior, pairs, is_free)
-        drawn = prior.draw(_N_AUDITED, is_free, np.random.default_rng(_SEED))
+        drawn = prior.draw(LINKAGE.n_audited, is_free, np.random.default_rng(_SEED))
         return np.asarray(drawn[:, pairs.place])
 
 
@@ -242,7 +253,7 @@ def _complete(
     return Combined(w, covariance, weight, model.right, noise, value, wrong, slopes, own + more)
 
 
-def _join(
+def _combine_alone(
     w: np.ndarray, covariance: np.ndarray, weight: float, model: Mixture, wrong: np.ndarray
 ) -> Combined:
     noise = Noise(model.scales, model.shares)
@@ -289,7 +300,7 @@ def _solve_linked(pairs: GivenPairs) -> Solution:
     """Return ordinary least squares: no link is wrong."""
     linked = make_bags(pairs.X, pairs.y, pairs.codes, np.ones(len(pairs.y), dtype=bool))
     found = solve_means(linked)
-    stats = _say(pairs, 0.0, np.ones(len(pairs.y)))
+    stats = _make_stats(pairs, 0.0, np.ones(len(pairs.y)))
     return replace(found, stats=stats, pairings=KnownPairing(np.arange(len(pairs.y))))
 
 
@@ -304,7 +315,7 @@ def _solve_equations(
     ]
     return _average(
         as_one(pairs), wrong,
-        [_join(one.w, one.covariance, 0.0, model, each)
+        [_combine_alone(one.w, one.covariance, 0.0, model, each)
          for one, model, each in zip(found, models, wrong, strict=True)],
     )  # fmt: skip
 
@@ -342,13 +353,15 @@ def _average(parts: WithinBlocks, wrong: np.ndarray, found: list[Combined]) -> S
     rate = float(wrong[:, is_free].mean())
     mass = np.full(len(found), 1.0 / len(found))
     told = load_link_calibration().recalibrate(right, is_known=True)
-    stats = replace(_say(pairs, rate, told), mixture_weight=float(found[0].weight))
+    stats = replace(_make_stats(pairs, rate, told), mixture_weight=float(found[0].weight))
     sigma = float(np.mean([each.sigma for each in found]))
     return Solution(
         (Candidate(w, -float(np.mean([each.value for each in found]))),),
         Status.CONVERGED,
         stats,
-        uncertainty=StudentT(w, _root(spread + between), _degrees(pairs), sigma),
+        uncertainty=StudentT(
+            w, _factor_covariance(spread + between), _degrees_of_freedom(pairs), sigma
+        ),
         pairings=_make_pairings(parts, found, mass, is_known=True),
     )
 
@@ -363,8 +376,8 @@ def _solve_estimated(
 ) -> Solution:
     """Mix the fits at all rates that the data leave open."""
     calibrated, pairs = load_link_calibration(), parts.pairs
-    mass, sharp = rates.posterior(calibrated), sharpen(rates, calibrated)
-    kept = np.flatnonzero(np.maximum(mass, sharp) > _LEAST_MASS)
+    mass, sharp = rates.posterior(calibrated), find_point_posterior(rates, calibrated)
+    kept = np.flatnonzero(np.maximum(mass, sharp) > MODES.least_share)
     mass, sharp = (each[kept] / each[kept].sum() for each in (mass, sharp))
     agreement = calibrated.agree(rates.loose_weight, is_known=False)
     found = [
@@ -377,7 +390,7 @@ def _solve_estimated(
     # The middle of its slice stands for each rate.
     ends = np.interp([0.025, 0.975], np.cumsum(mass) - 0.5 * mass, RATES[kept])
     stats = replace(
-        _say(pairs, rate, calibrated.recalibrate(right, is_known=False)),
+        _make_stats(pairs, rate, calibrated.recalibrate(right, is_known=False)),
         mislinked_interval=(float(ends[0]), float(ends[1])),
         links_say_nothing=rates.says_nothing,
     )
@@ -387,7 +400,7 @@ def _solve_estimated(
         (Candidate(w, -best.value),),
         Status.POSTERIOR,
         stats,
-        uncertainty=_draw(found, mass, _degrees(pairs)),
+        uncertainty=_draw(found, mass, _degrees_of_freedom(pairs)),
         pairings=_make_pairings(parts, found, mass, is_known=False),
     )
     # Noise that is low enough to tell links one by one tells the rate as well.
@@ -399,7 +412,7 @@ def _solve_estimated(
     return _match_wrong(problem, parts, likeliest, n_right, answer, rng, effort) or answer
 
 
-def sharpen(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
+def find_point_posterior(rates: RateLikelihood, calibrated: LinkCalibration) -> np.ndarray:
     """Return the posterior of the rate for the point estimate.
 
     The likelihood counts for more pairs than in the intervals where all labels depend on their rows
@@ -415,11 +428,11 @@ def _make_pairings(
 ) -> LinkedPairings:
     """Return what draws whole pairings."""
     fits = tuple(
-        LinkedComponent(one.slopes, _root(one.slope_covariance), one.wrong, one.noise)
+        LinkedComponent(one.slopes, _factor_covariance(one.slope_covariance), one.wrong, one.noise)
         for one in found
     )
     n = len(parts.pairs.y)
-    return LinkedPairings(parts.inner, n, fits, mass, _degrees(parts.pairs), is_known)
+    return LinkedPairings(parts.inner, n, fits, mass, _degrees_of_freedom(parts.pairs), is_known)
 
 
 def find_centre(centres: np.ndarray, mass: np.ndarray, n_slopes: int) -> np.ndarray:
@@ -446,9 +459,11 @@ def _draw(found: list[Combined], mass: np.ndarray, dof: int) -> Posterior:
     rng = np.random.default_rng(_SEED)
     draws, weights, sigmas = [], [], []
     for each, share in zip(found, mass.tolist(), strict=True):
-        n = max(round(share * _N_DRAWS), _FEWEST_DRAWS)
+        n = max(round(share * N_DRAWS), 1)
         factor = np.sqrt(dof / rng.chisquare(dof, n))[:, None]
-        steps = multiply(rng.standard_normal((n, len(each.w))) * factor, _root(each.covariance))
+        steps = multiply(
+            rng.standard_normal((n, len(each.w))) * factor, _factor_covariance(each.covariance)
+        )
         draws.append(each.w + steps)
         weights.append(np.full(n, share / n))
         sigmas.append(np.full(n, each.sigma))
@@ -475,8 +490,8 @@ def _match_wrong(
         return None
     pairs = parts.pairs
     spread = float(np.cov(parts.inner.y, aweights=best.right + 1e-12))
-    is_sharp = best.weight > _AGREED and best.sigma**2 < _SHARP_NOISE * min(spread, 1.0)
-    if not is_sharp or 1.0 - float(right.mean()) < _FEW_WRONG:
+    is_sharp = best.weight > 0.5 and best.sigma**2 < LINKAGE.sharp_noise * min(spread, 1.0)
+    if not is_sharp or 1.0 - float(right.mean()) < LINKAGE.few_wrong:
         return None
     known = pairs.is_known | (right > 0.5)
     bags = make_bags(pairs.X, pairs.y, pairs.codes, known)
@@ -503,16 +518,16 @@ def estimate_share(problem: Problem) -> float:
     return float((rates.posterior(calibrated) * RATES).sum())
 
 
-def _say(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
+def _make_stats(pairs: GivenPairs, wrong: float, right: np.ndarray) -> Stats:
     probability = np.where(pairs.is_known, 1.0, right)
     return Stats(n_starts=1, mislinked=wrong, link_probability=pairs.restore(probability))
 
 
-def _degrees(pairs: GivenPairs) -> int:
+def _degrees_of_freedom(pairs: GivenPairs) -> int:
     return max(len(pairs.y) - pairs.X.shape[1], 1)
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
+def _factor_covariance(covariance: np.ndarray) -> np.ndarray:
     """Return steps of one sd (rows) in independent directions."""
     values, axes = np.linalg.eigh(0.5 * (covariance + covariance.T))
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T)

@@ -23,15 +23,30 @@ import numpy as np
 from unshuffle.data.products import FLAT, dot, multiply, predict_rows
 from unshuffle.linkage.given_pairs import GivenPairs, weighted_gram, weighted_sum
 
-# Scales of the noise, in units of the residuals' median absolute deviation.
-_SCALES = 2.0 ** np.arange(-2.0, 6.0)
 # A noise sd below this part of the labels' is rounding.
-LEAST_SIGMA = 1e-8
+LEAST_SIGMA = float(np.sqrt(np.finfo(float).eps))
 # EM ends where step (in standard units) and gain (in nats) are below these, or after so many
 # steps: standard errors are a thousand times larger.
-_LEAST_STEP, _LEAST_GAIN, _MOST_STEPS = 1e-5, 1e-2, 200
-# Where there are twice as many pairs, EM runs on about so many of them first.
-MOST_PAIRS = 10_000
+_LEAST_STEP, LEAST_GAIN, _MOST_STEPS = 1e-5, 1e-2, 200
+
+
+@dataclass(frozen=True)
+class ScaleMixtureSettings:
+    """The noise of links, and the size of a fit.
+
+    Attributes
+    ----------
+    scales : tuple of float
+        Sds of the noise's components, in units of the residuals' median absolute deviation.
+    most_pairs : int
+        Of twice as many pairs EM runs on about so many first.
+    """
+
+    scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    most_pairs: int = 10_000
+
+
+SCALE_MIXTURE = ScaleMixtureSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,23 +86,23 @@ def fit_mixture(
     `wrong` are the prior probabilities of each link to be wrong, 0 where it is known to be right.
     """
     if sigma is not None:
-        return _climb(pairs, wrong, start, np.array([sigma]), moves)
-    n = len(pairs.y)
+        return _run_em(pairs, wrong, start, np.array([sigma]), moves)
+    n, scales = len(pairs.y), np.array(SCALE_MIXTURE.scales)
     # Of many pairs every k-th in the order of the labels leads near the maximum.
-    some = slice(None, None, max(n // MOST_PAIRS, 1))
-    few = pairs if n < 2 * MOST_PAIRS else pairs.take(some)
+    some = slice(None, None, max(n // SCALE_MIXTURE.most_pairs, 1))
+    few = pairs if n < 2 * SCALE_MIXTURE.most_pairs else pairs.take(some)
     rest = np.abs(few.y - predict_rows(few.X, start))
     spread = max(1.4826 * float(np.median(rest)), LEAST_SIGMA)
-    found = _climb(few, wrong[some], start, spread * _SCALES, moves)
+    found = _run_em(few, wrong[some], start, spread * scales, moves)
     # Where many links are wrong the noise is far below the residuals: the grid follows it.
     while int(found.shares.argmax()) == 0 and found.scales[0] > LEAST_SIGMA:
-        found = _climb(few, wrong[some], found.w, found.scales[0] * _SCALES, moves)
+        found = _run_em(few, wrong[some], found.w, found.scales[0] * scales, moves)
     if few is pairs:
         return found
-    return _climb(pairs, wrong, found.w, found.scales, moves, found.shares, 20)
+    return _run_em(pairs, wrong, found.w, found.scales, moves, found.shares, 20)
 
 
-def _climb(
+def _run_em(
     pairs: GivenPairs,
     wrong: np.ndarray,
     start: np.ndarray,
@@ -122,7 +137,7 @@ def _climb(
             w = w + step
             rest = y - predict_rows(X, w)
         is_still = float(np.abs(step).max(initial=0.0)) < _LEAST_STEP
-        if is_still and value - last < _LEAST_GAIN:
+        if is_still and value - last < LEAST_GAIN:
             break
     return Mixture(w, scales, shares, right, value)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,13 +22,6 @@ from unshuffle.model.special_cases import Columns, split_noise
 from unshuffle.model.within_bag import SAMPLED
 from unshuffle.objectives.noise import Noise
 
-# Labels closer than this (in spreads of all labels) are one: far below any noise that so many
-# labels leave unknown, and a few thousand are left of a bag.
-_SAME_LABEL = 1.0 / 512.0
-# Bins of a bag's labels in the checks of the fit.
-_BIN = 1.0 / 128.0
-# A bag with fewer rows in the sample has no shape there.
-_LEAST_SAMPLED = 20
 # Larger bags are counted in cells, smaller ones are kept: 5000 rows take 130 μs a point, as their
 # cells do, and their values are smooth. (In cells all steps of a climb were taken at 50 000 rows:
 # at full power a mode's last steps gain less than values waver.) A histogram of
@@ -36,6 +29,26 @@ _LEAST_SAMPLED = 20
 KEPT_ROWS = 8192
 # Bytes of all rows and labels that are kept: bags beyond, the largest, are counted in cells.
 KEPT_BYTES = 240e6
+
+
+@dataclass(frozen=True)
+class BuildingSettings:
+    """Labels and sampled rows of data in blocks.
+
+    Attributes
+    ----------
+    same_label : float
+        Labels closer than this, in sds of all labels, are one: far below any noise that so many
+        labels leave unknown, and a few thousand are left of a bag.
+    least_sampled : int
+        A bag with fewer rows in the sample has no within-bag likelihood there.
+    """
+
+    same_label: float = 1.0 / 512.0
+    least_sampled: int = 20
+
+
+BUILDING = BuildingSettings()
 
 
 def build_blocks(
@@ -64,7 +77,7 @@ def build_blocks(
         # A pass adds up moments of no higher order.
         squared = [each for each in TERMS if each.degree == 2]
         terms = tuple(OpenTerm(each, squares, covariance, third) for each in squared)
-    values, masses, offsets = _merge_near(first.cells, scaling, _SAME_LABEL)
+    values, masses, offsets = _merge_near(first.cells, scaling, BUILDING.same_label)
     values -= np.repeat(label_means, np.diff(offsets))
     within_bag = BlockWithinBag(
         source=first.source,
@@ -121,7 +134,7 @@ def build_sample(target: Target, all_rows: BlockWithinBag, sample: RowSample) ->
         axis=1,
     )
     p = rows.shape[1]
-    is_told = (n_rows >= _LEAST_SAMPLED) & (all_rows.counts > 0)
+    is_told = (n_rows >= BUILDING.least_sampled) & (all_rows.counts > 0)
     source = ArraySource(
         sample.rows, np.zeros(len(rows)), sample.codes, n_bags, None, sample.counts
     )
@@ -176,11 +189,11 @@ def _merge_near(
 def _bin_labels(
     cells: LabelCells, scaling: Scaling
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return ends and counts of standardised labels, in bins a 128th of a spread wide."""
+    """Return ends and counts of standardised labels, in bins as wide as labels are told apart."""
     lows, highs, counts, lengths = [], [], [], [np.zeros(1, np.int64)]
     for some in cells.divide():
         values = some.moved(scaling.label_centre, scaling.label_scale)
-        firsts, offsets = _group(some, np.floor(values / _BIN))
+        firsts, offsets = _group(some, np.floor(values / BUILDING.same_label))
         lasts = np.append(firsts[1:], len(values)) - 1
         lows.append(some.lows[firsts])
         highs.append(some.highs[lasts])

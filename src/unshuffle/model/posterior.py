@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from unshuffle.data.products import multiply
-from unshuffle.model.bag_mean_totals import MeanTotals, add_up
+from unshuffle.model.bag_mean_statistics import MeanStatistics, sum_moments
 from unshuffle.model.bag_means import Effects
 from unshuffle.model.parameters import Coordinates
 from unshuffle.model.points import Evaluated, Parameters
@@ -38,15 +38,15 @@ class Target(Coordinates):
     def evaluate(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log posterior of points (m, dim), and its gradients."""
         params = self.read_points(thetas)
-        return self._unite(thetas, params, self._shape(params, True))
+        return self._log_posterior(thetas, params, self._evaluate_inside(params, True))
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log posterior and its gradient at one point."""
         values, gradients = self.evaluate(theta[None])
         return float(values[0]), gradients[0]
 
-    def drive(self, steps: list[Steps[Result]]) -> list[Result]:
-        """Run searches side by side: what they ask for at a time is evaluated at once."""
+    def run_searches(self, steps: list[Steps[Result]]) -> list[Result]:
+        """Run searches by reverse communication, and evaluate the points of all of them at once."""
         results: dict[int, Any] = {}
         asked = {i: next(step) for i, step in enumerate(steps)}
         while asked:
@@ -71,8 +71,8 @@ class Target(Coordinates):
         One number in place of the coefficients counts for all terms.
         """
         every = np.zeros((1, len(self.terms))) + coefs
-        params = self._lay_out(w[None], log_sigma, every, np.array([level]))
-        found = self._combine(params, self._shape(params, True))
+        params = self._make_parameters(w[None], log_sigma, every, np.array([level]))
+        found = self._log_likelihood(params, self._evaluate_inside(params, True))
         return float(found.values[0]), found.gradients[0], float(found.by_sigmas[0])
 
     def likelihoods(
@@ -84,11 +84,11 @@ class Target(Coordinates):
         """
         nothing = np.zeros(len(weights))
         straight = np.zeros((len(weights), len(self.terms)))
-        params = self._lay_out(weights, log_sigma, straight, nothing)
-        found = self._shape(params, wants_slopes)
+        params = self._make_parameters(weights, log_sigma, straight, nothing)
+        found = self._evaluate_inside(params, wants_slopes)
         if not wants_slopes:
-            return self.mix(found.values, self._weigh_many_means(params)), np.zeros(weights.shape)
-        found = self._combine(params, found)
+            return self.mix(found.values, self._evaluate_means(params)), np.zeros(weights.shape)
+        found = self._log_likelihood(params, found)
         return found.values, found.gradients[:, : self.p]
 
     def parts(self, x: np.ndarray) -> np.ndarray:
@@ -97,43 +97,43 @@ class Target(Coordinates):
         The likelihoods are those inside bags and of means, at full power.
         """
         params = self.read_points(x)
-        means, inside = self._weigh_many_means(params), np.flatnonzero(params.is_inside)
+        means, inside = self._evaluate_means(params), np.flatnonzero(params.is_inside)
         within_bag = np.full(len(x), -np.inf)
-        within_bag[inside] = self._shape(params.part(inside), False).values
+        within_bag[inside] = self._evaluate_inside(params.part(inside), False).values
         return params.join(within_bag, means)
 
     def parts_of_means(self, params: Parameters) -> np.ndarray:
         """Return the parts of many points without the within-bag likelihood, which is zero."""
-        return params.join(np.zeros(len(params)), self._weigh_many_means(params))
+        return params.join(np.zeros(len(params)), self._evaluate_means(params))
 
     def evaluate_within_bag(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the within-bag likelihood in full at some points, and its gradients."""
-        found = self._shape(self.read_points(thetas), True)
-        return found.values, self._order(found.gradients, found.by_sigmas)
+        found = self._evaluate_inside(self.read_points(thetas), True)
+        return found.values, self._arrange(found.gradients, found.by_sigmas)
 
-    def weigh_values(self, thetas: np.ndarray) -> np.ndarray:
-        """Return the within-bag likelihood at some points, at its power."""
-        return self.power * self._shape(self.read_points(thetas), False).values
+    def evaluate_tempered(self, thetas: np.ndarray) -> np.ndarray:
+        """Return the within-bag likelihood at some points, at the target's power."""
+        return self.power * self._evaluate_inside(self.read_points(thetas), False).values
 
-    def weigh_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return what means of bags and prior say at a point, and its gradient."""
+    def evaluate_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log likelihood of the bag means plus log prior at a point, and the gradient."""
         size = self.p + len(self.terms) + 1
         nothing = Evaluated(np.zeros(1), np.zeros((1, size)), np.zeros(1))
-        values, gradients = self._unite(theta[None], self.read_points(theta[None]), nothing)
+        values, gradients = self._log_posterior(theta[None], self.read_points(theta[None]), nothing)
         return float(values[0]), gradients[0]
 
-    def _shape(self, params: Parameters, wants_slopes: bool) -> Evaluated:
+    def _evaluate_inside(self, params: Parameters, wants_slopes: bool) -> Evaluated:
         """Return the within-bag likelihood in full at points."""
         self.evaluations.add(len(params))
         found = self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
         if wants_slopes and not self.within_bag.is_centred:
-            self._move_centres(params, found.gradients)
+            self._add_centres(params, found.gradients)
         return found
 
-    def _move_centres(self, params: Parameters, gradients: np.ndarray) -> None:
-        """Add to slopes in (w, terms, level) what the terms' centres, which w moves, do to them.
+    def _add_centres(self, params: Parameters, gradients: np.ndarray) -> None:
+        """Add to gradients in (w, terms, level) those through the terms' centres, which w moves.
 
-        A centre is a level that counts −c times.
+        A centre counts as a level times −c.
         """
         for k in range(len(params)):
             by_level = gradients[k, -1]
@@ -142,8 +142,8 @@ class Target(Coordinates):
                 gradients[k, : self.p] -= by_level * each.degree * params.coefs[k, t] * turned
                 gradients[k, self.p + t] -= by_level * params.centres[k, t]
 
-    def _order(self, gradients: np.ndarray, by_sigmas: np.ndarray) -> np.ndarray:
-        """Return slopes in (w, terms, level) and in log sigma in the order of the coordinates."""
+    def _arrange(self, gradients: np.ndarray, by_sigmas: np.ndarray) -> np.ndarray:
+        """Arrange gradients in (w, terms, level) and log sigma in the order of the coordinates."""
         parts = [gradients[:, : self.p]]
         if self.log_sigma is None:
             parts.append(by_sigmas[:, None])
@@ -152,26 +152,26 @@ class Target(Coordinates):
             parts.append(gradients[:, -1:])
         return np.hstack(parts)
 
-    def _unite(
+    def _log_posterior(
         self, thetas: np.ndarray, params: Parameters, within_bag: Evaluated
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log posterior of points and its gradients, given the likelihood in bags."""
-        found = self._combine(params, within_bag)
+        """Return log posteriors and gradients, given the within-bag likelihood at full power."""
+        found = self._log_likelihood(params, within_bag)
         prior, prior_gradients, prior_by_sigmas = self.prior(params.w, params.log_sigmas)
         gradients, sds = found.gradients, self.prior_sds
         gradients[:, : self.p] += prior_gradients
         gradients[:, self.p : -1] -= params.coefs / sds**2
         values = found.values + prior - 0.5 * ((params.coefs / sds) ** 2).sum(axis=1)
-        return values, self._order(gradients, found.by_sigmas + prior_by_sigmas)
+        return values, self._arrange(gradients, found.by_sigmas + prior_by_sigmas)
 
-    def _combine(self, params: Parameters, within_bag: Evaluated) -> Evaluated:
-        """Return log likelihoods of points and their slopes, given those inside bags in full."""
+    def _log_likelihood(self, params: Parameters, within_bag: Evaluated) -> Evaluated:
+        """Return log likelihoods and gradients, given the within-bag likelihood at full power."""
         size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         values, by_sigmas = np.empty(len(params)), np.empty(len(params))
         gradients = np.empty(within_bag.gradients.shape)
         for start in range(0, len(params), size):
             part = slice(start, start + size)
-            own = self._weigh_means(params.part(part))
+            own = self._evaluate_mean_gradients(params.part(part))
             values[part], gradients[part], by_sigmas[part] = own
         inside, outside = self.power, self._means_power
         return Evaluated(
@@ -180,8 +180,8 @@ class Target(Coordinates):
             inside * within_bag.by_sigmas + outside * by_sigmas,
         )
 
-    def _weigh_means(self, params: Parameters) -> Evaluated:
-        """Return the log likelihoods of the means of bags, and their slopes."""
+    def _evaluate_mean_gradients(self, params: Parameters) -> Evaluated:
+        """Return the log likelihoods of the bag means, and their gradients."""
         variances = self.within_bag.variances(params)
         values, by_gap, by_variance, by_sigmas = self.means.evaluate(
             self._gaps(params), variances, params.log_sigmas
@@ -211,17 +211,17 @@ class Target(Coordinates):
         return np.asarray(gaps)
 
     @cached_property
-    def _mean_totals(self) -> MeanTotals | None:
-        """The means of very many bags, added up once; None where bags are looked at one by one."""
+    def _mean_statistics(self) -> MeanStatistics | None:
+        """Sufficient statistics of very many bag means; None where bags are fewer numbers."""
         if not self.within_bag.is_centred or self.original_bags is not None:
             return None
-        return add_up(self.sizes, self.bag_labels, self.bag_rows, self.terms)
+        return sum_moments(self.sizes, self.bag_labels, self.bag_rows, self.terms)
 
-    def _weigh_many_means(self, params: Parameters) -> np.ndarray:
-        """Return what the means of bags say at many points, some at a time."""
-        totals = self._mean_totals
+    def _evaluate_means(self, params: Parameters) -> np.ndarray:
+        """Return the log likelihood of the bag means at many points, some at a time."""
+        totals = self._mean_statistics
         if totals is not None:
-            return totals.weigh(self.means, params)
+            return totals.log_density(self.means, params)
         size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         found = [np.empty(0)]
         for start in range(0, len(params), size):
@@ -254,7 +254,7 @@ class Target(Coordinates):
 
     def draw_effects(self, x: np.ndarray, rng: np.random.Generator) -> Effects:
         """Draw bag effects and intercept given draws of the other parameters (m, dim)."""
-        params, totals = self.read_points(x), self._mean_totals
+        params, totals = self.read_points(x), self._mean_statistics
         if totals is not None:
             return totals.draw_effects(self.means, params, rng)
         gaps, variances = self._gaps(params), self.within_bag.variances(params)
@@ -312,12 +312,12 @@ class Target(Coordinates):
         w, coefs = x[:, : self.p], x[:, self.term_places]
         levels = x[:, -1] if self.has_level else np.zeros(len(x))
         if self.log_sigma is not None:
-            return self._lay_out(w, self.log_sigma, coefs, levels)
+            return self._make_parameters(w, self.log_sigma, coefs, levels)
         log_sigmas = np.clip(x[:, self.p], LOG_SIGMA_MIN, LOG_SIGMA_MAX)
-        params = self._lay_out(w, log_sigmas, coefs, levels)
+        params = self._make_parameters(w, log_sigmas, coefs, levels)
         return replace(params, is_inside=log_sigmas == x[:, self.p])
 
-    def _lay_out(
+    def _make_parameters(
         self, w: np.ndarray, log_sigmas: Any, coefs: np.ndarray, levels: Any
     ) -> Parameters:
         """Return points with their log priors; the noise may be one for all."""

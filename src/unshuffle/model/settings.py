@@ -74,7 +74,7 @@ class Settings:
     n_draws: int = 200
     min_rounds: int = 1
     max_rounds: int = 30
-    target_draws: float = 250.0
+    target_draws: float = 400.0
     # Below this effective sample size the modes were not explored: weights are then flattened until
     # there are so many, the intervals come from a weaker likelihood, and nothing is called
     # identified. Data that do identify their weights give 400 and more.

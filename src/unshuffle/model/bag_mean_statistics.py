@@ -1,8 +1,8 @@
-"""The means of very many bags, added up once: gaps are products of the bags' moments and a point.
+"""Sufficient statistics of the means of very many bags: sums of products of their moments.
 
-A gap is ȳ − x̄ᵀw − Σ c (mean of zᵏ in the bag − that of all rows), so that the sums of gaps and of
-their squares over bags of one size follow from sums of products of ȳ, x̄, moments and 1, whatever
-their number.
+A residual is ȳ − x̄ᵀw − Σ c (mean of zᵏ in the bag − that of all rows). The sums of residuals and
+of their squares over bags of one size follow from sums of products of ȳ, x̄, moments and 1. Their
+cost does not depend on the number of bags.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from unshuffle.model.points import Parameters
 
 # Numbers that are made at a time.
 _ROOM = 500_000
-# Fewer bags than this are looked at one by one: nothing would be saved.
+# Fewer bags than this are evaluated one by one: nothing would be saved.
 _LEAST_BAGS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class MeanTotals:
-    """Of classes of bags of m labels: how many they are, and sums of products of their moments."""
+class MeanStatistics:
+    """Number of the bags of m labels, and sums of products of their moments."""
 
     m: np.ndarray
     counts: np.ndarray
     products: np.ndarray
     terms: tuple[OpenTerm, ...]
 
-    def weigh(self, means: BagMeans, params: Parameters) -> np.ndarray:
+    def log_density(self, means: BagMeans, params: Parameters) -> np.ndarray:
         """Return the log density of the bag means at many points, some at a time."""
         size = max(1, int(_ROOM / self.products[:, 0].size))
         parts = [
@@ -70,10 +70,10 @@ class MeanTotals:
         )  # fmt: skip
 
 
-def add_up(
+def sum_moments(
     sizes: np.ndarray, labels: np.ndarray, rows: np.ndarray, terms: tuple[OpenTerm, ...]
-) -> MeanTotals | None:
-    """Return the totals of bags with such mean labels, mean rows and moments.
+) -> MeanStatistics | None:
+    """Return the statistics of bags with these mean labels, mean rows and moments.
 
     None where the bags themselves are fewer numbers.
     """
@@ -88,4 +88,4 @@ def add_up(
     for k in range(len(m)):
         own = made[place == k]
         products[k] = np.einsum("ri,rj->ij", own, own)
-    return MeanTotals(m, np.bincount(place).astype(float), products, terms)
+    return MeanStatistics(m, np.bincount(place).astype(float), products, terms)
