@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise
+from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise, standardise
 from unshuffle.inference.surrogate import (
     SURROGATE,
     SurrogateProposal,
@@ -91,42 +91,40 @@ def sample_posterior(
     mixture: Mixture,
     target_draws: float,
     rng: np.random.Generator,
-    earlier: Sample | None = None,
 ) -> Sample:
     """Sample by adaptive multiple importance sampling (Cornuet et al. 2012).
 
-    All rounds, also those of an `earlier` sample at another power, share one deterministic-mixture
-    weight. The mixture adapts between rounds.
+    All rounds share one deterministic-mixture weight. The mixture adapts between rounds. In blocks
+    the first rounds draw from a surrogate; where that misses a part of the posterior, the mixture
+    takes over.
     """
-    o = target.options
-    sample, max_rounds = earlier, o.max_rounds
-    if target.within_bag.has_passes:
-        max_rounds = min(max_rounds, SURROGATE.max_rounds)
-        if earlier is None:
-            mixture = fit_surrogate(target, mixture, rng)
+    o, sample = target.options, None
+    has_surrogate, max_rounds = target.within_bag.has_passes, o.max_rounds
+    if has_surrogate:
+        mixture, max_rounds = fit_surrogate(target, mixture, rng), SURROGATE.max_rounds
     for n_rounds in range(1, max_rounds + 1):
-        proposal, n_draws = _aim(target, mixture, sample, rng)
+        proposal: Proposal = mixture
+        n_draws = o.n_draws
+        if has_surrogate:
+            proposal, n_draws = _choose_proposal(target, mixture, sample, rng)
         new = _draw(target, proposal, n_draws, rng)
         sample = reweigh(target, _add_round(target, new, proposal, mixture, sample))
         if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:
             break
-        if proposal is mixture:
+        if has_surrogate and sample.effective_draws < 0.5 * o.least_draws:
+            mixture, has_surrogate = standardise(mixture), False
+        if not has_surrogate:
             shares = flatten(sample.log_weights, 5.0 * target.dim)
             mixture = adapt(mixture, sample.x, shares)
     assert sample is not None
     return sample
 
 
-def _aim(
+def _choose_proposal(
     target: Target, mixture: Mixture, sample: Sample | None, rng: np.random.Generator
 ) -> tuple[Proposal, int]:
-    """Return where the next round draws, and how often.
-
-    In blocks from the surrogate of the within-bag likelihood.
-    """
+    """Return the surrogate's proposal for the next round in blocks, and the number of draws."""
     n_draws = target.options.n_draws
-    if not target.within_bag.has_passes:
-        return mixture, n_draws
     drawn = (np.empty((0, target.dim)), np.empty(0))
     if sample is not None:
         drawn = sample.x[sample.is_exact], sample.parts[sample.is_exact, 0]

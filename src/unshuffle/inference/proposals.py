@@ -322,18 +322,26 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
     if target.has_means_alone:
         shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
-    is_noise_free = target.log_sigma is None
-    coordinates = (StandardisedCoordinates if is_noise_free else Coordinates)(target)
-    moved = np.array([coordinates.jacobian(theta) for theta in thetas]) @ factors
-    return Mixture(
-        shares=shares,
-        means=coordinates.transform(thetas)[0],
+    dof, place = target.options.proposal_dof, Coordinates(target)
+    return standardise(Mixture(shares, thetas, factors, dof, shell, len(modes), place))
+
+
+def standardise(mixture: Mixture) -> Mixture:
+    """Return a mixture whose components are Gaussian in standardised coordinates, to first order.
+
+    With known noise the coordinates stay.
+    """
+    target = mixture.shell.target
+    if target.log_sigma is not None:
+        return mixture
+    place = StandardisedCoordinates(target)
+    moved = np.array([place.jacobian(theta) for theta in mixture.means]) @ mixture.factors
+    return replace(
+        mixture,
+        means=place.transform(mixture.means)[0],
         # The triangular root of J S Jᵀ, from the orthogonal decomposition of (J L)ᵀ.
         factors=np.array([np.linalg.qr(root.T)[1].T for root in moved]),
-        dof=target.options.proposal_dof,
-        shell=shell,
-        n_modes=len(modes),
-        coordinates=coordinates,
+        coordinates=place,
     )
 
 

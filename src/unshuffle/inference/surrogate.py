@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from unshuffle.data.products import multiply, solve_rows
 from unshuffle.inference.block_modes import TrainingPoints, gather_training_points
 from unshuffle.inference.moves import JITTER, STEP, halve, sweep
-from unshuffle.inference.proposals import PROPOSALS, Mixture, adapt, flatten, normalise
+from unshuffle.inference.proposals import PROPOSALS, Mixture, adapt, flatten, normalise, standardise
 from unshuffle.model.points import Parameters
 from unshuffle.model.posterior import Target
 
@@ -259,7 +259,7 @@ def build_proposal(
     if 0 not in quadratics:
         return None
     surrogate = Surrogate(target, mixture, quadratics)
-    cover = mixture
+    cover = standardise(mixture)
     for _ in range(SURROGATE.n_adapted):
         tried = cover.draw(SURROGATE.n_tried, rng)
         logs = surrogate.log_posterior(tried) - cover.log_density(tried)
