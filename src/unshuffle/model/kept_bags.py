@@ -155,6 +155,15 @@ class BagProblems:
         n = kernels.list_problems(bent, labels, offsets, sigmas, per_sigma, problems, shares)
         return BagProblems(bent, labels, offsets, sigmas, per_sigma, problems[:n], shares[:n])
 
+    @cached_property
+    def _most_rows(self) -> int:
+        return int(np.diff(self.offsets).max())
+
+    @cached_property
+    def _spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """The variances that points and nodes add."""
+        return spread_variances(np.inf, LANES), spread_variances(self.per_sigma, LANES)
+
     def groups(self) -> Iterator[np.ndarray]:
         """Yield problems that stand side by side: tiny bags of one size, points, or grids.
 
@@ -177,7 +186,7 @@ class BagProblems:
         key, m = (int(part) for part in self.problems[group[-1], 2:])
         is_large, is_exact, wants_slopes = key >= LARGE, key <= EXACT_ROWS, slopes.shape[1] > 0
         is_grid = key > GRIDS and key != LARGE
-        lanes, most_rows = (1 if is_large else LANES), int(np.diff(self.offsets).max())
+        lanes, most_rows = (1 if is_large else LANES), self._most_rows
         sides, sizes = make_problems(m, lanes)
         places, lows = np.empty((2, lanes, m), int), np.empty((2, lanes))
         order, room = np.empty(most_rows, np.uint64), np.empty(m + 3 + most_rows * is_grid)
@@ -191,8 +200,8 @@ class BagProblems:
             found = np.empty(LANES), np.zeros(LANES), make_rows(m)
             kernels.exact_permanents(sides, wants_slopes, *found, *make_tables(m))
         else:
-            spreads = spread_variances(self.per_sigma if is_grid else np.inf, lanes)
-            found = log_permanents(sides, sizes, spreads, tolerance, wants_slopes)
+            spreads = self._spreads[int(is_grid)]
+            found = log_permanents(sides, sizes, spreads[:, :lanes], tolerance, wants_slopes)
         kernels.add_bags(
             group, self.problems, self.shares, *given, wants_slopes, is_grid, sides, sizes, places,
             lows, room, *found, values, slopes,
