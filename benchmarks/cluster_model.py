@@ -211,14 +211,15 @@ def show_costs(n: int) -> tuple[Table, str]:
 MEASURE = """
 import pickle
 from unshuffle.io.dask.passes import SentPass, _join, pack
-from unshuffle.model import block_likelihood
 from unshuffle.model.block_likelihood import BlockWithinBag
+from unshuffle.model.histogram_likelihood import HistogramProblems
+
 stages, points, making, watching, merging = {}, {}, [0.0], [0.0], [(0, 0.0)]
 matching, ahead, is_large, is_counting = [0.0], [0], [False], [False]
 n = int(sys.argv[1])
 warm_up()
 plain, plain_block, plain_plan = Lazy.add_up, make_block, BlockWithinBag._plan
-plain_count, plain_match = BlockWithinBag._count, block_likelihood.match_all
+plain_count, plain_match = BlockWithinBag._count, HistogramProblems.evaluate
 
 
 def make_block(*args):
@@ -276,7 +277,7 @@ def watch(self, work):
 
 
 Lazy.add_up, BlockWithinBag._plan = watch, plan
-BlockWithinBag._count, block_likelihood.match_all = count, match
+BlockWithinBag._count, HistogramProblems.evaluate = count, match
 options = FitOptions(n_jobs=1)
 begin = time.process_time()
 found = fit_source(Lazy(n, n_jobs=1), options, find_block_strategy(options, n), make_rng(0))

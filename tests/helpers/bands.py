@@ -1,25 +1,18 @@
-"""Bags matched the ways that the kernels have, and couplings on a band as matrices."""
+"""Log permanents of bags the ways that the library has, and couplings on a band as matrices."""
 
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from unshuffle import kernels
-from unshuffle.kernels.transport import lanes, lattice
+from unshuffle.kernels.transport import diagonals, lanes
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
 from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.diagonals import LANES as BLOCK
+from unshuffle.kernels.transport.diagonals import BLOCK
 from unshuffle.kernels.transport.splines import spread_rows
 from unshuffle.kernels.transport.vectors import LANES
-from unshuffle.model.kept_bags import match_group
+from unshuffle.model.kept_bags import BagProblems
 from unshuffle.model.nodes import NODES_PER_SIGMA
-
-
-# Python cannot call functions that only kernels call.
-@njit(cache=True)
-def _lay_problem(sides, ends, k, z, mz, y, my):
-    lanes.lay_problem(sides, ends, k, z, mz, y, my)
 
 
 def correct(q):
@@ -61,37 +54,79 @@ def unroll_lane(band, start, ptr, lane, n_rows, n_columns):
     return matrix
 
 
+def place_problems(problems, n_lanes=LANES):
+    """Return problems (z, mz, y, my) side by side, as kernels take them; the last fills up."""
+    most = max(max(len(each[0]), len(each[2])) for each in problems)
+    sides, sizes = lanes.make_problems(most, n_lanes)
+    for k in range(n_lanes):
+        for side, values in enumerate(problems[min(k, len(problems) - 1)]):
+            sides[side, : len(values), k], sizes[side // 2, k] = values, len(values)
+    return sides, sizes
+
+
+def find_gauge(sides, sizes):
+    """Fill potentials of monotone couplings; return the ends of rows on them and on the band."""
+    ends = lanes.make_ends(sides.shape[1])
+    partners = np.empty_like(ends)
+    kernels.fill_gauge(sides, sizes, partners, ends)
+    return partners, ends
+
+
+def pad_rows(values, filling=0.0):
+    """Return values of rows filled up to whole blocks."""
+    padded = np.full(-(-len(values) // BLOCK) * BLOCK, filling)
+    padded[: len(values)] = values
+    return padded
+
+
+def pad_columns(values, filling=0.0):
+    """Return values of columns with a margin on either side."""
+    padded = np.full(len(values) + diagonals.MARGIN, filling)
+    padded[BLOCK : BLOCK + len(values)] = values
+    return padded
+
+
+def fill_alone(z, mz, y, my):
+    """Return the kernel of a problem on a band by diagonals, and its potentials, padded."""
+    sides, sizes = place_problems([(z, mz, y, my)], 1)
+    ends = find_gauge(sides, sizes)[1]
+    band = diagonals.make_band(ends[:, : len(z)])
+    by_z = pad_rows(sides[4, : len(z), 0], lanes.NOWHERE)
+    by_y = pad_columns(sides[5, : len(y), 0], lanes.NOWHERE)
+    kernels.fill_band(*band, pad_rows(z), pad_columns(y), by_z, by_y)
+    return band, by_z, by_y
+
+
 def scale_alone(z, mz, y, my, tolerance=PRECISE):
     """Return value, potentials of z and y, and coupling of masses, as large problems have them."""
-    value, by_z, by_y, band, ptr, at = lattice.scale(z, mz, y, my, tolerance)
-    return value, by_z, by_y, unroll_diagonals(band, ptr, at, len(z), len(y))
-
-
-def lay_lanes(problems):
-    """Return problems (z, mz, y, my) side by side, as kernels take them; the last fills up."""
-    sides, ends = lanes.make_problems(max(max(len(each[0]), len(each[2])) for each in problems))
-    for k in range(LANES):
-        _lay_problem(sides, ends, k, *problems[min(k, len(problems) - 1)])
-    return sides, ends
+    band, by_z, by_y = fill_alone(z, mz, y, my)
+    mz, my, y, size = pad_rows(mz), pad_columns(my), pad_columns(y), len(z)
+    u, v = np.empty_like(mz), np.empty_like(my)
+    room = np.empty((4, len(mz))), np.empty((7, len(y)))
+    n = len(y) - diagonals.MARGIN
+    kernels.scale_band(*band, mz, y, my, n, tolerance, u, v, *room)
+    kernels.multiply_band(*band, u, v)
+    value = kernels.move_potentials(mz, u, by_z) + kernels.move_potentials(my, v, by_y)
+    plan = unroll_diagonals(*band, size, n)
+    return value, by_z[:size], by_y[BLOCK : BLOCK + n], plan
 
 
 def scale_beside(problems, tolerance=PRECISE):
     """Return the same of each of some problems (z, mz, y, my) that stand side by side."""
-    sides, ends = lay_lanes(problems)
+    sides, sizes = place_problems(problems)
     values = np.empty(LANES)
-    band, start, ptr = lanes.make_band(ends)
-    kernels.lay_band(sides, band, start, ptr)
-    room = lanes.make_room(sides.shape[1])
-    u, v = kernels.match_margins(band, start, ptr, sides, tolerance, *room)
-    kernels.take_coupling(band, start, ptr, u, v, sides, values)
+    band = lanes.make_band(find_gauge(sides, sizes)[1])
+    kernels.fill_kernel(sides, *band)
+    u, v = kernels.scale_lanes(*band, sides, tolerance, *lanes.make_room(sides.shape[1]))
+    kernels.form_couplings(*band, u, v, sides, values)
     found = []
     for k, (z, _, y, _) in enumerate(problems):
-        plan = unroll_lane(band, start, ptr, k, len(z), len(y))
+        plan = unroll_lane(*band, k, len(z), len(y))
         found.append((values[k], sides[4, : len(z), k], sides[5, : len(y), k], plan))
     return found
 
 
-def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):
+def solve_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_slopes=True):
     """Return log(perm/m!) of bags, slopes in their predictions, and in log sigma.
 
     The bags lie between offsets. Exactly, or approximately on the rows themselves or on grids; side
@@ -99,34 +134,28 @@ def match_bags(way, z, y, offsets, sigma=1.0, per_sigma=NODES_PER_SIGMA, wants_s
     """
     n, n_bags = len(z), len(offsets) - 1
     bent, sigmas = z[None] / sigma, np.array([float(sigma)])
-    keys = []
+    kinds = []
     for start, stop in pairwise(offsets):
-        if way in ("exact", "points"):
-            keys.append(stop - start)
-        elif way == "grid":
-            width = max(np.ptp(bent[0, start:stop]), np.ptp(y[start:stop]) / sigma)
-            keys.append(GRIDS + int(width * per_sigma) + 5)
-        else:
-            keys.append(LARGE + (way == "large grid"))
+        width = max(np.ptp(bent[0, start:stop]), np.ptp(y[start:stop]) / sigma)
+        atoms = int(width * per_sigma) + 5 if way.endswith("grid") else stop - start
+        key = atoms + GRIDS * (way == "grid")
+        kinds.append((LARGE + (way == "large grid") if way.startswith("large") else key, atoms))
     bags = np.arange(n_bags)
-    problems, shares = np.column_stack([0 * bags, bags, keys]), np.tile([1.0, 0.0], (n_bags, 1))
+    listed, shares = np.column_stack([0 * bags, bags, kinds]), np.tile([1.0, 0.0], (n_bags, 1))
     values, slopes = np.zeros((1, n_bags, 2)), np.zeros((1, n * wants_slopes))
-    given = (problems, shares, bent, y, np.asarray(offsets), sigmas, per_sigma, wants_slopes)
-    order = np.argsort(keys, kind="stable")
-    if way.startswith("large"):
-        kernels.match_large(order, *given, PRECISE, values, slopes)
-    else:
-        for at in range(0, n_bags, LANES):
-            match_group(order[at : at + LANES], given, PRECISE, values, slopes)
+    offsets = np.asarray(offsets)
+    problems = BagProblems(bent, y, offsets, sigmas, per_sigma, listed, shares)
+    for group in problems.groups():
+        problems.solve(group, PRECISE, values, slopes)
     return values[0, :, 0], slopes[0] / sigma, values[0, :, 1]
 
 
-def match_bag(way, z, y, **how):
+def solve_bag(way, z, y, **how):
     """Return the same numbers of one bag."""
-    values, slopes, by_log_sigma = match_bags(way, z, y, [0, len(z)], **how)
+    values, slopes, by_log_sigma = solve_bags(way, z, y, [0, len(z)], **how)
     return values[0], slopes, by_log_sigma[0]
 
 
-def lay_nodes(values, per_sigma=NODES_PER_SIGMA):
+def spread_on_nodes(values, per_sigma=NODES_PER_SIGMA):
     """Return the nodes of a grid that values lie on, and their masses."""
     return spread_rows(values, per_sigma)[:2]

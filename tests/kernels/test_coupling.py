@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bands import correct, lay_nodes, match_bag, match_bags, scale_alone, scale_beside
+from bands import (
+    correct,
+    scale_alone,
+    scale_beside,
+    solve_bag,
+    solve_bags,
+    spread_on_nodes,
+)
 from oracles import central_differences, couple_densely, log_permanent
 from targets import PLAIN, build_from_data, evaluate_bags, make_parameters
 from unshuffle import make_shuffled
@@ -47,7 +54,7 @@ def log_kernel(z, y):
 def test_kernel_equals_dense_sinkhorn_plus_its_correction(variance, way):
     z, y = make_samples(25, 0.3, variance, seed=1)
     # The dual is stationary, the correction is not.
-    assert_allclose(match_bag(way, z, y)[0], approximate(z, y), atol=1e-4)
+    assert_allclose(solve_bag(way, z, y)[0], approximate(z, y), atol=1e-4)
 
 
 @pytest.mark.parametrize("how", SCALERS)
@@ -79,7 +86,7 @@ def test_ties_are_values_like_others(kind, way):
     expected = approximate(z, y)
     if way == "exact":
         expected = log_permanent(log_kernel(z, y)) - lgamma(n + 1.0)
-    value, slopes, by_sigma = match_bag(way, z, y)
+    value, slopes, by_sigma = solve_bag(way, z, y)
     assert_allclose(value, expected, atol=1e-10 if way == "exact" else 1e-4)
     assert np.isfinite(slopes).all() and np.isfinite(by_sigma)
 
@@ -92,7 +99,7 @@ def test_two_clusters_with_hardly_a_link_are_as_good_as_apart(gap, way):
     y[12:] += gap
     apart = approximate(z[:12], y[:12]) + approximate(z[12:], y[12:])
     expected = apart + 2.0 * lgamma(13.0) - lgamma(25.0)
-    assert_allclose(match_bag(way, z, y)[0], expected, atol=1e-3)
+    assert_allclose(solve_bag(way, z, y)[0], expected, atol=1e-3)
 
 
 def test_bags_are_scaled_side_by_side_as_if_each_were_alone():
@@ -104,10 +111,10 @@ def test_bags_are_scaled_side_by_side_as_if_each_were_alone():
     for k, (start, stop) in enumerate(pairwise(offsets)):
         z[start:stop] *= [0.1, 1.0, 8.0][k % 3]
         y[start:stop].sort()
-    values = match_bags("points", z, y, offsets, sigma=0.4)[0]
+    values = solve_bags("points", z, y, offsets, sigma=0.4)[0]
     for value, (start, stop) in zip(values, pairwise(offsets), strict=True):
         own = np.sort(z[start:stop]) / 0.4, y[start:stop] / 0.4
-        alone = match_bag("large points", *own)[0]
+        alone = solve_bag("large points", *own)[0]
         assert_allclose(value, alone, atol=1e-4, rtol=1e-9)
 
 
@@ -140,7 +147,7 @@ def test_slope_of_the_dual_is_the_gap_of_the_barycentres(variance, how):
 @pytest.mark.parametrize("how", SCALERS)
 def test_potentials_are_the_slopes_of_the_dual_in_the_masses(how):
     z, y = make_samples(40, 0.3, 0.1, seed=4)
-    (z, mz), (y, my) = (lay_nodes(part) for part in (z, y))
+    (z, mz), (y, my) = (spread_on_nodes(part) for part in (z, y))
     scale, rng = SCALERS[how], np.random.default_rng(0)
     for masses, potential in ((mz, 1), (my, 2)):
         move = masses * rng.normal(size=len(masses))
@@ -168,10 +175,10 @@ def test_slopes_in_every_prediction_and_in_log_sigma_are_differences(way, n, sig
     z = rng.exponential(size=n)
     y = np.sort(z + sigma * rng.normal(size=n))
     z, y = (z - z.mean()) * {"fits": 1.0, "narrow": 0.1, "far": 3.0}[kind], y - y.mean()
-    _, slopes, by_sigma = match_bag(way, z, y, sigma=sigma)
+    _, slopes, by_sigma = solve_bag(way, z, y, sigma=sigma)
 
     def value(at, factor=1.0):
-        return match_bag(way, at, y, sigma=sigma * factor)[0]
+        return solve_bag(way, at, y, sigma=sigma * factor)[0]
 
     chosen = rng.choice(n, min(n, 6), replace=False)
     step = 1e-5 if way == "exact" else 3e-3 * sigma
@@ -189,8 +196,8 @@ def test_predictions_come_in_any_order(way):
     n = 9 if way == "exact" else 70
     z, y = rng.normal(size=n), np.sort(rng.normal(size=n))
     order = rng.permutation(n)
-    value, slopes, by_sigma = match_bag(way, z, y, sigma=0.5)
-    again, moved, same = match_bag(way, z[order], y, sigma=0.5)
+    value, slopes, by_sigma = solve_bag(way, z, y, sigma=0.5)
+    again, moved, same = solve_bag(way, z[order], y, sigma=0.5)
     # On points of the same order no bit changes, on a grid sums of masses round.
     assert_allclose([again, same], [value, by_sigma], rtol=1e-11)
     assert_allclose(moved, slopes[order], atol=1e-9)
@@ -209,8 +216,8 @@ def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, kind):
     z = getattr(rng, kind)(size=n)
     y = np.sort(z + sigma * rng.normal(size=n))
     z, y = np.sort(z - z.mean()) / sigma, (y - y.mean()) / sigma
-    value, grid, slope = match_bag("large grid", z, y)
-    expected, points, expected_slope = match_bag("large points", z, y)
+    value, grid, slope = solve_bag("large grid", z, y)
+    expected, points, expected_slope = solve_bag("large points", z, y)
     # Measured: up to 0.8 nats; 2.6 in the slope in log sigma, whose posterior sd is a hundredth;
     # 4 % of the slopes in z, all of it from row to row: weights see sums of them.
     assert abs(value - expected) < 1.0
@@ -222,7 +229,7 @@ def test_binned_likelihood_agrees_with_that_of_the_points(n, sigma, kind):
 @pytest.mark.parametrize("side", [-0.4, 0.0, 0.3])
 def test_binning_keeps_the_mean_and_adds_a_third_of_a_squared_cell(side):
     values = side + np.array([0.0, 0.07, 1.9, -3.14])
-    nodes, mass = lay_nodes(values)
+    nodes, mass = spread_on_nodes(values)
     cell = np.diff(nodes).min()
     assert_allclose(mass.sum(), 4.0)
     assert_allclose(mass @ nodes, values.sum(), atol=1e-12)
@@ -240,9 +247,9 @@ def test_approximate_permanent_is_close_to_the_exact_one(variance):
     y = np.sort(z + rng.normal(size=8))
     exact = log_permanent(log_kernel(z, y)) - lgamma(9.0)
     # Nine terms of the exponential, squared ten times.
-    assert_allclose(match_bag("exact", z, y)[0], exact, rtol=1e-11)
+    assert_allclose(solve_bag("exact", z, y)[0], exact, rtol=1e-11)
     for way in ("points", "large points"):
-        assert abs(match_bag(way, z, y)[0] - exact) < 0.08 * 8
+        assert abs(solve_bag(way, z, y)[0] - exact) < 0.08 * 8
 
 
 @pytest.mark.parametrize("n", [2, 5, 7])
@@ -256,7 +263,7 @@ def test_permanents_and_their_slopes_equal_sums_over_permutations(n, sigma):
     shares = np.exp(logs - logs.max())
     expected = np.log(shares.sum()) + logs.max() - lgamma(n + 1.0)
     shares /= shares.sum()
-    value, slopes, by_sigma = match_bag("exact", z, y, sigma=sigma)
+    value, slopes, by_sigma = solve_bag("exact", z, y, sigma=sigma)
     assert_allclose(value, expected, rtol=1e-10, atol=1e-10)
     assert_allclose(slopes * sigma, shares @ gaps, rtol=1e-9, atol=1e-9)
     assert_allclose(by_sigma, shares @ (gaps**2).sum(axis=1), rtol=1e-9)
@@ -296,7 +303,7 @@ def test_a_bag_is_matched_the_way_of_its_size_and_noise(way, n, sigma):
     found = evaluate_bags(z, y, np.array([0, n]), sigma)
     z, y = z - z.mean(), y - y.mean()
     large = way if way == "exact" or way.startswith("large") else f"large {way}"
-    value, slopes, by_sigma = match_bag(large, z, y, sigma=sigma)
+    value, slopes, by_sigma = solve_bag(large, z, y, sigma=sigma)
     assert_allclose(found.values[0], value - (n - 1) * np.log(sigma), atol=1e-4, rtol=1e-9)
     assert_allclose(found.gradients[0, 0], slopes @ z, rtol=2e-3, atol=0.02)
     assert_allclose(found.by_sigmas[0], by_sigma - (n - 1), rtol=2e-3, atol=0.02)

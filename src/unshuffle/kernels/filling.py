@@ -70,7 +70,8 @@ def _load(X, order, centre, factor, columns):
 @njit(**OPTIONS)
 def _predict(columns, w, z):
     """Write the straight predictions into z."""
-    z[:] = 0.0
+    for i in range(z.size):
+        z[i] = 0.0
     for j in range(w.size):
         weight, column = w[j], columns[j]
         for i in range(z.size):
@@ -156,9 +157,9 @@ def fill_cells(
     x (1 + 2 c z) and of z², as multiples of 1/``units[p]``.
     """
     d, width = centre.size, cells.shape[1]
-    columns, line, place = np.empty((d, _CHUNK)), np.empty(_CHUNK), np.empty(_CHUNK)
-    values, found = np.empty((width, _CHUNK), np.int64), np.empty(_CHUNK, np.int64)
-    counts = np.ones(_CHUNK, np.int64)
+    room, numbers = np.empty((d + 2, _CHUNK)), np.empty((width + 2, _CHUNK), np.int64)
+    columns, line, place = room[:d], room[d], room[d + 1]
+    values, found, counts = numbers[:width], numbers[width], numbers[width + 1]
     unused = _read_in_order(X)
     for r in range(ends.size - 1):
         if sizes[0, r] == 0:
@@ -174,7 +175,8 @@ def fill_cells(
             for p in range(weights.shape[0]):
                 _predict(columns, weights[p], z)
                 _place(z, curves[p], per_cell[p], starts[p, r], places)
-                values[0, :m] = 1
+                for i in range(m):
+                    values[0, i] = 1
                 _find_cells(places, sizes[p, r], tails[p, r], own, values[1])
                 if width > 2:
                     _slope(columns, z, curves[p], units[p], values[2:])

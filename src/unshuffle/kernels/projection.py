@@ -14,7 +14,8 @@ def longest_bag(offsets):
     """Return the size of the largest bag. (NumPy's diff takes seconds to compile.)"""
     longest = 0
     for r in range(offsets.size - 1):
-        longest = max(longest, offsets[r + 1] - offsets[r])
+        size = offsets[r + 1] - offsets[r]
+        longest = size if size > longest else longest
     return longest
 
 
@@ -68,7 +69,7 @@ def gram(columns):
     d, n = columns.shape
     out = np.zeros((d, d))
     for start in range(0, n, _BLOCK):
-        m = min(n - start, _BLOCK)
+        m = n - start if n - start < _BLOCK else _BLOCK
         for i in range(d):
             left = columns[i, start : start + m]
             for j in range(i + 1):
@@ -114,7 +115,7 @@ def triangulate(columns):
             continue
         corner = -size if rest[0] >= 0.0 else size
         # Half the square of the normal (rest less its image) without cancellation.
-        scale = size * (size + abs(rest[0]))
+        scale = size * (size + (rest[0] if rest[0] >= 0.0 else -rest[0]))
         rest[0] -= corner
         columns[j, j] = corner
         for k in range(j + 1, d + 1):

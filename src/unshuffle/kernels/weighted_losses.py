@@ -9,7 +9,7 @@ from numba import njit
 
 from unshuffle.kernels.compiling import OPTIONS
 from unshuffle.kernels.projection import add_chain, longest_bag, project
-from unshuffle.kernels.sorted_losses import ABSOLUTE
+from unshuffle.kernels.sorted_losses import ABSOLUTE, collect_slopes
 from unshuffle.kernels.sorting import ROW, sort_rows
 
 
@@ -19,7 +19,8 @@ def compare_masses(code, z, z_shares, y, y_shares, slope):
     value = 0.0
     i, j = 0, 0
     left_i, left_j = z_shares[0], y_shares[0]
-    slope[: z.size] = 0.0
+    for k in range(z.size):
+        slope[k] = 0.0
     while True:
         # At the end of one side the other has rounding left, which belongs to its last item.
         is_last = i == z.size - 1 and j == y.size - 1
@@ -27,7 +28,7 @@ def compare_masses(code, z, z_shares, y, y_shares, slope):
         gap = z[i] - y[j]
         if code == ABSOLUTE:
             value += length * abs(gap)
-            slope[i] += length * np.sign(gap)
+            slope[i] += length * (1.0 if gap > 0.0 else -1.0 if gap < 0.0 else gap)
         else:
             value += length * gap * gap
             slope[i] += 2.0 * length * gap
@@ -54,17 +55,15 @@ def evaluate_weighted(
     bag.
     """
     n_atoms = atoms.size
-    longest = longest_bag(offsets)
-    z, slope = np.empty(longest), np.empty(longest)
-    spread = np.empty(longest * n_atoms)
-    ordered, sorted_slope = np.empty(longest * n_atoms), np.empty(longest * n_atoms)
-    z_shares = np.empty(longest * n_atoms)
-    pairs = np.empty(longest * n_atoms, np.uint64)
-    spare = np.empty(longest * n_atoms, np.uint64)
+    size = longest_bag(offsets) * n_atoms
+    room, places = np.empty((6, size)), np.empty((2, size), np.uint64)
     counts = np.empty((3, 2048), np.uint32)
+    z, slope, spread, ordered = room[0], room[1], room[2], room[3]
+    sorted_slope, z_shares = room[4], room[5]
     for s in range(weights.shape[0]):
         values[s] = 0.0
-        gradients[s] = 0.0
+        for j in range(gradients.shape[1]):
+            gradients[s, j] = 0.0
         for r in range(offsets.size - 1):
             start, stop = offsets[r], offsets[r + 1]
             m, length = stop - start, (stop - start) * n_atoms
@@ -75,15 +74,14 @@ def evaluate_weighted(
             for i in range(m):
                 for a in range(n_atoms):
                     spread[i * n_atoms + a] = z[i] + atoms[a]
-            rows = sort_rows(spread[:length], ordered, pairs, spare, counts)
+            rows = sort_rows(spread[:length], ordered, places[0], places[1], counts)
+            own = masses[start:stop]
             for k in range(length):
-                row = np.int64(rows[k] & ROW) // n_atoms
-                z_shares[k] = masses[start + row] / (total * n_atoms)
+                row = (rows[k] & ROW) // np.uint64(n_atoms)
+                z_shares[k] = own[row] / (total * n_atoms)
             lo, hi = y_offsets[r], y_offsets[r + 1]
             values[s] += shares[r] * compare_masses(
                 code, ordered[:length], z_shares, y[lo:hi], y_shares[lo:hi], sorted_slope
             )
-            slope[:m] = 0.0
-            for k in range(length):
-                slope[np.int64(rows[k] & ROW) // n_atoms] += sorted_slope[k]
+            collect_slopes(sorted_slope[:length], rows, n_atoms, slope[:m])
             add_chain(columns, slope, start, stop, shares[r], gradients[s])

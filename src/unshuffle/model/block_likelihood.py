@@ -19,7 +19,7 @@ from unshuffle import kernels
 from unshuffle.data.blocks.sources import Block, Pass, Source
 from unshuffle.data.products import multiply
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
-from unshuffle.model.cell_matching import Matched, match_all
+from unshuffle.model.histogram_likelihood import HistogramProblems, place_nodes, share_cells
 from unshuffle.model.kept_bags import KeptBags
 from unshuffle.model.nodes import nodes_per_sigma, share_nodes
 from unshuffle.model.point_grid import PointGrid, lay_out
@@ -107,11 +107,11 @@ class BlockWithinBag(WithinBag):
         size = max(1, _MOST_PLACES // len(self.sizes))
         for start in range(0, len(params), size):
             some = params.part(slice(start, start + size))
-            matched = self._count(some, is_counted, per_sigma, wants_slopes, n_jobs)
+            counted = self._count(some, is_counted, per_sigma, wants_slopes, n_jobs)
             inner = float((self.sizes - 1.0)[is_counted].sum())
-            for k, own in enumerate(matched, start):
+            for k, own in enumerate(zip(*counted, strict=True), start):
                 value, gradient, by_sigma = self._unite(
-                    params.part(slice(k, k + 1)), own, wants_slopes
+                    params.part(slice(k, k + 1)), *own, wants_slopes
                 )
                 found.values[k] += value - inner * params.log_sigmas[k]
                 found.gradients[k] += gradient
@@ -125,8 +125,11 @@ class BlockWithinBag(WithinBag):
         per_sigma: float,
         wants_slopes: bool,
         n_jobs: int | None,
-    ) -> list[Matched]:
-        """Return what bags say whose rows are counted in cells, some points at a time."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the likelihoods of bags whose rows are counted in cells, some points at a time.
+
+        See `HistogramProblems.evaluate`.
+        """
         grid = self._lay_out(params).only(is_counted)
         width = self.source.d + 3 if wants_slopes else 2
         room = MEMORY / (8.0 * width * min(count_threads(n_jobs), 2))
@@ -135,21 +138,23 @@ class BlockWithinBag(WithinBag):
         fillings = grid.divide(room, _MOST_ROOM * room)
         # Made when they are asked for: of very many bags each is large.
         filled = self._fill((grid.part(*each) for each in fillings), wants_slopes)
-        found: list[list[Matched]] = [[] for _ in range(len(params))]
-        for places, bags in fillings:
+        found = (*np.zeros((2, *grid.sizes.shape)), np.zeros((*grid.sizes.shape, width - 1)))
+        for points, bags in fillings:
             # Cells are let go before the next ones are filled.
-            matched = match_all(
-                self, grid.part(places, bags), next(filled), bags, per_sigma, wants_slopes, n_jobs
-            )
-            for p, new in zip(range(places.start, places.stop), matched, strict=True):
-                found[p] += new
-        return [tuple(np.concatenate(each) for each in zip(*own, strict=True)) for own in found]  # type: ignore[misc]
+            problems = HistogramProblems(self, grid.part(points, bags), next(filled), per_sigma)
+            for total, new in zip(found, problems.evaluate(wants_slopes, n_jobs), strict=True):
+                total[points] += new
+        return found
 
     def _unite(
-        self, params: Parameters, matched: Matched, wants_slopes: bool
+        self,
+        params: Parameters,
+        values: np.ndarray,
+        by_sigmas: np.ndarray,
+        gradients: np.ndarray,
+        wants_slopes: bool,
     ) -> tuple[float, np.ndarray, float]:
         """Return value and slopes of the likelihood at one point from those of its counted bags."""
-        values, by_sigmas, gradients = matched
         value, by_sigma = float(np.cumsum(values)[-1]), float(np.cumsum(by_sigmas)[-1])
         w, curve, sigma = params.w[0], float(params.curves[0]), exp(params.log_sigmas[0])
         gradient, p = np.zeros(len(w) + len(params.degrees) + 1), len(w)
@@ -226,9 +231,8 @@ class BlockWithinBag(WithinBag):
                 continue
             size, n_tail = grid.sizes[0, r], grid.tails[0, r]
             own = cells[bases[r] : bases[r] + size + 2 * n_tail]
-            nodes = kernels.place_nodes(grid.lows[0, r], size, n_tail, fine)
-            masses = np.empty(len(nodes))
-            kernels.share_out(own, masses)
+            nodes = place_nodes(grid.lows[0, r], size, n_tail, fine)
+            masses = share_cells(own)
             keep = masses > 0
             yield labels, means[r] + nodes[keep], masses[keep] / masses.sum()
 

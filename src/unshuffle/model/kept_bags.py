@@ -12,17 +12,12 @@ import numpy as np
 
 from unshuffle import kernels
 from unshuffle.kernels.transport.bags import GRIDS, LARGE
-from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.lanes import (
-    make_band,
-    make_problems,
-    make_room,
-    make_rows,
-)
+from unshuffle.kernels.transport.lanes import make_ends, make_problems, make_rows
 from unshuffle.kernels.transport.permanent import EXACT_ROWS, make_tables
 from unshuffle.kernels.transport.vectors import LANES
 from unshuffle.model.nodes import FINE_PER_SIGMA, SMALL_ROWS, nodes_per_sigma, share_nodes
 from unshuffle.model.points import Evaluated, Parameters, predict
+from unshuffle.model.transport import log_permanents, spread_variances
 from unshuffle.model.within_bag import WithinBag
 from unshuffle.threads import map_all
 
@@ -54,7 +49,7 @@ class KeptBags:
 
     @cached_property
     def _pieces(self) -> list[slice]:
-        """Bags that are matched at a time: the same for any number of points and threads."""
+        """Bags that are evaluated at a time: the same for any number of points and threads."""
         pieces, start = [], 0
         while start < len(self):
             most = self.offsets[start] + PIECE_ROWS
@@ -85,18 +80,18 @@ class KeptBags:
 
         def work(task: tuple[int, slice]) -> None:
             i, some = task
-            totals[i, some] = self._match(
+            totals[i, some] = self._evaluate(
                 self._pieces[i], params.part(some), per_sigma, wants_slopes, tolerance
             )
 
         map_all(work, tasks, n_jobs)
-        # One piece after the other, whatever thread matched it.
+        # One piece after the other, whatever thread evaluated it.
         total = np.cumsum(totals, axis=0)[-1] if len(totals) else np.zeros((m, 2 + size))
         inner = float((self.sizes - 1.0).sum())
         gradients = np.column_stack([total[:, 2:], np.zeros(m)])
         return Evaluated(total[:, 0] - inner * params.log_sigmas, gradients, total[:, 1] - inner)
 
-    def _match(
+    def _evaluate(
         self,
         bags: slice,
         params: Parameters,
@@ -113,19 +108,17 @@ class KeptBags:
         sigmas, degrees = np.exp(params.log_sigmas), params.degrees
         z, bent = np.empty((m, n)), np.empty((m, n))
         kernels.predict_points(rows, w, degrees, coefs, z, bent)
-        problems, shares, order, starts = kernels.lay_out(bent, labels, offsets, sigmas, per_sigma)
+        kernels.centre_bags(bent, offsets, sigmas)
         values, slopes = np.zeros((m, len(offsets) - 1, 2)), np.zeros((m, n * wants_slopes))
-        given = (problems, shares, bent, labels, offsets, sigmas, per_sigma, wants_slopes)
-        for group in _divide(order, starts):
-            match_group(group, given, tolerance, values, slopes)
-        large = order[starts[LARGE] :]
-        if len(large):
-            kernels.match_large(large, *given, tolerance, values, slopes)
-        found, gradients = np.zeros((m, 2)), np.zeros((m, w.shape[1] + len(degrees)))
-        kernels.add_up(offsets, sigmas, values, slopes, found)
+        problems = BagProblems.find(bent, labels, offsets, sigmas, per_sigma)
+        for group in problems.groups():
+            problems.solve(group, tolerance, values, slopes)
+        gradients = np.zeros((m, w.shape[1] + len(degrees)))
         if wants_slopes:
+            kernels.centre_bags(slopes, offsets, sigmas)
             kernels.chain_points(rows, offsets, z, degrees, coefs, slopes, gradients)
-        return np.column_stack([found, gradients])
+        # One bag after the other, whatever stood beside it.
+        return np.column_stack([np.cumsum(values, axis=1)[:, -1], gradients])
 
     def predict(self, params: Parameters, bags: slice) -> np.ndarray:
         """Return what a point predicts of the rows of some bags."""
@@ -133,72 +126,86 @@ class KeptBags:
         return predict(self.rows[:, start:stop], params, 0)
 
 
-def _divide(order: np.ndarray, starts: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield problems that stand side by side: tiny bags of one size, points, or grids."""
-    ends = [*(starts[k] for k in range(1, EXACT_ROWS + 2)), starts[GRIDS], starts[LARGE]]
-    for first, last in pairwise(ends):
-        for at in range(first, last, LANES):
-            yield order[at : min(at + LANES, last)]
+@dataclass(frozen=True, eq=False)
+class BagProblems:
+    """The transport problems of bags at points: see `kernels.list_problems`.
 
-
-def match_group(
-    group: np.ndarray,
-    given: tuple[object, ...],
-    tolerance: float,
-    values: np.ndarray,
-    slopes: np.ndarray,
-) -> None:
-    """Match problems side by side, and add what they say to values and slopes of their bags."""
-    problems, _, bent, labels, offsets, sigmas, per_sigma, wants_slopes = given
-    key = int(problems[group[-1], 2])  # type: ignore[index]
-    m = key - GRIDS if key > GRIDS else key
-    sides, ends = make_problems(m)
-    places, lows, sizes = (
-        np.empty((2, LANES, m), int),
-        np.empty((2, LANES)),
-        np.empty((2, LANES), int),
-    )
-    kernels.lay_group(
-        group, problems, bent, labels, offsets, sigmas, per_sigma, sides, ends, places, lows, sizes
-    )
-    if key <= EXACT_ROWS:
-        found = np.empty(LANES), np.zeros(LANES), make_rows(m)
-        kernels.match_exactly(sides, wants_slopes, *found, *make_tables(m))
-    else:
-        spread = 1.0 / (3.0 * per_sigma**2) if key > GRIDS else 0.0  # type: ignore[operator]
-        found = match_side_by_side(sides, ends, spread, tolerance, bool(wants_slopes))
-    kernels.take_group(group, *given, sides, places, lows, sizes, *found, values, slopes)
-
-
-def match_side_by_side(
-    sides: np.ndarray, ends: np.ndarray, spread: float, tolerance: float, wants_slopes: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return log perm of problems side by side, and slopes in log sigma and in their points.
-
-    On grids, which add a variance `spread`, potentials become the slopes in the masses of nodes.
-    Python calls the steps one by one: a kernel with all of them would compile each once more.
+    ``bent`` (points, rows) are predictions, centred in each bag, in units of sigma.
     """
-    m, band = sides.shape[1], make_band(ends)
-    (room, few), (values, by_sigmas) = make_room(m), make_rows(2, 1)
-    slopes, tolerance = make_rows(m), PRECISE if wants_slopes else tolerance
-    by_sigmas[:] = 0.0
-    kernels.lay_band(sides, *band)
-    u, v = kernels.match_margins(*band, sides, tolerance, room, few)
-    kernels.take_coupling(*band, u, v, sides, values[0])
-    found = make_rows(7, m)
-    kernels.correct_group(sides, *band, spread, values, found)
-    if wants_slopes:
-        out = make_rows(4, m)
-        kernels.slope_group(sides, *band, found, spread, out)
-        kept_z, kept_y = kernels.solve_adjoint(*band, sides, found[0], *out[:2], room, few)
-        if spread > 0.0:
-            sides[4] += out[2] + kept_z
-            sides[5] += out[3] + kept_y
+
+    bent: np.ndarray
+    labels: np.ndarray
+    offsets: np.ndarray
+    sigmas: np.ndarray
+    per_sigma: float
+    problems: np.ndarray
+    shares: np.ndarray
+
+    @staticmethod
+    def find(
+        bent: np.ndarray,
+        labels: np.ndarray,
+        offsets: np.ndarray,
+        sigmas: np.ndarray,
+        per_sigma: float,
+    ) -> BagProblems:
+        """Return the problems of all bags: on their rows, on grids, or both."""
+        most = 2 * len(sigmas) * (len(offsets) - 1)
+        problems, shares = np.empty((most, 4), np.int64), np.empty((most, 2))
+        n = kernels.list_problems(bent, labels, offsets, sigmas, per_sigma, problems, shares)
+        return BagProblems(bent, labels, offsets, sigmas, per_sigma, problems[:n], shares[:n])
+
+    @cached_property
+    def _most_rows(self) -> int:
+        return int(np.diff(self.offsets).max())
+
+    @cached_property
+    def _spreads(self) -> tuple[np.ndarray, np.ndarray]:
+        """The variances that points and nodes add."""
+        return spread_variances(np.inf, LANES), spread_variances(self.per_sigma, LANES)
+
+    def groups(self) -> Iterator[np.ndarray]:
+        """Yield problems that stand side by side: tiny bags of one size, points, or grids.
+
+        Large ones come alone.
+        """
+        keys = self.problems[:, 2].astype(np.int16)
+        order = np.argsort(keys, kind="stable")
+        bounds = [*range(1, EXACT_ROWS + 2), GRIDS, LARGE]
+        ends = np.searchsorted(keys[order], bounds).tolist()
+        for first, last in pairwise(ends):
+            for at in range(first, last, LANES):
+                yield order[at : min(at + LANES, last)]
+        for at in range(ends[-1], len(order)):
+            yield order[at : at + 1]
+
+    def solve(
+        self, group: np.ndarray, tolerance: float, values: np.ndarray, slopes: np.ndarray
+    ) -> None:
+        """Solve problems side by side, and add their values and slopes to those of their bags."""
+        key, m = (int(part) for part in self.problems[group[-1], 2:])
+        is_large, is_exact, wants_slopes = key >= LARGE, key <= EXACT_ROWS, slopes.shape[1] > 0
+        is_grid = key > GRIDS and key != LARGE
+        lanes, most_rows = (1 if is_large else LANES), self._most_rows
+        sides, sizes = make_problems(m, lanes)
+        places, lows = np.empty((2, lanes, m), int), np.empty((2, lanes))
+        order, room = np.empty(most_rows, np.uint64), np.empty(m + 3 + most_rows * is_grid)
+        given = (self.bent, self.labels, self.offsets, self.sigmas, self.per_sigma)
+        kernels.place_bags(
+            group, self.problems, *given, is_grid, sides, sizes, places, lows, order, room
+        )
+        if is_exact:
+            ends = make_ends(m)
+            kernels.fill_gauge(sides, sizes, np.empty_like(ends), ends)
+            found = np.empty(LANES), np.zeros(LANES), make_rows(m)
+            kernels.exact_permanents(sides, wants_slopes, *found, *make_tables(m))
         else:
-            kernels.point_gradients(
-                *band, sides, found[2], found[3], kept_z, kept_y, slopes, by_sigmas
-            )
-    return values[0], by_sigmas[0], slopes
+            spreads = self._spreads[int(is_grid)]
+            found = log_permanents(sides, sizes, spreads[:, :lanes], tolerance, wants_slopes)
+        kernels.add_bags(
+            group, self.problems, self.shares, *given, wants_slopes, is_grid, sides, sizes, places,
+            lows, room, *found, values, slopes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,9 @@ def correct(q):
     """Return log perm(B) per row from the row's collision probability q = sum_j B_ij^2.
 
     Wide bands: -1 + q zeta(3/2)/2 (the one-loop determinant -1/2 log det(I - B'B) of a Gaussian
-    band, of which Bethe's q/2 is only the first term); permutations: 0; rare swaps: slope 1/2,
-    which also continues it where a node of a grid holds less than one row.
+    band, of which the Bethe permanent's q/2 (Vontobel 2013) is only the first term); permutations:
+    0; rare swaps: slope 1/2, which also continues it where a node of a grid holds less than one
+    row.
     """
     if q > 1.0:
         return 0.5 * (q - 1.0)
@@ -35,26 +36,3 @@ def correct(q):
 def correct_slope(q):
     """Return the derivative of the correction."""
     return 0.5 if q > 1.0 else C1 + q * (2.0 * C2 + q * 3.0 * C3)
-
-
-@njit(**INNER)
-def add_corrections(qz, qy, mz, my):
-    """Return the corrections of all rows and columns, which see different densities: averaged."""
-    total = 0.0
-    for i in range(mz.size):
-        total += 0.5 * mz[i] * correct(qz[i])
-    for j in range(my.size):
-        total += 0.5 * my[j] * correct(qy[j])
-    return total
-
-
-@njit(**INNER)
-def precondition(path, cols, residual, out):
-    """Write an approximate inverse of S times the residual: see `diagonals.conductances`."""
-    flow, height = 0.0, 0.0
-    for j in range(out.size):
-        # A label that no prediction reaches has no mass left: it cannot be preconditioned.
-        out[j] = height + (residual[j] / cols[j] if cols[j] > 1e-200 else 0.0)
-        flow += residual[j]
-        if j < path.size and path[j] > LEAST_CONDUCTANCE:
-            height -= flow / path[j]

@@ -1,167 +1,145 @@
-"""The log permanent of a large bag from histograms: of its predictions, and of its labels.
+"""Large bags as transport problems between histograms: of their predictions, and of their labels.
 
-The same entropic transport, correction and spreading as in `bags`, on cells with masses in place of
-rows.
+The same log permanent as in `bags`, of cells with masses in place of rows.
 """
 
-from math import lgamma
+from math import inf, lgamma
 
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.filling import PLACES, tail_node
-from unshuffle.kernels.transport.correction import add_corrections
-from unshuffle.kernels.transport.coupling import PRECISE
-from unshuffle.kernels.transport.lattice import (
-    add_gradients,
-    collisions,
-    correction_gradients,
-    scale,
-    solve_adjoint,
-    variances,
-)
 from unshuffle.kernels.transport.splines import (
-    gather_masses,
-    scale_slope_of_masses,
+    read_field,
+    slope_in_mass,
+    slope_in_value,
     spread_masses,
 )
 
-# Nats that the last step of a scaling may gain where no slopes are wanted.
-_ROUGH = 1e-4
-# Sums over so many labels round: a step that gains less is none.
-_ROUNDED = 1e-12
+
+@njit(**INNER)
+def _node(k, start, size, n_tail, fine):
+    """Return the place of node k of a histogram, which has one more than cells."""
+    if k < n_tail:
+        return (start - tail_node(n_tail - k)) / fine
+    if k > n_tail + size:
+        return (start + size + tail_node(k - n_tail - size)) / fine
+    return (start + (k - n_tail)) / fine
 
 
 @njit(**OPTIONS)
-def place_nodes(start, size, n_tail, fine):
-    """Return the places of a histogram's nodes, one more than its cells, `fine` for a unit."""
-    nodes = np.empty(size + 2 * n_tail + 1)
-    for k in range(n_tail):
-        nodes[n_tail - 1 - k] = start - tail_node(k + 1)
-        nodes[n_tail + size + 1 + k] = start + size + tail_node(k + 1)
-    for k in range(size + 1):
-        nodes[n_tail + k] = start + k
-    return nodes / fine
-
-
-@njit(**OPTIONS)
-def share_out(cells, masses):
-    """Write the masses of nodes: each row counts at both ends of its cell, by its place in it."""
-    masses[:] = 0.0
-    for k in range(cells.shape[0]):
-        right = cells[k, 1] / PLACES
-        masses[k] += cells[k, 0] - right
-        masses[k + 1] += right
-
-
-@njit(**OPTIONS)
-def match_masses(rows, row_masses, labels, label_masses, per_sigma, fine, wants_slopes, slopes):
-    """Return log(perm/n!) of exp(−(y_j − z_i)²/2) for values with masses, both ascending.
-
-    Fills the slopes in the masses of rows, and returns that in log sigma due to the labels.
-    """
-    n = label_masses.sum()
-    # The variance that cubic B-splines add, and on the rows' side that of their two nodes.
-    spread_y = 1.0 / (3.0 * per_sigma * per_sigma)
-    spread_z = spread_y + 1.0 / (6.0 * fine * fine)
-    z, mz, keep_z, low_z = spread_masses(rows, row_masses, per_sigma)
-    y, my, keep_y, low_y = spread_masses(labels, label_masses, per_sigma)
-    tolerance = max(PRECISE if wants_slopes else _ROUGH, _ROUNDED * n)
-    value, potential_z, potential_y, band, ptr, at = scale(z, mz, y, my, tolerance)
-    qz, qy = collisions(band, ptr, at, mz, my)
-    value += add_corrections(qz, qy, mz, my) - lgamma(n + 1.0)
-    centre_z, centre_y, by_row, by_column = variances(band, ptr, at, z, mz, y)
-    value -= 0.5 * (spread_z * (by_row - n) + spread_y * (by_column - n))
-    if not wants_slopes:
-        return value, 0.0
-    gradient_z, gradient_y, slope_z, slope_y = correction_gradients(band, ptr, at, qz, qy, mz, my)
-    add_gradients(
-        band, ptr, at, z, y, centre_z, centre_y, (spread_z, spread_y), gradient_z, gradient_y
-    )
-    kept_z, kept_y = solve_adjoint(band, ptr, at, mz, my, y, gradient_z, gradient_y)
-    gather_masses(rows, keep_z, low_z, potential_z + slope_z + kept_z, per_sigma, slopes)
-    kept_y += potential_y + slope_y
-    by_sigma = scale_slope_of_masses(labels, label_masses, keep_y, low_y, kept_y, per_sigma)
-    return value, -by_sigma
-
-
-@njit(**OPTIONS)
-def match_cells(
-    cells,
-    start,
-    size,
-    n_tail,
-    factor,
-    labels,
-    label_masses,
-    per_sigma,
-    fine,
-    wants_slopes,
-    gradients,
+def list_histograms(
+    problems, cells, bases, lows, sizes, tails, fines, labels, label_offsets, sigmas, per_sigmas
 ):
-    """Return log(perm/n!) of a bag from a histogram of predictions, and its slope in label scale.
+    """Fill the cells that a histogram occupies, and the most atoms of either side.
 
-    A sigma has ``fine`` cells, and ``per_sigma`` nodes of the transport. ``labels`` are in units of
-    sigma and centred as the predictions are. ``factor`` is what a row counts: above one in a
-    sample. Fills the slope in a prediction (in units of sigma) that lies in each cell.
+    ``problems`` (…, 5) have point and bag, and take the first cell in use, the one after the last,
+    and the number of atoms.
     """
-    nodes, masses = place_nodes(start, size, n_tail, fine), np.empty(cells.shape[0] + 1)
-    share_out(cells, masses)
-    keep = np.nonzero(masses > 0.0)[0]
-    slopes = np.zeros(keep.size)
-    value, by_sigma = match_masses(
-        nodes[keep],
-        factor * masses[keep],
-        labels,
-        label_masses,
-        per_sigma,
-        fine,
-        wants_slopes,
-        slopes,
-    )
-    if wants_slopes:
-        field = np.zeros(nodes.size)
-        field[keep] = slopes
-        for k in range(gradients.size):
-            gradients[k] = 0.0
-            if cells[k, 0] > 0:
-                gradients[k] = factor * (field[k + 1] - field[k]) / (nodes[k + 1] - nodes[k])
-    return value, by_sigma
+    for q in range(problems.shape[0]):
+        p, r = problems[q, 0], problems[q, 1]
+        start, size, n_tail, fine = lows[p, r], sizes[p, r], tails[p, r], fines[p]
+        first = bases[p, r]
+        last = first + size + 2 * n_tail - 1
+        while cells[first, 0] == 0 and first < last:
+            first += 1
+        while cells[last, 0] == 0 and last > first:
+            last -= 1
+        first, last = first - bases[p, r], last - bases[p, r] + 1
+        width = _node(last, start, size, n_tail, fine) - _node(first, start, size, n_tail, fine)
+        reach = labels[label_offsets[r + 1] - 1] - labels[label_offsets[r]]
+        reach /= sigmas[p]
+        width = reach if reach > width else width
+        problems[q, 2], problems[q, 3] = first, last
+        problems[q, 4] = int(width * per_sigmas[p]) + 5
 
 
 @njit(**OPTIONS)
-def match_histograms(
-    cells, bases, lows, sizes, tails, factors, labels, label_masses, label_offsets, unit,
-    per_sigma, fine, wants_slopes,
+def place_histograms(
+    group, problems, cells, bases, lows, sizes, tails, fines, factors, labels, label_masses,
+    label_offsets, sigmas, per_sigmas, sides, numbers, places, origins, values, masses, room,
 ):  # fmt: skip
-    """Return log(perm/n!) of every bag, its slope in log sigma due to labels, and gradients.
+    """Write histograms of predictions and of labels into ``sides``: see `fill_gauge`.
 
-    Bag r has the cells of `fill_cells` from ``bases[r]`` on and counts where ``factors[r]`` is
-    above zero. Its gradients are the sums over rows of the slope in their prediction times one,
-    times x (1 + 2 c z) and times z².
+    The last problem fills up the lanes. A sigma of point p has ``fines[p]`` cells and
+    ``per_sigmas[p]`` nodes, and a row of bag r counts ``factors[r]`` times (more than once in a
+    sample), half at either end of its cell by its place in it. ``numbers`` and ``origins``
+    (2, lanes) take the sizes and origins of grids, ``places`` (2, lanes, m) the places of nodes.
+    ``values``, ``masses`` and ``room`` are room for cells or labels, and for a grid.
     """
-    n_bags, width = bases.size, cells.shape[1]
-    gradients = np.zeros((n_bags, width - 1))
-    values, by_sigmas = np.zeros(n_bags), np.zeros(n_bags)
-    for r in range(n_bags):
-        if factors[r] == 0.0:
-            continue
-        own = cells[bases[r] : bases[r] + sizes[r] + 2 * tails[r]]
-        slopes = np.empty(own.shape[0])
-        part = slice(label_offsets[r], label_offsets[r + 1])
-        values[r], by_sigmas[r] = match_cells(
-            own, lows[r], sizes[r], tails[r], factors[r], labels[part], label_masses[part],
-            per_sigma, fine, wants_slopes, slopes,
+    for lane in range(sides.shape[2]):
+        q = group[lane if lane < group.size else group.size - 1]
+        p, r, first, last = problems[q, 0], problems[q, 1], problems[q, 2], problems[q, 3]
+        n = last - first + 1
+        masses[n - 1] = 0.0
+        before = 0.0
+        for i in range(n):
+            node = _node(first + i, lows[p, r], sizes[p, r], tails[p, r], fines[p])
+            values[i] = node
+            if i == n - 1:
+                masses[i] = factors[r] * before
+                break
+            at = bases[p, r] + first + i
+            right = cells[at, 1] / PLACES
+            masses[i] = factors[r] * (before + (cells[at, 0] - right))
+            before = right
+        numbers[0, lane], origins[0, lane] = spread_masses(
+            values[:n], masses[:n], per_sigmas[p], room, sides[0:2], lane, places[0, lane]
+        )
+        lo, hi = label_offsets[r], label_offsets[r + 1]
+        for j in range(lo, hi):
+            values[j - lo] = labels[j] / sigmas[p]
+        numbers[1, lane], origins[1, lane] = spread_masses(
+            values[: hi - lo], label_masses[lo:hi], per_sigmas[p], room, sides[2:4], lane,
+            places[1, lane],
         )  # fmt: skip
+
+
+@njit(**OPTIONS)
+def add_histograms(
+    group, problems, cells, bases, lows, sizes, tails, fines, factors, labels, label_masses,
+    label_offsets, sigmas, per_sigmas, units, wants_slopes, sides, numbers, places, origins, room,
+    found, values, by_sigmas, gradients,
+):  # fmt: skip
+    """Fill the values of solved problems, their slopes in log sigma due to labels, and gradients.
+
+    All are (points, bags), gradients (points, bags, d + 2): the sums over rows of the slope in
+    their prediction, in units of sigma, times one, times x (1 + 2 c z) and times z².
+    """
+    for lane in range(group.size):
+        q = group[lane]
+        p, r, first, last = problems[q, 0], problems[q, 1], problems[q, 2], problems[q, 3]
+        lo, hi, per_sigma, n = label_offsets[r], label_offsets[r + 1], per_sigmas[p], 0.0
+        for j in range(lo, hi):
+            n += label_masses[j]
+        values[p, r] = found[lane] - lgamma(n + 1.0)
+        # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
+        if not -inf < values[p, r] < inf:
+            values[p, r] = -inf
+            continue
         if not wants_slopes:
             continue
-        for k in range(own.shape[0]):
-            if own[k, 0] > 0:
-                gradients[r, 0] += slopes[k] * own[k, 0]
-                for j in range(2, width):
-                    gradients[r, j - 1] += slopes[k] * (own[k, j] / unit)
-    return values, by_sigmas, gradients
+        read_field(sides[5], lane, places[1, lane], numbers[1, lane], room)
+        for j in range(lo, hi):
+            own = labels[j] / sigmas[p]
+            slope = slope_in_value(own, room, origins[1, lane], per_sigma)
+            by_sigmas[p, r] -= label_masses[j] * own * slope
+        read_field(sides[4], lane, places[0, lane], numbers[0, lane], room)
+        before, last_node = 0.0, 0.0
+        for k in range(first, last + 1):
+            node = _node(k, lows[p, r], sizes[p, r], tails[p, r], fines[p])
+            at = bases[p, r] + k
+            is_left, is_right = k > first and cells[at - 1, 0] > 0, k < last and cells[at, 0] > 0
+            if not (is_left or is_right):
+                continue
+            here = slope_in_mass(node, room, origins[0, lane], per_sigma)
+            if is_left:
+                slope = factors[r] * (here - before) / (node - last_node)
+                gradients[p, r, 0] += slope * cells[at - 1, 0]
+                for j in range(2, cells.shape[1]):
+                    gradients[p, r, j - 1] += slope * (cells[at - 1, j] / units[p])
+            before, last_node = here, node
 
 
 @njit(**OPTIONS)

@@ -1,6 +1,6 @@
 """Corrections and slopes of many small transport problems side by side: see `lanes`.
 
-The same correction, effect of spreading and adjoint as in `lattice`.
+The same correction, effect of spreading and adjoint as in `sinkhorn` and `model.transport`.
 """
 
 from numba import njit
@@ -55,27 +55,9 @@ def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
 
 
 @njit(**INNER)
-def _invert(masses, inverse):
-    """Write one over the masses, zero where there is none."""
-    for i in range(masses.shape[0]):
-        mass = read(masses, i)
-        write(inverse, i, choose(mass, 0.0, 1.0 / choose(mass, LEAST, mass, LEAST), 0.0))
-
-
-@njit(**INNER)
-def _add_correction(q, masses, per, value):
-    """Turn sums of squares into collision probabilities; return a value with their corrections."""
-    for i in range(q.shape[0]):
-        own = read(per, i)
-        share = read(q, i) * (own * own)
-        write(q, i, share)
-        value = value + 0.5 * read(masses, i) * _correct(share)
-    return value
-
-
-@njit(**INNER)
-def _add_spread(band, start, ptr, sides, per_mz, spread, value, centre_z, centre_y, cols):
+def _add_spread(band, start, ptr, sides, per_mz, spreads, value, centre_z, centre_y, cols):
     """Return a value without the first-order effect of spreading both sides; write barycentres."""
+    spread, ratio = read(spreads, 0), read(spreads, 1)
     z, mz, y = sides[0], sides[1], sides[2]
     clear(centre_y)
     clear(cols)
@@ -92,79 +74,79 @@ def _add_spread(band, start, ptr, sides, per_mz, spread, value, centre_z, centre
         middle, other = read(centre_z, i), read(centre_y, i)
         other = other / choose(LEAST, column, LEAST, column)
         write(centre_y, i, other)
-        own = mass * (here * here - middle * middle - 1.0)
-        value = value - 0.5 * spread * (own + column * (there * there - other * other) - mass)
+        own = mass * (here * here - ratio * (middle * middle) - ratio)
+        own = own + column * (ratio * (there * there) - other * other) - mass
+        value = value - 0.5 * spread * own
     return value
 
 
 @njit(**OPTIONS)
-def correct_group(sides, band, start, ptr, spread, values, found):
+def correct_lanes(sides, band, start, ptr, spreads, values, found):
     """Add to the values of couplings side by side what log perm has beyond them.
 
-    Nodes of a grid add a variance, ``spread``, whose effect is taken out. Fills ``found``, which
-    `slope_group` needs: inverse masses, collision probabilities, centres, sums of columns.
+    Nodes of a grid add a variance, whose effect is taken out: ``spreads`` (2, lanes) have that of
+    columns, and the ratio of that of rows to it. Fills ``found``, which `slope_corrections` needs:
+    inverse masses, collision probabilities, centres, sums of columns.
     """
-    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
-    _invert(mz, per_mz)
-    _invert(my, per_my)
+    for side in range(2):
+        masses, per = sides[1 + 2 * side], found[side]
+        for i in range(masses.shape[0]):
+            mass = read(masses, i)
+            write(per, i, choose(mass, 0.0, 1.0 / choose(mass, LEAST, mass, LEAST), 0.0))
+    _square_sums(band, start, ptr, found[0], found[1], found[2], found[3])
+    value = read(values, 0)
     # Rows and columns see different densities: averaged.
-    _square_sums(band, start, ptr, per_mz, per_my, qz, qy)
-    value = _add_correction(qz, mz, per_mz, read(values, 0))
-    value = _add_correction(qy, my, per_my, value)
-    if spread > 0.0:
+    for side in range(2):
+        masses, per, q = sides[1 + 2 * side], found[side], found[2 + side]
+        for i in range(masses.shape[0]):
+            over = read(per, i)
+            share = read(q, i) * (over * over)
+            write(q, i, share)
+            value = value + 0.5 * read(masses, i) * _correct(share)
+    if any_positive(spreads, 0):
         value = _add_spread(
-            band, start, ptr, sides, per_mz, spread, value, found[4], found[5], found[6]
+            band, start, ptr, sides, found[0], spreads, value, found[4], found[5], found[6]
         )
     write(values, 0, value)
 
 
 @njit(**INNER)
-def _weigh_slopes(q, per, slopes):
-    """Write the slopes of the corrections over the masses."""
-    for i in range(q.shape[0]):
-        write(slopes, i, _correct_slope(read(q, i)) * read(per, i))
-
-
-@njit(**INNER)
-def _finish_slopes(q, masses, per, gradients, slopes):
-    """Turn sums along rows or columns into the slopes of the corrections in their logs."""
-    for i in range(q.shape[0]):
-        share, over = read(q, i), read(per, i)
-        own, other = _correct_slope(share) * share, read(gradients, i) * over
-        write(gradients, i, own * read(masses, i) + other)
-        write(slopes, i, 0.5 * _correct(share) - own - 0.5 * other * over)
-
-
-@njit(**INNER)
-def _add_gradients(band, start, ptr, sides, centre_z, centre_y, spread, gradient_z, gradient_y):
+def _add_gradients(band, start, ptr, sides, centre_z, centre_y, spreads, gradient_z, gradient_y):
     """Add the slopes of the spreading's effect in log u and log v."""
-    z, y = sides[0], sides[2]
+    z, y, spread, ratio = sides[0], sides[2], -0.5 * read(spreads, 0), read(spreads, 1)
     for i in range(z.shape[0]):
         here, middle, shift = read(z, i), read(centre_z, i), start[i] - ptr[i]
         total = read(gradient_z, i)
         for t in range(ptr[i], ptr[i + 1]):
             j = t + shift
             left, right = read(y, j) - middle, here - read(centre_y, j)
-            entry = -0.5 * spread * read(band, t) * (left * left + right * right)
+            entry = spread * read(band, t) * (ratio * (left * left) + right * right)
             total = total + entry
             write(gradient_y, j, read(gradient_y, j) + entry)
         write(gradient_z, i, total)
 
 
 @njit(**OPTIONS)
-def slope_group(sides, band, start, ptr, found, spread, out):
-    """Fill slopes of what `correct_group` added in log u and log v, and in the masses.
+def slope_corrections(sides, band, start, ptr, found, spreads, out):
+    """Fill slopes of what `correct_lanes` added in log u and log v, then in the masses with B kept.
 
-    ``found`` is what it filled. See `lattice.correction_gradients`.
+    ``found`` is what it filled.
     """
-    mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
-    _weigh_slopes(qz, per_mz, out[2])
-    _weigh_slopes(qy, per_my, out[3])
+    for side in range(2):
+        per, q, slopes = found[side], found[2 + side], out[2 + side]
+        for i in range(q.shape[0]):
+            write(slopes, i, _correct_slope(read(q, i)) * read(per, i))
     _square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
-    _finish_slopes(qz, mz, per_mz, out[0], out[2])
-    _finish_slopes(qy, my, per_my, out[1], out[3])
-    if spread > 0.0:
-        _add_gradients(band, start, ptr, sides, found[4], found[5], spread, out[0], out[1])
+    for side in range(2):
+        masses, per, q = sides[1 + 2 * side], found[side], found[2 + side]
+        gradients, slopes = out[side], out[2 + side]
+        for i in range(q.shape[0]):
+            share, over = read(q, i), read(per, i)
+            own, other = _correct_slope(share) * share, read(gradients, i) * over
+            write(gradients, i, own * read(masses, i) + other)
+            write(slopes, i, 0.5 * _correct(share) - own - 0.5 * other * over)
+    if any_positive(spreads, 0):
+        _add_gradients(band, start, ptr, sides, found[4], found[5], spreads, out[0], out[1])
 
 
 @njit(**INNER)
@@ -221,10 +203,10 @@ def _begin(band, start, ptr, my, per_mz, gradient_z, gradient_y, cols, residual,
 
 
 @njit(**OPTIONS)
-def solve_adjoint(band, start, ptr, sides, per_mz, gradient_z, gradient_y, room, few):
-    """Return the multipliers of the margins, rows and columns: see `lattice.solve_adjoint`.
+def solve_lane_adjoint(band, start, ptr, sides, per_mz, gradient_z, gradient_y, room, few):
+    """Return the multipliers of the margins, rows and columns: see `sinkhorn.solve_adjoint`.
 
-    ``room`` and ``few`` are those of `match_margins`.
+    ``room`` and ``few`` are those of `scale_lanes`.
     """
     mz, y, my = sides[1], sides[2], sides[3]
     rows, found, residual, path = room[0], room[1], room[2], room[3]
@@ -263,10 +245,10 @@ def solve_adjoint(band, start, ptr, sides, per_mz, gradient_z, gradient_y, room,
 
 
 @njit(**OPTIONS)
-def point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas):
+def point_slopes(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sigmas):
     """Fill the slopes in the points z, and those in log sigma: all entries count.
 
-    For masses of one: see `diagonals.point_gradients`.
+    For masses of one: see `diagonals.band_point_slopes`.
     """
     z, y = sides[0], sides[2]
     by_sigma = fill(0.0)

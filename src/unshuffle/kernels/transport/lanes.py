@@ -6,7 +6,7 @@ every array has a last axis of `LANES` problems, and a row of it is reckoned wit
 that has converged waits for the others: its values do not change.
 
 Problems have up to m atoms a side, in ascending order and with masses; shorter ones are filled up
-with atoms of no mass. Gauge, steps and tolerance are those of `lattice`; collisions, corrections
+with atoms of no mass. Gauge, steps and tolerance are those of `sinkhorn`; collisions, corrections
 and slopes are in `lane_slopes`.
 """
 
@@ -17,14 +17,14 @@ from numba import njit
 
 from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.transport.coupling import (
+    CUT,
     LEAST,
     LONGEST,
     MAX_PASSES,
+    ROUNDED,
     ROUNDING,
     STEP_SHARE,
-    monotone_potentials,
 )
-from unshuffle.kernels.transport.diagonals import CUT, find_ends
 from unshuffle.kernels.transport.vectors import LANES, choose, fill, read, write
 
 # Links below this share of all mass may be rounding: see `diagonals`.
@@ -32,7 +32,7 @@ _HIDDEN = 1e-11
 # A flow changes the height over a link by no more than one over this, whatever the link.
 _BEND = 0.4
 # The potential of an atom that is none.
-_NOWHERE = -1e300
+NOWHERE = -1e300
 # Rows of what problems have one number of each.
 TOTAL, EXPECTED, SHARE, IS_NEW, ASKED = 0, 1, 2, 3, 4
 N_FEW = 5
@@ -48,14 +48,21 @@ def make_rows(*shape):
     return whole[first : first + size].reshape(*shape, LANES)
 
 
-def make_problems(m):
-    """Return atoms, masses and potentials of either side, (6, m, LANES), and ends of rows (2, m).
+def make_problems(m, lanes=LANES):
+    """Return atoms, masses and potentials of either side, (6, m, lanes), and their numbers.
 
     No problem has an atom yet.
     """
-    sides, ends = make_rows(6, m), np.empty((2, m), np.int64)
-    sides[:4], sides[4:], ends[0], ends[1] = 0.0, _NOWHERE, m, -1
-    return sides, ends
+    sides = make_rows(6, m) if lanes == LANES else np.empty((6, m, lanes))
+    sides[:4], sides[4:] = 0.0, NOWHERE
+    return sides, np.zeros((2, lanes), np.int64)
+
+
+def make_ends(m):
+    """Return ends of rows, (2, m), that need no column yet."""
+    ends = np.empty((2, m), np.int64)
+    ends[0], ends[1] = m, -1
+    return ends
 
 
 def make_band(ends):
@@ -73,22 +80,8 @@ def make_room(m):
     return make_rows(8, m), make_rows(N_FEW)
 
 
-@njit(**INNER)
-def lay_problem(sides, ends, k, z, mz, y, my):
-    """Write a problem into lane k: its atoms, the potentials of its monotone coupling, its band."""
-    alpha, beta, first, last = monotone_potentials(z, mz, y, my)
-    starts, stops = find_ends(z, y, alpha, beta, first, last)
-    for i in range(z.size):
-        sides[0, i, k], sides[1, i, k], sides[4, i, k] = z[i], mz[i], alpha[i]
-        ends[0, i], ends[1, i] = min(ends[0, i], starts[i]), max(ends[1, i], stops[i])
-    for j in range(y.size):
-        sides[2, j, k], sides[3, j, k], sides[5, j, k] = y[j], my[j], beta[j]
-    for j in range(y.size, sides.shape[1]):
-        sides[2, j, k] = y[y.size - 1] + (j - y.size + 1)  # no links of length zero
-
-
 @njit(**OPTIONS)
-def lay_band(sides, band, start, ptr):
+def fill_kernel(sides, band, start, ptr):
     """Fill the kernel exp(α + β − (z − y)²/2); entries that a problem does not need are zero."""
     z, y, alpha, beta = sides[0], sides[2], sides[4], sides[5]
     for i in range(z.shape[0]):
@@ -193,10 +186,10 @@ def find_links(band, start, ptr, u, v, mz, y, gradient, path, few):
 
 
 @njit(**INNER)
-def _aim(gaps, path, my, fresh, step, few):
+def _find_step(gaps, path, my, fresh, step, few):
     """Write the move of log v that takes most of the gaps away; return the slope along it.
 
-    See `lattice._aim`. Problems whose last move was too long keep it.
+    See `sinkhorn.scale_band`. Problems whose last move was too long keep it.
     """
     m = gaps.shape[0]
     flow, height, mean, along = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
@@ -227,36 +220,31 @@ def _aim(gaps, path, my, fresh, step, few):
 
 
 @njit(**INNER)
-def _move(before, step, share, v):
-    """Move values by shares of steps of their logarithms; shorter steps start where the last did.
-
-    A problem that is done has a share of zero, which changes no bit.
-    """
-    for j in range(v.shape[0]):
-        old, new = read(before, j), read(v, j)
-        first = choose(share, 0.0, choose(1.0, share, old, new), new)
-        write(before, j, first)
-        write(v, j, first * raise_64th(share * read(step, j)))
-
-
-@njit(**INNER)
 def any_positive(rows, i):
     """Whether any number of a row is positive."""
     largest = 0.0
     for k in range(LANES):
-        largest = max(largest, rows[i, k])
+        largest = rows[i, k] if rows[i, k] > largest else largest
     return largest > 0.0
 
 
-@njit(**INNER)
-def _begin(band, start, ptr, mz, my, v, step, path, before, few):
-    """Write v that makes the columns right where rows are as they come, and where steps begin."""
+@njit(**OPTIONS)
+def scale_lanes(band, start, ptr, sides, tolerance, room, few):
+    """Return u and v for which the margins of u K v are the masses (Sinkhorn; Cuturi 2013).
+
+    Those of rows are exact, those of columns within the tolerance: see `sinkhorn.scale_band`.
+    ``room`` and ``few`` come from `make_room`.
+    """
+    mz, y, my = sides[1], sides[2], sides[3]
+    u, v, gaps, path = room[0], room[1], room[2], room[3]
+    gradient, step, fresh, before = room[4], room[5], room[6], room[7]
     clear(v)
     clear(step)
     clear(path)
     total = fill(0.0)
     for i in range(mz.shape[0]):
         add_row(band, ptr[i], ptr[i + 1], start[i] - ptr[i], read(mz, i), v)
+    # Columns are right where rows are as they come.
     for j in range(my.shape[0]):
         mass, reached = read(my, j), read(v, j)
         write(v, j, mass / choose(LEAST, reached, LEAST, reached))
@@ -265,19 +253,8 @@ def _begin(band, start, ptr, mz, my, v, step, path, before, few):
     write(few, TOTAL, total)
     write(few, EXPECTED, fill(0.0))
     write(few, SHARE, fill(1.0))
-
-
-@njit(**OPTIONS)
-def match_margins(band, start, ptr, sides, tolerance, room, few):
-    """Return u and v for which the margins of u K v are the masses.
-
-    Those of rows are exact, those of columns within the tolerance: see `lattice.scale`. ``room``
-    and ``few`` come from `make_room`.
-    """
-    mz, y, my = sides[1], sides[2], sides[3]
-    u, v, gaps, path = room[0], room[1], room[2], room[3]
-    gradient, step, fresh, before = room[4], room[5], room[6], room[7]
-    _begin(band, start, ptr, mz, my, v, step, path, before, few)
+    rounded = ROUNDED * total
+    tolerances = choose(rounded, tolerance, rounded, tolerance)
     for passes in range(MAX_PASSES):
         _sweep(band, start, ptr, mz, u, v, gaps)
         along = fill(0.0)
@@ -292,13 +269,18 @@ def match_margins(band, start, ptr, sides, tolerance, room, few):
         write(few, ASKED, is_new if passes % 3 == 0 else choose(1.0, share, is_new, 0.0))
         if any_positive(few, ASKED):
             find_links(band, start, ptr, u, v, mz, y, gradient, path, few)
-        along = _aim(gaps, path, my, fresh, step, few)
+        along = _find_step(gaps, path, my, fresh, step, few)
         expected = choose(is_new, 0.0, along, expected)
         # Otherwise the last step went far beyond the lowest point of the line.
         share = choose(is_new, 0.0, 1.0, 0.5 * share)
-        _move(before, step, share, v)
+        # Shorter steps start where the last did; a share of zero changes no bit.
+        for j in range(v.shape[0]):
+            old, new = read(before, j), read(v, j)
+            first = choose(share, 0.0, choose(1.0, share, old, new), new)
+            write(before, j, first)
+            write(v, j, first * raise_64th(share * read(step, j)))
         # A problem without a digit left is done, too.
-        share = choose(1.0, share, share, choose(-tolerance, expected, share, 0.0))
+        share = choose(1.0, share, share, choose(0.0 - tolerances, expected, share, 0.0))
         write(few, EXPECTED, expected)
         write(few, SHARE, share)
         if not any_positive(few, SHARE):
@@ -308,7 +290,7 @@ def match_margins(band, start, ptr, sides, tolerance, room, few):
 
 
 @njit(**OPTIONS)
-def take_coupling(band, start, ptr, u, v, sides, values):
+def form_couplings(band, start, ptr, u, v, sides, values):
     """Fill the values of all problems, turn the kernel into the coupling, keep the potentials.
 
     These take the places of those of the monotone coupling: they are the values' slopes in the

@@ -68,7 +68,7 @@ def _find_probabilities(matrix, m, table, count, rest, found):
 
 
 @njit(**OPTIONS)
-def match_exactly(sides, wants_slopes, values, by_sigmas, slopes, matrix, table, count, rest):
+def exact_permanents(sides, wants_slopes, values, by_sigmas, slopes, matrix, table, count, rest):
     """Fill log perm of exp(−(y_j − z_i)²/2), its slopes in the rows, and that in log sigma.
 
     All bags have m rows. The potentials of the monotone coupling keep the permanent between 1 and
@@ -109,7 +109,7 @@ def match_exactly(sides, wants_slopes, values, by_sigmas, slopes, matrix, table,
 
 
 def make_tables(m):
-    """Return what `match_exactly` writes in between."""
+    """Return what `exact_permanents` writes in between."""
     rows, full = make_rows(2 * (m * m + (1 << m))), 1 << m
     matrix, tables = rows[: 2 * m * m].reshape(2, m * m, LANES), rows[2 * m * m :]
     return matrix, tables[:full], np.empty(full, np.int64), tables[full:]

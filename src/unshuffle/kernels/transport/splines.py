@@ -6,6 +6,8 @@ moves with the values; they are told by the first of them, ``low``, and by those
 ``keep``.
 """
 
+from math import floor
+
 import numpy as np
 from numba import njit
 
@@ -57,7 +59,7 @@ def spread_rows(values, per_unit):
     least, largest = values[0], values[0]
     for i in range(values.size):
         least, largest = min(least, values[i]), max(largest, values[i])
-    low = np.floor(least * per_unit) - 1.0
+    low = floor(least * per_unit) - 1.0
     mass = np.zeros(int(largest * per_unit - low) + 3)
     for i in range(values.size):
         k, right = _place(values[i], per_unit, low)
@@ -65,28 +67,6 @@ def spread_rows(values, per_unit):
         _lay_down(mass, k, 1.0, right, left * left * left, right * right * right)
     nodes, masses, keep = _take_occupied(mass, per_unit, low)
     return nodes, masses, keep, low
-
-
-@njit(**INNER)
-def spread_masses(values, masses, per_unit):
-    """Do the same for ascending values with masses."""
-    low = np.floor(values[0] * per_unit) - 1.0
-    mass = np.zeros(int(values[values.size - 1] * per_unit - low) + 3)
-    # What falls between the same two nodes is added up before it is written.
-    last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
-    for i in range(values.size):
-        k, right = _place(values[i], per_unit, low)
-        if k != last:
-            _lay_down(mass, last, whole, first, behind, ahead)
-            last, whole, first, behind, ahead = k, 0.0, 0.0, 0.0, 0.0
-        left, share = 1.0 - right, masses[i]
-        whole += share
-        first += share * right
-        behind += share * left * left * left
-        ahead += share * right * right * right
-    _lay_down(mass, last, whole, first, behind, ahead)
-    nodes, found, keep = _take_occupied(mass, per_unit, low)
-    return nodes, found, keep, low
 
 
 @njit(**INNER)
@@ -122,22 +102,86 @@ def gather(values, keep, low, potential, per_unit, slopes):
 
 
 @njit(**INNER)
-def scale_slope_of_masses(values, masses, keep, low, potential, per_unit):
-    """Return the slope in the log scale of values with masses."""
-    field, total = _lay_field(keep, potential), 0.0
-    for i in range(values.size):
-        k, right = _place(values[i], per_unit, low)
-        total += masses[i] * values[i] * _slope(field, k, right) * per_unit
-    return total
+def _take_nodes(mass, n_all, low, per_unit, nodes, lane, place):
+    """Fill positions and masses of occupied nodes in a lane, and their places; return how many."""
+    n = 0
+    for k in range(n_all):
+        if mass[k] > 0.0:
+            nodes[0, n, lane], nodes[1, n, lane], place[n] = (low + k) / per_unit, mass[k], k
+            n += 1
+    return n
 
 
 @njit(**INNER)
-def gather_masses(values, keep, low, potential, per_unit, slopes):
-    """Fill slopes in the masses of values from those in the nodes' masses."""
-    field = _lay_field(keep, potential)
+def _clear_grid(mass, least, largest, per_unit):
+    """Empty a grid that holds these values; return its origin and its number of nodes."""
+    low = floor(least * per_unit) - 1.0
+    n_all = int(largest * per_unit - low) + 3
+    for k in range(n_all):
+        mass[k] = 0.0
+    return low, n_all
+
+
+@njit(**INNER)
+def spread_values(values, per_unit, mass, nodes, lane, place):
+    """Spread values over nodes; return how many are occupied, and the origin of their grid.
+
+    Fills positions and masses of occupied nodes in a lane of ``nodes`` (2, m, lanes), and their
+    places in the grid. ``mass`` is room for the whole grid.
+    """
+    least, largest = values[0], values[0]
+    for i in range(values.size):
+        own = values[i]
+        least, largest = own if own < least else least, own if own > largest else largest
+    low, n_all = _clear_grid(mass, least, largest, per_unit)
     for i in range(values.size):
         k, right = _place(values[i], per_unit, low)
         left = 1.0 - right
-        behind, ahead = left**3 / 6.0, right**3 / 6.0
-        slopes[i] = behind * field[k - 1] + (left + ahead - 2.0 * behind) * field[k]
-        slopes[i] += (right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2]
+        _lay_down(mass, k, 1.0, right, left * left * left, right * right * right)
+    return _take_nodes(mass, n_all, low, per_unit, nodes, lane, place), low
+
+
+@njit(**INNER)
+def spread_masses(values, masses, per_unit, mass, nodes, lane, place):
+    """Do the same for ascending values with masses."""
+    low, n_all = _clear_grid(mass, values[0], values[values.size - 1], per_unit)
+    # What falls between the same two nodes is added up before it is written.
+    last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
+    for i in range(values.size):
+        k, right = _place(values[i], per_unit, low)
+        if k != last:
+            _lay_down(mass, last, whole, first, behind, ahead)
+            last, whole, first, behind, ahead = k, 0.0, 0.0, 0.0, 0.0
+        left, share = 1.0 - right, masses[i]
+        whole += share
+        first += share * right
+        behind += share * left * left * left
+        ahead += share * right * right * right
+    _lay_down(mass, last, whole, first, behind, ahead)
+    return _take_nodes(mass, n_all, low, per_unit, nodes, lane, place), low
+
+
+@njit(**INNER)
+def read_field(slopes, lane, place, n_nodes, field):
+    """Fill the slopes in nodes' masses from a lane: zero where no mass lies."""
+    for k in range(place[n_nodes - 1] + 3):
+        field[k] = 0.0
+    for i in range(n_nodes):
+        field[place[i]] = slopes[i, lane]
+
+
+@njit(**INNER)
+def slope_in_value(value, field, low, per_unit):
+    """Return the slope in a value of mass one from those in the nodes' masses."""
+    k, right = _place(value, per_unit, low)
+    return _slope(field, k, right) * per_unit
+
+
+@njit(**INNER)
+def slope_in_mass(value, field, low, per_unit):
+    """Return the slope in the mass of a value from those in the nodes' masses."""
+    k, right = _place(value, per_unit, low)
+    left = 1.0 - right
+    behind, ahead = left * left * left / 6.0, right * right * right / 6.0
+    slope = behind * field[k - 1] + (left + ahead - 2.0 * behind) * field[k]
+    return slope + ((right + behind - 2.0 * ahead) * field[k + 1] + ahead * field[k + 2])

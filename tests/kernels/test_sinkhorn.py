@@ -7,16 +7,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bands import (
     add_corrections,
-    lay_lanes,
-    lay_nodes,
-    match_bag,
+    fill_alone,
+    find_gauge,
+    pad_columns,
+    pad_rows,
+    place_problems,
     scale_alone,
     scale_beside,
+    solve_bag,
+    spread_on_nodes,
     unroll_diagonals,
 )
 from oracles import central_differences
-from unshuffle.kernels.transport import coupling, diagonals, lattice
-from unshuffle.model.kept_bags import match_side_by_side
+from unshuffle import kernels
+from unshuffle.kernels.transport import diagonals
+from unshuffle.kernels.transport.diagonals import BLOCK
+from unshuffle.model.transport import log_permanents, spread_variances
 
 # Narrow, wide, far too narrow and far too wide predictions; two clusters that hardly meet; one
 # node; nodes far from all others.
@@ -27,8 +33,8 @@ CUT = np.exp(-18.0)
 
 # Python cannot call functions that only kernels call.
 @njit(cache=True)
-def find_gauge(z, mz, y, my):
-    return coupling.monotone_potentials(z, mz, y, my)
+def _weigh_links(band, ptr, at, u, v, y, n, path, centres, room):
+    diagonals._weigh_links(band, ptr, at, u, v, y, n, path, centres, room)
 
 
 def make_masses(case, n=150):
@@ -70,7 +76,9 @@ def weigh_links(plan, y):
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_is_one_along_the_monotone_coupling_and_nowhere_more(case):
     z, mz, y, my = make_masses(case)
-    alpha, beta, first, last = find_gauge(z, mz, y, my)
+    sides, sizes = place_problems([(z, mz, y, my)], 1)
+    (first, last), _ = find_gauge(sides, sizes)
+    alpha, beta = sides[4, : len(z), 0], sides[5, : len(y), 0]
     logs = log_kernel(z, y, alpha, beta)
     scale = np.abs(alpha).max() + np.abs(beta).max() + 1.0
     assert logs.max() < 1e-13 * scale * len(z)
@@ -86,9 +94,10 @@ def test_the_kernel_is_one_along_the_monotone_coupling_and_nowhere_more(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_band_holds_all_of_the_kernel_above_the_cut(case):
     z, mz, y, my = make_masses(case)
-    gauge = find_gauge(z, mz, y, my)
-    found = unroll_diagonals(*diagonals.lay_band(z, y, *gauge), len(z), len(y))
-    expected = np.exp(np.minimum(log_kernel(z, y, *gauge[:2]), 0.0))
+    band, alpha, beta = fill_alone(z, mz, y, my)
+    found = unroll_diagonals(*band, len(z), len(y))
+    logs = log_kernel(z, y, alpha[: len(z)], beta[BLOCK : BLOCK + len(y)])
+    expected = np.exp(np.minimum(logs, 0.0))
     # Potentials of thousands round to 1e-10 of an exponent.
     assert_allclose(found, np.where(expected > CUT, expected, 0.0), rtol=1e-8)
 
@@ -135,47 +144,37 @@ def test_no_bit_of_a_problem_depends_on_those_beside_it():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_collisions_and_slopes_of_corrections_are_those_of_the_definition(case):
+def test_sums_over_a_band_are_those_of_the_matrix(case):
     z, mz, y, my = make_masses(case, 40)
-    band, ptr, at = lattice.scale(z, mz, y, my, coupling.PRECISE)[3:]
-    plan = unroll_diagonals(band, ptr, at, len(z), len(y))
-    qz, qy = lattice.collisions(band, ptr, at, mz, my)
-    assert_allclose(qz, (plan**2 / my).sum(axis=1) / mz**2, rtol=1e-10)
-    assert_allclose(qy, (plan**2 / mz[:, None]).sum(axis=0) / my**2, rtol=1e-10)
-    found = lattice.correction_gradients(band, ptr, at, qz, qy, mz, my)
-    nothing = np.zeros(len(z) + len(y))
-
-    def move_scalings(logs):
-        u, v = np.exp(logs[: len(z)]), np.exp(logs[len(z) :])
-        return add_corrections(u[:, None] * plan * v, mz, my)
-
-    def move_masses(shares):
-        u, v = 1.0 + shares[: len(z)], 1.0 + shares[len(z) :]
-        return add_corrections(plan, u * mz, v * my)
-
-    gradients = central_differences(move_scalings, nothing, 1e-5)
-    slopes = central_differences(move_masses, nothing, 1e-5) / np.append(mz, my)
-    # The correction has a corner where a node holds less than one row's collisions.
-    assert_allclose(
-        np.concatenate(found[:2]), gradients, rtol=1e-4, atol=1e-5 * np.abs(gradients).max()
-    )
-    assert_allclose(np.concatenate(found[2:]), slopes, rtol=1e-4, atol=1e-5 * np.abs(slopes).max())
+    band = fill_alone(z, mz, y, my)[0]
+    plan = unroll_diagonals(*band, len(z), len(y))
+    rows, columns = pad_rows(mz), pad_columns(my)
+    own, inner = slice(0, len(z)), slice(BLOCK, BLOCK + len(y))
+    by_row, by_column = np.empty_like(rows), np.empty_like(columns)
+    kernels.row_sums(*band, columns, by_row)
+    kernels.column_sums(*band, rows, by_column)
+    assert_allclose(by_row[own], plan @ my, rtol=1e-12)
+    assert_allclose(by_column[inner], plan.T @ mz, rtol=1e-12)
+    kernels.square_sums(*band, rows, columns, by_row, by_column)
+    assert_allclose(by_row[own], plan**2 @ my, rtol=1e-12)
+    assert_allclose(by_column[inner], (plan**2).T @ mz, rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_links_are_weighed_alike_at_once_and_row_by_row(case):
     z, mz, y, my = make_masses(case)
-    band = diagonals.lay_band(z, y, *find_gauge(z, mz, y, my))
+    band = fill_alone(z, mz, y, my)[0]
     plan = unroll_diagonals(*band, len(z), len(y)) * mz[:, None] * my
     expected = weigh_links(plan, y) if len(y) > 1 else np.empty(0)
-    args = (
-        *band, diagonals.pad_rows(mz, 0.0), diagonals.pad_columns(my, 0.0),
-        diagonals.pad_columns(y, 0.0),
-    )  # fmt: skip
-    row_by_row = diagonals._weigh_links(*args, len(y))
-    assert_allclose(row_by_row, expected, rtol=1e-7)
+    u, v, places = pad_rows(mz), pad_columns(my), pad_columns(y)
+    rooms = np.empty((2, len(u))), np.empty((2, len(v)))
+    path, inner = np.empty(len(v)), slice(BLOCK, BLOCK + len(y) - 1)
+    centres = pad_rows(plan @ y / plan.sum(axis=1))
+    _weigh_links(*band, u, v, places, len(y), path, centres, np.empty(len(u)))
+    assert_allclose(path[inner], expected, rtol=1e-7)
     # At once they may lack what rounds away beside all mass, unless that joins two clusters.
-    assert_allclose(diagonals.conductances(*args, my), expected, rtol=1e-7, atol=1e-8)
+    kernels.conductances(*band, u, v, places, v, len(y), path, *rooms)
+    assert_allclose(path[inner], expected, rtol=1e-7, atol=1e-8)
 
 
 def make_rows(case, n):
@@ -195,7 +194,7 @@ def make_rows(case, n):
                                          (60, "grid"), (300, "grid")])  # fmt: skip
 def test_bags_side_by_side_and_alone_say_the_same(n, kind, case):
     z, y = make_rows(case, n)
-    found, expected = match_bag(kind, z, y), match_bag(f"large {kind}", z, y)
+    found, expected = solve_bag(kind, z, y), solve_bag(f"large {kind}", z, y)
     # Both end when a step gains less than 1e-6 nats, and corrections are not stationary.
     assert_allclose(found[0], expected[0], atol=1e-4, rtol=1e-9)
     scale = np.abs(expected[1]).max()
@@ -203,33 +202,56 @@ def test_bags_side_by_side_and_alone_say_the_same(n, kind, case):
     assert_allclose(found[2], expected[2], rtol=1e-3, atol=1e-2)
 
 
-def test_slopes_in_masses_side_by_side_are_those_alone():
-    """Of several grids at once, with the effect of spreading taken out."""
-    spread, problems = 1.0 / (3.0 * 2.25**2), []
+def make_grids():
+    """Return nodes and masses of four bags."""
+    problems = []
     for case in ("fits", "narrow", "wide", "clusters"):
         z, y = make_rows(case, 70)
-        (z, mz), (y, my) = lay_nodes(z), lay_nodes(y)
-        problems.append((z, mz, y, my))
-    sides, ends = lay_lanes(problems)
-    values = match_side_by_side(sides, ends, spread, coupling.PRECISE, True)[0]
+        problems.append((*spread_on_nodes(z), *spread_on_nodes(y)))
+    return problems
+
+
+def solve_grids(problems, n_lanes):
+    """Return log permanents of problems on grids, counted twice before on rows, and their sides."""
+    sides, sizes = place_problems(problems, n_lanes)
+    spreads = spread_variances(2.25, n_lanes, 6.0)
+    return log_permanents(sides, sizes, spreads, 1e-12, True)[0], sides
+
+
+def test_values_on_grids_are_those_of_the_definition():
+    problems = make_grids()
+    for n_lanes, found in ((32, solve_grids(problems, 32)[0]), (1, None)):
+        for k, (z, mz, y, my) in enumerate(problems):
+            value = found[k] if n_lanes > 1 else solve_grids([problems[k]], 1)[0][0]
+            expected, _, _, plan = scale_alone(z, mz, y, my)
+            expected += add_corrections(plan, mz, my)
+            spread_y = 1.0 / (3.0 * 2.25**2)
+            spread_z, cols = spread_y + 1.0 / (6.0 * 6.0**2), plan.sum(axis=0)
+            given_rows = cols @ y**2 - mz @ (plan @ y / mz) ** 2
+            given_columns = mz @ z**2 - cols @ (plan.T @ z / cols) ** 2
+            expected -= 0.5 * spread_z * (given_rows - mz.sum())
+            expected -= 0.5 * spread_y * (given_columns - my.sum())
+            assert_allclose(value, expected, atol=1e-4, rtol=1e-9)
+
+
+def test_slopes_in_masses_are_those_of_values():
+    """Of problems side by side and alone, with the effect of spreading taken out."""
+    problems, rng = make_grids(), np.random.default_rng(0)
+    beside = solve_grids(problems, 32)[1]
     for k, (z, mz, y, my) in enumerate(problems):
-        found = lattice.scale(z, mz, y, my, coupling.PRECISE)
-        by_z, by_y, band = found[1], found[2], found[3:]
-        qz, qy = lattice.collisions(*band, mz, my)
-        gradient_z, gradient_y, slope_z, slope_y = lattice.correction_gradients(
-            *band, qz, qy, mz, my
-        )
-        centres = lattice.variances(*band, z, mz, y)
-        lattice.add_gradients(*band, z, y, *centres[:2], (spread, spread), gradient_z, gradient_y)
-        kept_z, kept_y = lattice.solve_adjoint(*band, mz, my, y, gradient_z, gradient_y)
-        plan = unroll_diagonals(*band, len(z), len(y))
-        expected = found[0] + add_corrections(plan, mz, my)
-        expected -= 0.5 * spread * (centres[2] + centres[3] - 2.0 * mz.sum())
-        assert_allclose(values[k], expected, atol=1e-4, rtol=1e-9)
-        mine = np.append(sides[4, : len(z), k], sides[5, : len(y), k])
-        other = np.append(by_z + slope_z + kept_z, by_y + slope_y + kept_y)
-        # Slopes in masses hold up to a level that goes from one side to the other.
-        level = np.append(np.ones(len(z)), -np.ones(len(y)))
-        gap = mine - other
-        gap -= level * (gap @ level) / (level @ level)
-        assert np.abs(gap).max() < 1e-2 * np.abs(other).max()
+        # Mass moves along either side, all of which stays: slopes hold up to a level. Steps are
+        # long: what the band leaves out is up to 1e-6 nats a row.
+        moves = [rng.normal(size=len(masses)) * masses for masses in (mz, my)]
+        moves = [move - masses * move.sum() / masses.sum() for move, masses in
+                 zip(moves, (mz, my), strict=True)]  # fmt: skip
+
+        def value(step, k=k, moves=moves):
+            z, mz, y, my = problems[k]
+            moved = (z, mz + step * moves[0], y, my + step * moves[1])
+            return solve_grids([moved], 1)[0][0]
+
+        expected = central_differences(lambda at: value(at[0]), np.zeros(1), 2e-2)[0]
+        for sides, lane in ((beside, k), (solve_grids([problems[k]], 1)[1], 0)):
+            slopes = sides[4, : len(z), lane] @ moves[0] + sides[5, : len(y), lane] @ moves[1]
+            scale = np.abs(sides[4, : len(z), lane]) @ np.abs(moves[0])
+            assert abs(slopes - expected) < 1e-2 * scale
