@@ -29,19 +29,19 @@ from unshuffle.kernels.transport.vectors import choose, fill, read, write
 
 
 @njit(**INNER)
-def _correct(q):
+def correct(q):
     """Return the corrections: see `correction.correct`."""
     return choose(q, 1.0, 0.5 * (q - 1.0), -1.0 + q * (C1 + q * (C2 + q * C3)))
 
 
 @njit(**INNER)
-def _correct_slope(q):
+def correct_slope(q):
     """Return their slopes."""
     return choose(q, 1.0, 0.5, C1 + q * (2.0 * C2 + q * (3.0 * C3)))
 
 
 @njit(**INNER)
-def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
+def square_sums(band, start, ptr, over_z, over_y, rows, cols):
     """Write the sums of B² over_y along rows and of B² over_z along columns."""
     clear(cols)
     for i in range(rows.shape[0]):
@@ -55,7 +55,7 @@ def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
 
 
 @njit(**INNER)
-def _invert(masses, inverse):
+def invert(masses, inverse):
     """Write one over the masses, zero where there is none."""
     for i in range(masses.shape[0]):
         mass = read(masses, i)
@@ -69,7 +69,7 @@ def _add_correction(q, masses, per, value):
         own = read(per, i)
         share = read(q, i) * (own * own)
         write(q, i, share)
-        value = value + 0.5 * read(masses, i) * _correct(share)
+        value = value + 0.5 * read(masses, i) * correct(share)
     return value
 
 
@@ -105,10 +105,10 @@ def correct_group(sides, band, start, ptr, spread, values, found):
     `slope_group` needs: inverse masses, collision probabilities, centres, sums of columns.
     """
     mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
-    _invert(mz, per_mz)
-    _invert(my, per_my)
+    invert(mz, per_mz)
+    invert(my, per_my)
     # Rows and columns see different densities: averaged.
-    _square_sums(band, start, ptr, per_mz, per_my, qz, qy)
+    square_sums(band, start, ptr, per_mz, per_my, qz, qy)
     value = _add_correction(qz, mz, per_mz, read(values, 0))
     value = _add_correction(qy, my, per_my, value)
     if spread > 0.0:
@@ -122,7 +122,7 @@ def correct_group(sides, band, start, ptr, spread, values, found):
 def _weigh_slopes(q, per, slopes):
     """Write the slopes of the corrections over the masses."""
     for i in range(q.shape[0]):
-        write(slopes, i, _correct_slope(read(q, i)) * read(per, i))
+        write(slopes, i, correct_slope(read(q, i)) * read(per, i))
 
 
 @njit(**INNER)
@@ -130,9 +130,9 @@ def _finish_slopes(q, masses, per, gradients, slopes):
     """Turn sums along rows or columns into the slopes of the corrections in their logs."""
     for i in range(q.shape[0]):
         share, over = read(q, i), read(per, i)
-        own, other = _correct_slope(share) * share, read(gradients, i) * over
+        own, other = correct_slope(share) * share, read(gradients, i) * over
         write(gradients, i, own * read(masses, i) + other)
-        write(slopes, i, 0.5 * _correct(share) - own - 0.5 * other * over)
+        write(slopes, i, 0.5 * correct(share) - own - 0.5 * other * over)
 
 
 @njit(**INNER)
@@ -160,7 +160,7 @@ def slope_group(sides, band, start, ptr, found, spread, out):
     mz, my, per_mz, per_my, qz, qy = sides[1], sides[3], found[0], found[1], found[2], found[3]
     _weigh_slopes(qz, per_mz, out[2])
     _weigh_slopes(qy, per_my, out[3])
-    _square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
+    square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
     _finish_slopes(qz, mz, per_mz, out[0], out[2])
     _finish_slopes(qy, my, per_my, out[1], out[3])
     if spread > 0.0:
@@ -271,11 +271,11 @@ def point_gradients(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_
     z, y = sides[0], sides[2]
     by_sigma = fill(0.0)
     for j in range(y.shape[0]):
-        write(qy, j, _correct_slope(read(qy, j)))
+        write(qy, j, correct_slope(read(qy, j)))
     for i in range(z.shape[0]):
         here, bend, kept, total = (
             read(z, i),
-            _correct_slope(read(qz, i)),
+            correct_slope(read(qz, i)),
             read(kept_z, i),
             fill(0.0),
         )

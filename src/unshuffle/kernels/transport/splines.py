@@ -69,9 +69,12 @@ def spread_rows(values, per_unit):
 
 @njit(**INNER)
 def spread_masses(values, masses, per_unit):
-    """Do the same for ascending values with masses."""
-    low = np.floor(values[0] * per_unit) - 1.0
-    mass = np.zeros(int(values[values.size - 1] * per_unit - low) + 3)
+    """Do the same for values with masses; in ascending order it is fastest."""
+    least, largest = values[0], values[0]
+    for i in range(values.size):
+        least, largest = min(least, values[i]), max(largest, values[i])
+    low = np.floor(least * per_unit) - 1.0
+    mass = np.zeros(int(largest * per_unit - low) + 3)
     # What falls between the same two nodes is added up before it is written.
     last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
     for i in range(values.size):
