@@ -1,8 +1,8 @@
 """The likelihood of one bag for every pairing, any masses, bins of labels and any noise density.
 
-All work on the matrix of log densities (nodes of predictions × labels), which is small: many rows
-are first laid on a grid of predictions. Values and slopes belong together exactly: the slopes of a
-coupling's correction go through its scaling by one linear system.
+All work on log densities between rows and labels. Many rows are first laid on cubic B-splines.
+Values and slopes belong together exactly: the slopes of a coupling's correction go through its
+scaling by one linear system.
 """
 
 from math import exp, lgamma, log, pi, sqrt
@@ -102,7 +102,7 @@ def _narrow(sigma, per_sigma, is_gaussian):
 
 @njit(**INNER)
 def _spread(z, masses, sigma, per_sigma):
-    """Return the nodes of B-splines, their masses, places and origin; a cell is told by sigma."""
+    """Return the nodes of B-splines, so many to sigma, their masses, places and origin."""
     nodes, found, keep, low = spread_masses(z / sigma, masses, per_sigma)
     return nodes * sigma, found, keep, low
 
