@@ -4,11 +4,11 @@ from math import lgamma
 
 import numpy as np
 
-from unshuffle import kernels
 from unshuffle.data.labels import Labels
 from unshuffle.kernels.transport import densities, pairings
-from unshuffle.kernels.transport.joint_dual import LANES
-from unshuffle.model.paired_bags import PairedBags
+from unshuffle.kernels.transport.partial_transport import make_problems
+from unshuffle.kernels.transport.vectors import LANES
+from unshuffle.model.paired_bags import PairedBags, couple as couple_problems
 
 NO_TABLES = np.empty((3, 0))
 
@@ -24,30 +24,36 @@ def draw_kernel(n_rows, n_labels, sigma, seed=0):
 def couple_all(problems, tolerance=1e-12):
     """Return values, slopes in log kernels and slopes in masses of problems side by side.
 
-    A problem is a log kernel and the masses of rows and labels; rows left over have jokers.
+    A problem is a log kernel and the masses of rows and labels; other rows go to the slack column.
     """
     n_rows, n_labels = np.max([kernel.shape for kernel, _, _ in problems], axis=0)
-    n_rows = -(-n_rows // 4) * 4
-    logs = np.full((n_rows, n_labels, LANES), -1e300)
-    mz, my, jokers = np.zeros((n_rows, LANES)), np.zeros((n_labels, LANES)), np.zeros(LANES)
+    given = make_problems(n_rows, n_labels, has_logs=True)
+    logs = given.logs.reshape(n_rows, n_labels, LANES)
     for k, (kernel, row_masses, label_masses) in enumerate(problems):
         n, m = kernel.shape
-        logs[:n, :m, k], mz[:n, k], my[:m, k] = kernel, row_masses, label_masses
+        logs[:n, :m, k], given.mz[:n, k], given.my[:m, k] = kernel, row_masses, label_masses
         rest = row_masses.sum() - label_masses.sum()
-        jokers[k] = rest if rest > 0.5 else 0.0
-    y = np.repeat(np.arange(float(n_labels))[:, None], LANES, axis=1)
-    g, values = np.zeros(my.shape), np.empty(LANES)
-    by_row, by_column = np.zeros(mz.shape), np.zeros(my.shape)
-    kernels.begin_lanes(logs, mz, my, jokers, g)
-    found = kernels.couple_lanes(logs, mz, my, jokers, y, g, tolerance)
-    given = mz, my, jokers, g, np.zeros(mz.shape), y, 0.0
-    beside = kernels.value_lanes(logs, found, *given, values)
-    kernels.slope_lanes(found, beside, *given, by_row, by_column)
-    slopes = found[0]
+        given.slack[0, k] = rest if rest > 0.5 else 0.0
+    given.y[:] = np.arange(float(n_labels))[:, None]
+    found = couple_problems(given, 0.0, tolerance, wants_slopes=True)
     return [
-        (values[k], slopes[:n, :m, k], by_row[:n, k], by_column[:m, k])
+        (
+            found.values[k],
+            _write_out(found, n_rows, n_labels)[:n, :m, k],
+            found.duals.potential_z[:n, k],
+            found.duals.potential_y[:m, k],
+        )
         for k, (n, m) in enumerate(kernel.shape for kernel, _, _ in problems)
     ]
+
+
+def _write_out(found, n_rows, n_labels):
+    """Return the slopes in log kernels, of which the band has those that are not zero."""
+    slopes = np.zeros((n_rows, n_labels, LANES))
+    for i in range(n_rows):
+        lines = found.band[found.ptr[i] : found.ptr[i + 1]]
+        slopes[i, found.first[i] : found.first[i] + len(lines)] = lines
+    return slopes
 
 
 def couple(log_kernel, row_masses=None, label_masses=None):

@@ -29,7 +29,7 @@ def test_enumeration_of_sums_near_underflow_is_exact_or_left_to_the_coupling():
 
 
 @pytest.mark.parametrize("sigma", [0.005, 0.002])
-def test_a_coupling_with_jokers_at_low_noise_stays_below_its_bound(sigma):
+def test_a_partial_coupling_at_low_noise_stays_below_its_bound(sigma):
     for seed in range(10):
         log_kernel = draw_kernel(50, 25, sigma, seed)
         value, slopes, _ = couple(log_kernel)

@@ -32,9 +32,10 @@ _PLACES = {
     "mixture": "student_logs",
     "moment_losses": "accumulate_tensors add_label_powers add_monomials evaluate_moments "
     "evaluate_tensors",
-    "transport.assignment": "begin_lanes",
-    "transport.joint_dual": "couple_lanes slope_lanes value_lanes",
-    "transport.pairings": "lay_items lay_nodes score_alone take_items take_nodes",
+    "transport.assignment": "begin_scalings",
+    "transport.pairings": "lay_bins lay_points score_alone take_bins take_points",
+    "transport.partial_transport": "fill_partial_kernel find_band match_labels "
+    "slope_coupling value_coupling",
     "projection": "gram triangulate",
     "scanning": "add_label_squares add_moments add_to_cells hash_rows order_by_bag widen_extremes",
     "sorted_cells": "curve_sorted_cells fill_sorted_cells find_place match_sorted_cells",
@@ -46,6 +47,8 @@ _PLACES = {
     "weighted_losses": "compare_masses evaluate_weighted",
 }
 _NAMES = {name: place for place, names in _PLACES.items() for name in names.split()}
+if len(_NAMES) < sum(len(names.split()) for names in _PLACES.values()):
+    raise ImportError("two kernels have one name")
 
 __all__ = sorted(_NAMES)
 

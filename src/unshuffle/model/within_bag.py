@@ -30,8 +30,8 @@ from unshuffle.objectives.noise import Noise
 # than the shape: it counts as Gaussian of its sd, and the fit says so.
 _SHAPED_ROWS = 2000
 _CODES = {"permutation": PERMUTATION, "subset": SUBSET, "draws": DRAWS}
-# A bag's labels are told by at most so many bins of equal numbers (fewer in separate samples): a
-# coupling then costs a millisecond, and a bin is narrower than noise that so many could tell apart.
+# A bag's labels are merged into at most so many bins of equal numbers (fewer in separate samples).
+# A coupling then costs a millisecond, and a bin is narrower than noise so many could tell apart.
 _MOST_BINS, _MOST_BINS_APART = 100, 50
 # Answers that predict the same distribution differ by what chance made of the sampled rows, several
 # nats where all labels count. At shares of 1, 0.3 and 0.1 the 95 % intervals of weights that

@@ -10,7 +10,7 @@ from math import erfc, exp, log, log1p, pi, sqrt
 import numpy as np
 from numba import njit
 
-from unshuffle.kernels.compiling import OPTIONS
+from unshuffle.kernels.compiling import INNER, OPTIONS
 
 _LOG_ROOT = 0.5 * log(2.0 * pi)
 # Beyond so many sds erfc underflows to where its digits are few; the tail's expansion takes over.
@@ -35,6 +35,17 @@ def _log_left(a, b):
     square = 1.0 / (a * a)
     far = -0.5 * a * a - _LOG_ROOT - log(-a) + log1p(-square * (1.0 - 3.0 * square))
     return near + log1p(-exp(far - near))
+
+
+@njit(**INNER)
+def _log_gaussian(low, high, sigma):
+    """Return the log density of a label in a bin about its prediction."""
+    if high - low < _NARROW * sigma:
+        u = 0.5 * (low + high) / sigma
+        return -0.5 * u * u - _LOG_ROOT - log(sigma)
+    a, b = low / sigma, high / sigma
+    value = _log_left(-b, -a) if a + b > 0.0 else _log_left(a, b)
+    return value - log(high - low) if high - low < np.inf else value
 
 
 @njit(**OPTIONS)
@@ -100,17 +111,49 @@ def shaped_bin(low, high, start, step, log_density, below, above):
     return value, (at_low - at_high) / mass, 0.0
 
 
+@njit(**INNER)
+def slope_bin(low, high, sigma, start, step, tables):
+    """Return log density and slopes of a bin; empty tables mean Gaussian noise."""
+    if tables.shape[1] == 0:
+        return gaussian_bin(low, high, sigma)
+    return shaped_bin(low, high, start, step, tables[0], tables[1], tables[2])
+
+
+@njit(**INNER)
+def log_bin(low, high, sigma, start, step, tables):
+    """Return the log density alone."""
+    if tables.shape[1] == 0:
+        return _log_gaussian(low, high, sigma)
+    value, _, _ = shaped_bin(low, high, start, step, tables[0], tables[1], tables[2])
+    return value
+
+
+@njit(**INNER)
+def _tail(x):
+    """Return the Gaussian probability beyond x, on the side away from zero."""
+    return 0.5 * erfc(abs(x) / sqrt(2.0))
+
+
+@njit(**INNER)
+def fill_log_bins(z, low, high, log_widths, sigma, start, step, tables, out):
+    """Fill log densities of all bins at a prediction; neighbours share the tail at their edge."""
+    edge, tail = np.nan, 0.0
+    for j in range(low.size):
+        a, b = (low[j] - z) / sigma, (high[j] - z) / sigma
+        if tables.shape[1] > 0 or b - a < _NARROW or min(abs(a), abs(b)) > _TAIL:
+            out[j], edge = log_bin(low[j] - z, high[j] - z, sigma, start, step, tables), np.nan
+            continue
+        first, last = tail if low[j] == edge else _tail(a), _tail(b)
+        edge, tail = high[j], last
+        mass = 1.0 - first - last if a < 0.0 < b else abs(first - last)
+        out[j] = log(mass) - log_widths[j]
+
+
 @njit(**OPTIONS)
 def fill_log_kernel(z, low, high, sigma, start, step, tables, out, in_z, in_sigma):
-    """Fill log densities (rows × labels) and their slopes; empty tables mean Gaussian noise."""
+    """Fill log densities (rows × labels) and their slopes."""
     for i in range(z.size):
         for j in range(low.size):
-            if tables.shape[1] == 0:
-                value, along, scale = gaussian_bin(low[j] - z[i], high[j] - z[i], sigma)
-            else:
-                value, along, scale = shaped_bin(
-                    low[j] - z[i], high[j] - z[i], start, step, tables[0], tables[1], tables[2]
-                )
-            out[i, j] = value
-            in_z[i, j] = along
-            in_sigma[i, j] = scale
+            out[i, j], in_z[i, j], in_sigma[i, j] = slope_bin(
+                low[j] - z[i], high[j] - z[i], sigma, start, step, tables
+            )

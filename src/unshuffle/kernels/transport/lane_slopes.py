@@ -29,19 +29,19 @@ from unshuffle.kernels.transport.vectors import choose, fill, read, write
 
 
 @njit(**INNER)
-def _correct(q):
+def correct(q):
     """Return the corrections: see `correction.correct`."""
     return choose(q, 1.0, 0.5 * (q - 1.0), -1.0 + q * (C1 + q * (C2 + q * C3)))
 
 
 @njit(**INNER)
-def _correct_slope(q):
+def correct_slope(q):
     """Return their slopes."""
     return choose(q, 1.0, 0.5, C1 + q * (2.0 * C2 + q * (3.0 * C3)))
 
 
 @njit(**INNER)
-def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
+def square_sums(band, start, ptr, over_z, over_y, rows, cols):
     """Write the sums of B² over_y along rows and of B² over_z along columns."""
     clear(cols)
     for i in range(rows.shape[0]):
@@ -52,6 +52,14 @@ def _square_sums(band, start, ptr, over_z, over_y, rows, cols):
             total = total + square * read(over_y, t + shift)
             write(cols, t + shift, read(cols, t + shift) + square * here)
         write(rows, i, total)
+
+
+@njit(**INNER)
+def invert(masses, inverse):
+    """Write one over the masses, zero where there is none."""
+    for i in range(masses.shape[0]):
+        mass = read(masses, i)
+        write(inverse, i, choose(mass, 0.0, 1.0 / choose(mass, LEAST, mass, LEAST), 0.0))
 
 
 @njit(**INNER)
@@ -89,11 +97,8 @@ def correct_lanes(sides, band, start, ptr, spreads, values, found):
     inverse masses, collision probabilities, centres, sums of columns.
     """
     for side in range(2):
-        masses, per = sides[1 + 2 * side], found[side]
-        for i in range(masses.shape[0]):
-            mass = read(masses, i)
-            write(per, i, choose(mass, 0.0, 1.0 / choose(mass, LEAST, mass, LEAST), 0.0))
-    _square_sums(band, start, ptr, found[0], found[1], found[2], found[3])
+        invert(sides[1 + 2 * side], found[side])
+    square_sums(band, start, ptr, found[0], found[1], found[2], found[3])
     value = read(values, 0)
     # Rows and columns see different densities: averaged.
     for side in range(2):
@@ -102,7 +107,7 @@ def correct_lanes(sides, band, start, ptr, spreads, values, found):
             over = read(per, i)
             share = read(q, i) * (over * over)
             write(q, i, share)
-            value = value + 0.5 * read(masses, i) * _correct(share)
+            value = value + 0.5 * read(masses, i) * correct(share)
     if any_positive(spreads, 0):
         value = _add_spread(
             band, start, ptr, sides, found[0], spreads, value, found[4], found[5], found[6]
@@ -135,16 +140,16 @@ def slope_corrections(sides, band, start, ptr, found, spreads, out):
     for side in range(2):
         per, q, slopes = found[side], found[2 + side], out[2 + side]
         for i in range(q.shape[0]):
-            write(slopes, i, _correct_slope(read(q, i)) * read(per, i))
-    _square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
+            write(slopes, i, correct_slope(read(q, i)) * read(per, i))
+    square_sums(band, start, ptr, out[2], out[3], out[0], out[1])
     for side in range(2):
         masses, per, q = sides[1 + 2 * side], found[side], found[2 + side]
         gradients, slopes = out[side], out[2 + side]
         for i in range(q.shape[0]):
             share, over = read(q, i), read(per, i)
-            own, other = _correct_slope(share) * share, read(gradients, i) * over
+            own, other = correct_slope(share) * share, read(gradients, i) * over
             write(gradients, i, own * read(masses, i) + other)
-            write(slopes, i, 0.5 * _correct(share) - own - 0.5 * other * over)
+            write(slopes, i, 0.5 * correct(share) - own - 0.5 * other * over)
     if any_positive(spreads, 0):
         _add_gradients(band, start, ptr, sides, found[4], found[5], spreads, out[0], out[1])
 
@@ -253,11 +258,11 @@ def point_slopes(band, start, ptr, sides, qz, qy, kept_z, kept_y, slopes, by_sig
     z, y = sides[0], sides[2]
     by_sigma = fill(0.0)
     for j in range(y.shape[0]):
-        write(qy, j, _correct_slope(read(qy, j)))
+        write(qy, j, correct_slope(read(qy, j)))
     for i in range(z.shape[0]):
         here, bend, kept, total = (
             read(z, i),
-            _correct_slope(read(qz, i)),
+            correct_slope(read(qz, i)),
             read(kept_z, i),
             fill(0.0),
         )

@@ -1,8 +1,8 @@
 """The likelihood of one bag for every pairing, any masses, bins of labels and any noise density.
 
-All work on the matrix of log densities (nodes of predictions × labels), which is small: many rows
-are first laid on a grid of predictions. Values and slopes belong together exactly: the slopes of a
-coupling's correction go through its scaling by one linear system.
+All work on log densities between rows and labels. Many rows are first laid on cubic B-splines.
+Values and slopes belong together exactly: the slopes of a coupling's correction go through its
+scaling by one linear system.
 """
 
 from math import exp, lgamma, log, pi, sqrt
@@ -12,20 +12,14 @@ from numba import njit
 
 from unshuffle.kernels.compiling import INNER, OPTIONS
 from unshuffle.kernels.sorting import find_order
-from unshuffle.kernels.transport.densities import fill_log_kernel
-from unshuffle.kernels.transport.joint_dual import LANES
-from unshuffle.kernels.transport.splines import gather, spread_rows
+from unshuffle.kernels.transport.densities import fill_log_bins, fill_log_kernel, slope_bin
+from unshuffle.kernels.transport.splines import gather, spread_rows, spread_weighted_rows
 
 _LOG_ROOT = 0.5 * log(2.0 * pi)
-# The log density between atoms of which one is none.
-_NONE = -1e300
 # Codes of the pairings.
 PERMUTATION, SUBSET, DRAWS = 0, 1, 2
 # Enumeration costs rows × labels × 2^labels: 40 rows and 8 labels take 0.1 ms.
 EXACT_LABELS, EXACT_ROWS = 8, 40
-# Rows are laid on a grid from so many on, with at least so many cells per sigma: what is left of
-# the error of binning is of fourth order in the width.
-LEAST_GRIDDED, CELLS_PER_SIGMA = 64, 4.0
 
 
 @njit(**OPTIONS)
@@ -101,77 +95,37 @@ def enumerate_terms(log_kernel, n_rows_total, gradient):
 
 
 @njit(**INNER)
-def _grid(z, sigma, n_cells_per_sigma):
-    """Return the first node of a grid of predictions, its width, and its cells (0: it pays not).
-
-    Nodes are whole multiples of a width that is a power of two below a quarter of sigma, so that
-    neither moves with the weights or, but for jumps, with sigma.
-    """
-    width = 2.0 ** np.floor(np.log2(sigma / n_cells_per_sigma))
-    lowest = np.floor(z.min() / width)
-    n_cells = int(np.floor(z.max() / width) - lowest) + 2
-    if z.size <= LEAST_GRIDDED or n_cells > 0.8 * z.size:
-        return lowest, width, 0
-    return lowest, width, n_cells
+def _narrow(sigma, per_sigma, is_gaussian):
+    """Return the noise that is left to B-splines, which add a third of a squared cell to it."""
+    return sigma * sqrt(1.0 - 1.0 / (3.0 * per_sigma * per_sigma)) if is_gaussian else sigma
 
 
 @njit(**INNER)
-def _lay_grid(z, masses, lowest, width, n_cells):
-    """Return occupied nodes of a grid, their places in it, and their masses."""
-    cells = np.zeros(n_cells)
+def _spread(z, masses, sigma, per_sigma):
+    """Return the nodes of B-splines, so many to sigma, their masses, places and origin."""
+    nodes, found, keep, low = spread_weighted_rows(z / sigma, masses, per_sigma)
+    return nodes * sigma, found, keep, low
+
+
+@njit(**INNER)
+def _gather(z, masses, sigma, keep, low, by_mass, per_sigma, grad):
+    """Fill the slopes in rows from those in masses of nodes; return that in log sigma."""
+    gather(z / sigma, keep, low, by_mass, per_sigma, grad)
+    by_sigma = 0.0
     for i in range(z.size):
-        t = z[i] / width - lowest
-        k = min(int(t), n_cells - 2)
-        cells[k] += masses[i] * (1.0 - (t - k))
-        cells[k + 1] += masses[i] * (t - k)
-    size = 0
-    for k in range(n_cells):
-        size += cells[k] > 1e-9
-    nodes, keep, found = np.empty(size), np.empty(size, np.int64), np.empty(size)
-    place = 0
-    for k in range(n_cells):
-        if cells[k] > 1e-9:
-            nodes[place], keep[place], found[place] = (lowest + k) * width, k, cells[k]
-            place += 1
-    return nodes, keep, found
+        grad[i] *= masses[i] / sigma
+        by_sigma -= z[i] * grad[i]
+    return by_sigma
 
 
 @njit(**INNER)
-def _take_grid(z, masses, lowest, width, n_cells, keep, by_mass, grad):
-    """Fill the slopes in the rows from those in the masses of occupied nodes."""
-    every = np.zeros(n_cells)
-    for t in range(keep.size):
-        every[keep[t]] = by_mass[t]
-    for i in range(z.size):
-        k = min(int(z[i] / width - lowest), n_cells - 2)
-        grad[i] = masses[i] * (every[k + 1] - every[k]) / width
-
-
-@njit(**INNER)
-def _narrow(sigma, width, n_cells, is_gaussian):
-    """Return the noise that is left to a grid, which adds a sixth of its squared width to it."""
-    if n_cells == 0 or not is_gaussian:
-        return sigma
-    return sqrt(sigma * sigma - width * width / 6.0)
-
-
-@njit(**INNER)
-def _grid_of(z, sigma, is_gaussian):
-    """Return first node, width and cells of the grid of a bag, and the noise that is left to it."""
-    # A shape cannot be narrowed by what the grid adds, so that its grid is finer.
-    per_sigma = CELLS_PER_SIGMA if is_gaussian else 4.0 * CELLS_PER_SIGMA
-    lowest, width, n_cells = _grid(z, sigma, per_sigma)
-    return lowest, width, n_cells, _narrow(sigma, width, n_cells, is_gaussian)
-
-
-@njit(**INNER)
-def _mix(z, masses, low, high, label_masses, noise, tables, wants_slopes, grad):
+def _mix(z, masses, low, high, label_masses, noise, tables, is_grid, per_sigma, wants_slopes, grad):
     """Return the log likelihood of labels drawn apart from the rows, and its slope in log sigma."""
-    sigma, start, step = noise[0], noise[1], noise[2]
-    lowest, width, n_cells, narrowed = _grid_of(z, sigma, tables.shape[1] == 0)
-    nodes, keep, node_masses = z, np.empty(0, np.int64), masses
-    if n_cells > 0:
-        nodes, keep, node_masses = _lay_grid(z, masses, lowest, width, n_cells)
+    sigma, start, step, is_gaussian = noise[0], noise[1], noise[2], tables.shape[1] == 0
+    nodes, keep, node_masses, origin, narrowed = z, np.empty(0, np.int64), masses, 0.0, sigma
+    if is_grid:
+        narrowed = _narrow(sigma, per_sigma, is_gaussian)
+        nodes, node_masses, keep, origin = _spread(z, masses, sigma, per_sigma)
     shape = (nodes.size, low.size)
     log_kernel, in_z, in_sigma = np.empty(shape), np.empty(shape), np.empty(shape)
     fill_log_kernel(nodes, low, high, narrowed, start, step, tables, log_kernel, in_z, in_sigma)
@@ -179,13 +133,20 @@ def _mix(z, masses, low, high, label_masses, noise, tables, wants_slopes, grad):
     value, by_mass = mixture_terms(log_kernel, node_masses, label_masses, wants_slopes, gradient)
     if not wants_slopes:
         return value, 0.0
-    slope = (gradient * in_sigma).sum() * (sigma / narrowed) ** 2
-    if n_cells > 0:
-        _take_grid(z, masses, lowest, width, n_cells, keep, by_mass, grad)
-        return value, slope
-    for i in range(z.size):
-        grad[i] = (gradient[i] * in_z[i]).sum()
-    return value, slope
+    by_sigma = 0.0
+    for i in range(nodes.size):
+        along = 0.0
+        for j in range(low.size):
+            along += gradient[i, j] * in_z[i, j]
+            by_sigma += gradient[i, j] * in_sigma[i, j]
+        if is_grid:
+            # Nodes move with sigma.
+            by_sigma += along * nodes[i]
+        else:
+            grad[i] = along
+    if is_grid:
+        by_sigma += _gather(z, masses, sigma, keep, origin, by_mass, per_sigma, grad)
+    return value, by_sigma if is_gaussian else 0.0
 
 
 @njit(**INNER)
@@ -203,8 +164,8 @@ def _enumerate(z, low, high, noise, tables, grad):
 
 @njit(**OPTIONS)
 def score_alone(
-    z, masses, offsets, low, high, label_masses, label_offsets, pairing, noise, tables,
-    wants_slopes, values, by_sigmas, slopes,
+    z, masses, offsets, low, high, label_masses, label_offsets, pairing, noise, tables, is_grid,
+    per_sigma, wants_slopes, values, by_sigmas, slopes,
 ):  # fmt: skip
     """Fill values, and slopes in log sigma and in rows, of bags that need no coupling at a point.
 
@@ -221,7 +182,7 @@ def score_alone(
         if pairing == DRAWS:
             values[r], by_sigmas[r] = _mix(
                 z[own], masses[own], low[some], high[some], label_masses[some], noise, tables,
-                wants_slopes, grad,
+                is_grid[r], per_sigma, wants_slopes, grad,
             )  # fmt: skip
         elif m <= EXACT_LABELS and n <= EXACT_ROWS:
             is_unit = masses[own].sum() == n and label_masses[some].sum() == m
@@ -233,59 +194,6 @@ def score_alone(
             slopes[own] = grad
 
 
-@njit(**OPTIONS)
-def lay_items(
-    points, bags, sizes, z, masses, offsets, low, high, label_masses, label_offsets, noises, tables,
-):  # fmt: skip
-    """Return problems side by side: log densities and their slopes, masses, jokers, places, …
-
-    which rows or cells the atoms are, and first node, width and cells of grids.
-    """
-    n_rows, n_labels = sizes
-    shape = (n_rows, n_labels, LANES)
-    logs, in_z, in_sigma = np.full(shape, _NONE), np.zeros(shape), np.zeros(shape)
-    mz, my, jokers = np.zeros((n_rows, LANES)), np.zeros((n_labels, LANES)), np.zeros(LANES)
-    y, keeps = np.zeros((n_labels, LANES)), np.zeros((LANES, n_rows), np.int64)
-    grids, counts = np.zeros((LANES, 3)), np.zeros(LANES, np.int64)
-    for lane in range(points.size):
-        k, r = points[lane], bags[lane]
-        own, some = slice(offsets[r], offsets[r + 1]), slice(label_offsets[r], label_offsets[r + 1])
-        sigma, start, step = noises[k, 0], noises[k, 1], noises[k, 2]
-        here, mass = z[k, own], masses[own]
-        lowest, width, n_cells, narrowed = _grid_of(here, sigma, tables.shape[1] == 0)
-        grids[lane, 0], grids[lane, 1], grids[lane, 2] = lowest, width, n_cells
-        if n_cells > 0:
-            nodes, keep, node_masses = _lay_grid(here, mass, lowest, width, n_cells)
-        else:
-            order, keep = np.empty(here.size, np.uint64), np.empty(here.size, np.int64)
-            nodes, node_masses = np.empty(here.size), np.empty(here.size)
-            find_order(here, order)
-            for i in range(here.size):
-                keep[i] = order[i]
-                nodes[i], node_masses[i] = here[order[i]], mass[order[i]]
-        counts[lane] = nodes.size
-        labels = slice(0, low[some].size)
-        fill_log_kernel(
-            nodes, low[some], high[some], narrowed, start, step, tables,
-            logs[: nodes.size, labels, lane], in_z[: nodes.size, labels, lane],
-            in_sigma[: nodes.size, labels, lane],
-        )  # fmt: skip
-        total = 0.0
-        for i in range(nodes.size):
-            keeps[lane, i], mz[i, lane] = keep[i], node_masses[i]
-            total += mass[i] if n_cells == 0 else 0.0
-        if n_cells > 0:
-            for i in range(here.size):
-                total += mass[i]
-        rest = total
-        for j in range(low[some].size):
-            my[j, lane] = label_masses[some][j]
-            rest -= my[j, lane]
-            y[j, lane] = _middle(low[some][j], high[some][j], sigma)
-        jokers[lane] = rest if rest >= 0.5 else 0.0
-    return logs, in_z, in_sigma, mz, my, jokers, y, keeps, grids, counts
-
-
 @njit(**INNER)
 def _middle(low, high, sigma):
     """Return where a bin stands among others: an open one beyond its end."""
@@ -294,111 +202,171 @@ def _middle(low, high, sigma):
     return 0.5 * (low + high) if high < np.inf else low + sigma
 
 
-@njit(**OPTIONS)
-def take_items(
-    points, bags, shares, z, masses, offsets, noises, is_gaussian, wants_slopes, plan, in_z,
-    in_sigma, by_row, keeps, grids, counts, found, values, by_sigmas, slopes,
-):  # fmt: skip
-    """Write the shares of values and slopes that problems side by side have in those of bags.
+@njit(**INNER)
+def _lay_side(values, is_grid, per_sigma, places, masses, keep):
+    """Write ascending values, or the nodes of their grid, into a lane; return origin and number.
 
-    `plan` holds the slopes in the log densities.
+    ``keep`` gets which value an atom is, or its place in the grid.
     """
+    if is_grid:
+        nodes, found, where, low = spread_rows(values, per_sigma)
+        for i in range(nodes.size):
+            places[i], masses[i], keep[i] = nodes[i], found[i], where[i]
+        return low, nodes.size
+    order = np.empty(values.size, np.uint64)
+    find_order(values, order)
+    for i in range(values.size):
+        places[i], masses[i], keep[i] = values[order[i]], 1.0, order[i]
+    return 0.0, values.size
+
+
+@njit(**OPTIONS)
+def lay_points(
+    points, bags, is_grid, z, offsets, labels, label_offsets, sigmas, per_sigma, given, keeps,
+    lows, counts,
+):  # fmt: skip
+    """Lay problems of labels known to their last digit, in units of sigma, side by side.
+
+    As points, or both sides on cubic B-splines. Fills which rows and labels the atoms are, or where
+    nodes lie in grids, their origins, and numbers of atoms.
+    """
+    for lane in range(points.size):
+        k, r = points[lane], bags[lane]
+        rows = z[k, offsets[r] : offsets[r + 1]] / sigmas[k]
+        own = labels[label_offsets[r] : label_offsets[r + 1]] / sigmas[k]
+        lows[0, lane], counts[0, lane] = _lay_side(
+            rows, is_grid, per_sigma, given.x[:, lane], given.mz[:, lane], keeps[0, lane]
+        )
+        lows[1, lane], counts[1, lane] = _lay_side(
+            own, is_grid, per_sigma, given.y[:, lane], given.my[:, lane], keeps[1, lane]
+        )
+        given.slack[0, lane] = float(rows.size - own.size)
+
+
+@njit(**OPTIONS)
+def lay_bins(
+    points, bags, is_grid, z, masses, offsets, low, high, label_masses, label_offsets, noises,
+    tables, per_sigma, given, keeps, lows, counts,
+):  # fmt: skip
+    """Lay problems of bins, or of noise of any density, side by side; see `lay_points`.
+
+    Rows that lie on B-splines have the noise that these leave to them.
+    """
+    n_labels = given.y.shape[0]
+    for lane in range(points.size):
+        k, r = points[lane], bags[lane]
+        own, first = slice(offsets[r], offsets[r + 1]), label_offsets[r]
+        sigma, here, mass = noises[k, 0], z[k, own], masses[own]
+        narrowed = sigma
+        if is_grid[lane]:
+            nodes, found, keep, lows[0, lane] = _spread(here, mass, sigma, per_sigma)
+            narrowed = _narrow(sigma, per_sigma, tables.shape[1] == 0)
+        else:
+            order, keep = np.empty(here.size, np.uint64), np.empty(here.size, np.int64)
+            nodes, found = np.empty(here.size), np.empty(here.size)
+            find_order(here, order)
+            for i in range(here.size):
+                keep[i], nodes[i], found[i] = order[i], here[order[i]], mass[order[i]]
+        m, rest = label_offsets[r + 1] - first, mass.sum()
+        log_widths, log_bins = np.zeros(m), np.empty(m)
+        for j in range(m):
+            given.my[j, lane] = label_masses[first + j]
+            rest -= label_masses[first + j]
+            given.y[j, lane] = _middle(low[first + j], high[first + j], sigma)
+            width = high[first + j] - low[first + j]
+            log_widths[j] = log(width) if 0.0 < width < np.inf else 0.0
+        given.slack[0, lane] = rest if rest >= 0.5 else 0.0
+        counts[0, lane] = nodes.size
+        for i in range(nodes.size):
+            given.x[i, lane], given.mz[i, lane], keeps[0, lane, i] = nodes[i], found[i], keep[i]
+            fill_log_bins(
+                nodes[i], low[first : first + m], high[first : first + m], log_widths, narrowed,
+                noises[k, 1], noises[k, 2], tables, log_bins,
+            )  # fmt: skip
+            for j in range(m):
+                given.logs[i * n_labels + j, lane] = log_bins[j]
+
+
+@njit(**INNER)
+def _write_share(lane, k, r, shares, value, by_sigma, values, by_sigmas):
+    """Write the share of a problem in the value of its bag; the share moves with sigma."""
+    values[k, r] = shares[lane, 0] * value
+    by_sigmas[k, r] = shares[lane, 0] * by_sigma
+    if value > -np.inf:
+        by_sigmas[k, r] += shares[lane, 1] * value
+
+
+@njit(**OPTIONS)
+def take_points(
+    points, bags, shares, is_grid, z, offsets, labels, label_offsets, sigmas, per_sigma,
+    wants_slopes, potential_z, potential_y, along, keeps, lows, counts, found, values, by_sigmas,
+    slopes,
+):  # fmt: skip
+    """Write the shares of values and slopes that problems side by side have in those of bags."""
+    for lane in range(points.size):
+        k, r = points[lane], bags[lane]
+        sigma, start = sigmas[k], offsets[r]
+        rows = z[k, start : offsets[r + 1]] / sigma
+        own = labels[label_offsets[r] : label_offsets[r + 1]] / sigma
+        value = found[lane] - lgamma(rows.size + 1.0) - own.size * (log(sigma) + _LOG_ROOT)
+        by_sigma = -float(own.size)
+        if not np.isfinite(value):
+            value = -np.inf
+        elif wants_slopes and is_grid:
+            for side in range(2):
+                count, here = counts[side, lane], rows if side == 0 else own
+                field, out = np.empty(count), np.empty(here.size)
+                for i in range(count):
+                    field[i] = potential_z[i, lane] if side == 0 else potential_y[i, lane]
+                keep = keeps[side, lane, :count]
+                by_sigma -= gather(here, keep, lows[side, lane], field, per_sigma, out)
+                if side == 0:
+                    for i in range(here.size):
+                        slopes[k, start + i] = shares[lane, 0] * out[i] / sigma
+        elif wants_slopes:
+            by_sigma += along[along.shape[0] - 1, lane]
+            for i in range(rows.size):
+                slopes[k, start + keeps[0, lane, i]] = shares[lane, 0] * along[i, lane] / sigma
+        _write_share(lane, k, r, shares, value, by_sigma, values, by_sigmas)
+
+
+@njit(**OPTIONS)
+def take_bins(
+    points, bags, is_grid, z, masses, offsets, low, high, label_offsets, noises, tables, per_sigma,
+    wants_slopes, band, first, ptr, x, potential_z, keeps, lows, counts, found, values, by_sigmas,
+    slopes,
+):  # fmt: skip
+    """Write the same for bins; the band has the slopes in log densities."""
     for lane in range(points.size):
         k, r = points[lane], bags[lane]
         here, mass = z[k, offsets[r] : offsets[r + 1]], masses[offsets[r] : offsets[r + 1]]
-        share, value, by_sigma = shares[lane, 0], found[lane], 0.0
-        value -= lgamma(mass.sum() + 1.0)
+        sigma, start, step = noises[k, 0], noises[k, 1], noises[k, 2]
+        value, by_sigma, n = found[lane] - lgamma(mass.sum() + 1.0), 0.0, counts[0, lane]
+        narrowed = _narrow(sigma, per_sigma, tables.shape[1] == 0) if is_grid[lane] else sigma
         if not np.isfinite(value):
             value = -np.inf
-        lowest, width, n_cells = grids[lane, 0], grids[lane, 1], int(grids[lane, 2])
-        if wants_slopes and value > -np.inf:
-            grad, n = np.empty(here.size), counts[lane]
+        elif wants_slopes:
+            grad, field = np.empty(here.size), np.empty(n)
             for i in range(n):
-                along = 0.0
-                for j in range(plan.shape[1]):
-                    along += plan[i, j, lane] * in_z[i, j, lane]
-                    by_sigma += plan[i, j, lane] * in_sigma[i, j, lane]
-                if n_cells == 0:
-                    grad[keeps[lane, i]] = along
-            if n_cells > 0:
-                narrowed = _narrow(noises[k, 0], width, n_cells, is_gaussian)
-                by_sigma *= (noises[k, 0] / narrowed) ** 2
-                keep = keeps[lane, :n]
-                _take_grid(here, mass, lowest, width, n_cells, keep, by_row[:n, lane], grad)
+                along, field[i] = 0.0, potential_z[i, lane]
+                for t in range(ptr[i], ptr[i + 1]):
+                    if band[t, lane] == 0.0:
+                        continue
+                    j = label_offsets[r] + first[i] + t - ptr[i]
+                    _, in_z, in_sigma = slope_bin(
+                        low[j] - x[i, lane], high[j] - x[i, lane], narrowed, start, step, tables
+                    )
+                    along += band[t, lane] * in_z
+                    by_sigma += band[t, lane] * in_sigma
+                if is_grid[lane]:
+                    # Nodes move with sigma.
+                    by_sigma += along * x[i, lane]
+                else:
+                    grad[keeps[0, lane, i]] = along
+            if is_grid[lane]:
+                keep = keeps[0, lane, :n]
+                by_sigma += _gather(here, mass, sigma, keep, lows[0, lane], field, per_sigma, grad)
             for i in range(here.size):
-                slopes[k, offsets[r] + i] = share * grad[i]
-        values[k, r] = share * value
-        by_sigmas[k, r] = share * by_sigma
-        # The share moves with sigma.
-        if value > -np.inf:
-            by_sigmas[k, r] += shares[lane, 1] * value
-
-
-@njit(**OPTIONS)
-def lay_nodes(points, bags, sizes, z, offsets, labels, label_offsets, sigmas, per_sigma):
-    """Return the same for labels known to their last digit, both sides on cubic B-splines.
-
-    In units of sigma; jokers, masses and places, then where nodes lie in grids, and their origins.
-    """
-    n_rows, n_labels = sizes
-    logs = np.full((n_rows, n_labels, LANES), _NONE)
-    mz, my, jokers = np.zeros((n_rows, LANES)), np.zeros((n_labels, LANES)), np.zeros(LANES)
-    x, y = np.zeros((n_rows, LANES)), np.zeros((n_labels, LANES))
-    keeps = np.zeros((2, LANES, max(n_rows, n_labels)), np.int64)
-    lows, counts = np.zeros((2, LANES)), np.zeros((2, LANES), np.int64)
-    for lane in range(points.size):
-        k, r = points[lane], bags[lane]
-        own, some = slice(offsets[r], offsets[r + 1]), slice(label_offsets[r], label_offsets[r + 1])
-        nodes, found, keep, lows[0, lane] = spread_rows(z[k, own] / sigmas[k], per_sigma)
-        counts[0, lane] = nodes.size
-        for i in range(nodes.size):
-            x[i, lane], mz[i, lane], keeps[0, lane, i] = nodes[i], found[i], keep[i]
-        nodes, found, keep, lows[1, lane] = spread_rows(labels[some] / sigmas[k], per_sigma)
-        counts[1, lane] = nodes.size
-        for j in range(nodes.size):
-            y[j, lane], my[j, lane], keeps[1, lane, j] = nodes[j], found[j], keep[j]
-        for i in range(counts[0, lane]):
-            for j in range(counts[1, lane]):
-                gap = y[j, lane] - x[i, lane]
-                logs[i, j, lane] = -0.5 * gap * gap
-        rest = (offsets[r + 1] - offsets[r]) - (label_offsets[r + 1] - label_offsets[r])
-        jokers[lane] = float(rest)
-    return logs, mz, my, jokers, x, y, keeps, lows, counts
-
-
-@njit(**OPTIONS)
-def take_nodes(
-    points, bags, shares, z, offsets, labels, label_offsets, sigmas, per_sigma, wants_slopes,
-    by_row, by_column, keeps, lows, counts, found, values, by_sigmas, slopes,
-):  # fmt: skip
-    """Write what `take_items` does for nodes."""
-    for lane in range(points.size):
-        k, r = points[lane], bags[lane]
-        sigma, n, m = (
-            sigmas[k],
-            offsets[r + 1] - offsets[r],
-            label_offsets[r + 1] - label_offsets[r],
-        )
-        share, value, by_sigma = shares[lane, 0], found[lane], 0.0
-        value -= lgamma(n + 1.0) + m * (log(sigma) + _LOG_ROOT)
-        if not np.isfinite(value):
-            value = -np.inf
-        if wants_slopes and value > -np.inf:
-            by_sigma = -float(m)
-            for side in range(2):
-                start = offsets[r] if side == 0 else label_offsets[r]
-                size, count = n if side == 0 else m, counts[side, lane]
-                own, field, out = np.empty(size), np.empty(count), np.empty(size)
-                for i in range(size):
-                    own[i] = (z[k, start + i] if side == 0 else labels[start + i]) / sigma
-                for i in range(count):
-                    field[i] = by_row[i, lane] if side == 0 else by_column[i, lane]
-                keep = keeps[side, lane, :count]
-                by_sigma -= gather(own, keep, lows[side, lane], field, per_sigma, out)
-                if side == 0:
-                    for i in range(size):
-                        slopes[k, start + i] = share * out[i] / sigma
-        values[k, r] = share * value
-        by_sigmas[k, r] = share * by_sigma
-        if value > -np.inf:
-            by_sigmas[k, r] += shares[lane, 1] * value
+                slopes[k, offsets[r] + i] = grad[i]
+        values[k, r] = value
+        by_sigmas[k, r] = by_sigma if tables.shape[1] == 0 else 0.0

@@ -70,6 +70,31 @@ def spread_rows(values, per_unit):
 
 
 @njit(**INNER)
+def spread_weighted_rows(values, masses, per_unit):
+    """Return what `spread_rows` does for values with masses; ascending values are fastest."""
+    least, largest = values[0], values[0]
+    for i in range(values.size):
+        least, largest = min(least, values[i]), max(largest, values[i])
+    low = floor(least * per_unit) - 1.0
+    mass = np.zeros(int(largest * per_unit - low) + 3)
+    # What falls between the same two nodes is added up before it is written.
+    last, whole, first, behind, ahead = 1, 0.0, 0.0, 0.0, 0.0
+    for i in range(values.size):
+        k, right = _place(values[i], per_unit, low)
+        if k != last:
+            _lay_down(mass, last, whole, first, behind, ahead)
+            last, whole, first, behind, ahead = k, 0.0, 0.0, 0.0, 0.0
+        left, share = 1.0 - right, masses[i]
+        whole += share
+        first += share * right
+        behind += share * left * left * left
+        ahead += share * right * right * right
+    _lay_down(mass, last, whole, first, behind, ahead)
+    nodes, found, keep = _take_occupied(mass, per_unit, low)
+    return nodes, found, keep, low
+
+
+@njit(**INNER)
 def _lay_field(keep, potential):
     """Return the potentials of occupied nodes on all nodes, zero on the others."""
     field = np.zeros(keep[keep.size - 1] + 3)
