@@ -55,6 +55,7 @@ from unshuffle.objectives.penalties import no_penalty
 from unshuffle.objectives.problem import Problem
 from unshuffle.options import BagOffsets
 from unshuffle.solvers import multistart
+from unshuffle.solvers.local_search import BRIEF
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,8 @@ def _fit_least_squares(
         Draws(),
     )
     problem = Problem(bags_of_sample, Squared(), None, no_penalty(rows.shape[1]))
-    found = multistart.solve(problem, rng, replace(effort, n_starts=None))
+    settings = replace(BRIEF, max_starts=MODES.most_least_squares)
+    found = multistart.solve(problem, rng, replace(effort, n_starts=None), settings)
     return [each.weights for each in found.candidates[: MODES.n_followed]]
 
 
