@@ -3,7 +3,7 @@
     python benchmarks/sensitivity.py                          # all settings classes of the package
     python benchmarks/sensitivity.py --only solvers objectives --minutes 15
     python benchmarks/sensitivity.py --methods ls p2 --tables 5
-    python benchmarks/sensitivity.py --only Surrogate --methods likelihood --tables 5
+    python benchmarks/sensitivity.py --only Tempered --methods likelihood --tables 5
     python benchmarks/sensitivity.py --constants kernels --methods likelihood --tables 5
     python benchmarks/sensitivity.py --count                  # how many numbers there are
 

@@ -115,8 +115,8 @@ WORDS = (
         "low effective sample size; narrow",
         (r"thin[- ]plate", r"is_thin", r"THIN_POSTERIOR"),  # names in model files
     ),
-    Word("lessons", r"lessons?", "training points of the surrogate"),
-    Word("teach", r"(un)?(teach(es|ing)?|taught)", "fit the surrogate"),
+    Word("lessons", r"lessons?", "training points"),
+    Word("teach", r"(un)?(teach(es|ing)?|taught)", "fit"),
     Word("judge", r"judg(e|es|ed|ing)", "evaluate (exactly), assess, compare"),
     Word("walkers", r"walkers?", "ensemble members, chains (differential evolution move)"),
     Word("rising", r"rising", "tempered SMC; increasing"),

@@ -380,9 +380,10 @@ def test_a_fit_in_blocks_sees_no_order_and_no_threads():
     rng = np.random.default_rng(0)
     order = rng.permutation(20_001)
     y = shuffle_labels(data.y, data.groups, rng)
-    one = ShuffledLinearRegression(CHEAP, random_state=0, n_jobs=2)
+    method = replace(CHEAP, n_draws=100, max_rounds=5, target_draws=100.0)
+    one = ShuffledLinearRegression(method, random_state=0, n_jobs=2)
     one.fit(data.X, data.y, data.groups)
-    other = ShuffledLinearRegression(CHEAP, random_state=0).fit(
+    other = ShuffledLinearRegression(method, random_state=0).fit(
         np.asfortranarray(data.X[order]), y[order], [f"bag {g}" for g in 5 - data.groups[order]]
     )
     assert np.array_equal(one.coef_, other.coef_) and one.intercept_ == other.intercept_

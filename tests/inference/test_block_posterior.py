@@ -1,4 +1,4 @@
-"""Properties of posteriors in blocks: modes, surrogate and fits."""
+"""Properties of posteriors in blocks: modes, draws and fits."""
 
 import os
 from dataclasses import replace
@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 
 from oracles import central_differences
 from tables import needs_files
@@ -17,7 +16,6 @@ from unshuffle.inference.answer import choose_power
 from unshuffle.inference.block_modes import (
     BLOCK_MODES,
     FittedMode,
-    TrainingPoints,
     continue_modes,
     find_rest_curvature,
     keep_best,
@@ -26,16 +24,9 @@ from unshuffle.inference.block_modes import (
 )
 from unshuffle.inference.blocks import ascend_powers, search_exchanges, take_few_labels
 from unshuffle.inference.diagnostics import Diagnostics
-from unshuffle.inference.importance import evaluate_some, sample_posterior
+from unshuffle.inference.importance import sample_posterior
 from unshuffle.inference.modes import maximise_all
 from unshuffle.inference.proposals import make_mixture
-from unshuffle.inference.surrogate import (
-    SurrogateProposal,
-    build_proposal,
-    find_label_moments,
-    fit_quadratic,
-    fit_surrogate,
-)
 from unshuffle.io.reading import read_table
 from unshuffle.model.goodness_of_fit import measure_misfit, measure_uneven
 from unshuffle.model.settings import MOST_LABELS
@@ -81,7 +72,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
     astray = truth.copy()
     astray[:3] += [0.02, -0.02, 0.02]
     astray[3] = -2.5
-    modes, _ = refine_modes(target, [(0.0, astray)])
+    modes = refine_modes(target, [(0.0, astray)])
     assert modes[0].offset == 0
     sds = np.sqrt((modes[0].factor ** 2).sum(axis=1))[:3]
     assert (np.abs(astray - modes[0].theta)[:3] > 5.0 * sds).any()
@@ -92,7 +83,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
 
 def test_a_mode_has_no_slope_left(differing, alike):
     for target, theta in (differing, alike):
-        best = refine_modes(target, [(0.0, theta)])[0][0]
+        best = refine_modes(target, [(0.0, theta)])[0]
         alone = replace(target, means=replace(target.means, only=best.offset))
         # In sds: a fifth of one is as near as a mode is asked to be.
         assert np.linalg.norm(best.factor.T @ alone(best.theta)[1]) < 0.3
@@ -115,114 +106,26 @@ def test_the_within_bag_likelihood_and_the_rest_are_the_posterior(differing):
     value, gradient = target(theta)
     assert target.power * values[0] + rest == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(target.power * slopes[0] + by_rest, gradient, rtol=1e-9)
-    parts, alone = target.parts(theta[None]), target.parts_of_means(target.read_points(theta[None]))
-    assert np.array_equal(parts[:, 1:], alone[:, 1:])
 
 
-# --- the surrogate ------------------------------------------------------------
-
-
-def test_slopes_of_total_and_skewness_are_their_differences(alike):
-    target, theta = alike
-    found = find_label_moments(target, target.read_points(theta[None]))[1][0]
-    for k in range(2):
-        expected = central_differences(
-            lambda at, k=k: find_label_moments(target, target.read_points(at[None]))[0][0, k],
-            theta,
-            1e-6,
-        )
-        np.testing.assert_allclose(found[k], expected, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("has_slopes", [True, False])
-def test_a_density_that_is_quadratic_in_them_is_fitted_as_it_is(alike, has_slopes):
-    target, theta = alike
-    rng = np.random.default_rng(0)
-    x = theta + 0.05 * rng.standard_normal((200, target.dim))
-    moments, by_x = find_label_moments(target, target.read_points(x))
-    gap = moments[:, 0] - moments[0, 0]
-    values = 3.0 * (x[:, 0] - theta[0]) - 40.0 * gap**2 - 20.0 * (x[:, 1] - theta[1]) ** 2
-    slopes = -80.0 * gap[:, None] * by_x[:, 0]
-    slopes[:, 0] += 3.0
-    slopes[:, 1] -= 40.0 * (x[:, 1] - theta[1])
-    if not has_slopes:
-        slopes[:] = np.nan
-    factor = 0.05 * np.eye(target.dim)
-    quadratic = fit_quadratic(
-        theta, factor, TrainingPoints(x, values, slopes), values, (moments, by_x)
-    )
-    # The ridge costs a hundredth of a nat.
-    np.testing.assert_allclose(quadratic(x, moments), values, atol=0.02)
-
-
-def test_draws_have_the_density_that_is_said_and_nearly_even_weights(alike):
-    target, theta = alike
-    rng = np.random.default_rng(1)
-    mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
-    nothing = (np.empty((0, target.dim)), np.empty(0))
-    proposal = build_proposal(target, mixture, nothing, 300, rng)
-    assert isinstance(proposal, SurrogateProposal)
-    # The density's integral, by draws of the mixture that covers it: one, to a few errors.
-    x = proposal.mixture.draw(20_000, rng)
-    ratio = np.exp(proposal.log_density(x) - proposal.mixture.log_density(x))
-    assert ratio.mean() == pytest.approx(1.0, abs=4.0 * ratio.std() / 140 + 0.1)
-    drawn = proposal.draw(300, rng)
-    parts = target.parts(drawn)
-    logs = target.mix(parts[:, 0], parts[:, 1]) + parts[:, 2] - proposal.log_density(drawn)
-    shares = np.exp(logs - logs.max())
-    # .6 to .9 in practice; Student's t at the mode alone had .02 to .3 with bags of this kind.
-    assert shares.sum() ** 2 / (shares**2).sum() > 0.4 * 300
-
-
-@pytest.mark.parametrize("is_right", [True, False])
-def test_most_draws_are_taken_as_the_surrogate_says_where_it_is_right(small_bags, is_right):
+def test_rounds_share_one_mixture_density(small_bags):
+    """Every draw is weighed by the mean density of all rounds."""
     target, theta = small_bags
-    rng = np.random.default_rng(2)
-    mixture = fit_surrogate(target, make_mixture(target, [(0.0, theta)]), rng)
-    proposal = build_proposal(target, mixture, (np.empty((0, target.dim)), np.empty(0)), 200, rng)
-    if not is_right:
-        quadratics = {
-            k: replace(each, coefficients=2.0 * each.coefficients, highest=np.inf)
-            for k, each in proposal.surrogate.quadratics.items()
-        }
-        proposal = replace(proposal, surrogate=replace(proposal.surrogate, quadratics=quadratics))
-    x = proposal.draw(200, rng)
-    before = target.evaluations.n
-    parts, is_exact = evaluate_some(target, proposal, x)
-    n_asked, expected = target.evaluations.n - before, target.parts(x)
-    if not is_right:
-        assert is_exact.all() and np.array_equal(parts, expected)
-        return
-    # One in four, and all of the mixture's.
-    assert is_exact.sum() == 50 and n_asked == 50 + 15
-    assert np.array_equal(parts[is_exact], expected[is_exact])
-    assert np.array_equal(parts[180:], expected[180:])
-    assert np.array_equal(parts[:, 1:], expected[:, 1:])
-    # The mean error may be .2 nats where it was looked at, and single draws err by more.
-    gaps = target.power * (parts - expected)[~is_exact, 0]
-    assert np.abs(gaps).mean() < 0.4
-
-
-def test_rounds_of_unequal_size_share_one_mixture_density(small_bags):
-    """Every draw is weighed by the density of all rounds, each counted by its draws."""
-    target, theta = small_bags
-    target = replace(target, options=replace(target.options, n_draws=60, max_rounds=2))
+    target = replace(target, options=replace(target.options, n_draws=60, max_rounds=3))
     mixture = make_mixture(target, [(0.0, theta)])
     sample = sample_posterior(target, mixture, np.inf, np.random.default_rng(0))
-    assert len(sample.used) == 2 and sample.rounds[1] < sample.rounds[0]
-    densities = [
-        proposal.log_density(sample.x) + np.log(share)
-        for proposal, share in zip(sample.used, sample.rounds, strict=True)
-    ]
-    np.testing.assert_allclose(sample.proposals, logsumexp(densities, axis=0), rtol=1e-9)
+    assert sample.n_rounds == 3 and len(sample.x) == 180
+    density = np.mean([np.exp(each.log_density(sample.x)) for each in sample.used], axis=0)
+    expected = target.log_density(sample.parts) - np.log(density)
+    np.testing.assert_allclose(sample.log_weights, expected, rtol=1e-9)
 
 
 def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    modes, _ = refine_modes(weak, maximise_all(weak, [theta]))
+    modes = refine_modes(weak, maximise_all(weak, [theta]))
     followed = continue_modes(strong, modes, weak.power)
-    direct, _ = refine_modes(strong, maximise_all(strong, [theta]))
+    direct = refine_modes(strong, maximise_all(strong, [theta]))
     assert followed[0].value == pytest.approx(direct[0].value, abs=0.05)
     # The last step may be of .3 sds: .05 nats.
     assert followed[0].value > max(strong(mode.theta)[0] for mode in modes) + 1.0
@@ -231,7 +134,7 @@ def test_a_mode_that_is_followed_to_another_power_is_the_mode_there(alike):
 def test_looking_around_a_wide_mode_leads_to_the_narrow_one_inside(alike):
     target, theta = alike
     weak, strong = replace(target, power=0.02), replace(target, power=0.5)
-    modes, _ = refine_modes(weak, maximise_all(weak, [theta]))
+    modes = refine_modes(weak, maximise_all(weak, [theta]))
     found = search_soft_directions(strong, modes[0], weak.power)
     mode = continue_modes(strong, modes, weak.power)[0]
     assert len(found) == 4  # both ways on two directions

@@ -123,7 +123,7 @@ def test_a_posterior_that_cannot_be_explored_is_said():
     [
         dict(power=-1.0), dict(power=2.0), dict(power="half"), dict(n_starts=0), dict(n_draws=0),
         dict(n_draws=2.5), dict(share_low=0.0), dict(weight_scale=float("nan")),
-        dict(min_rounds=30),
+        dict(min_rounds=31),
     ],
 )  # fmt: skip
 def test_options_out_of_range_are_refused_by_name(change):

@@ -124,7 +124,7 @@ def test_a_sample_without_spread_has_no_far_rows():
 
 def test_a_mode_in_another_order_is_its_own_image(alike):
     modes = maximise_all(alike, [alike.join(np.array([0.8, -0.3]), -1.0)])
-    mode = refine_modes(alike, modes)[0][0]
+    mode = refine_modes(alike, modes)[0]
     moved = permute_mode(mode, np.array([1, 0]))
     assert moved.theta[:2].tolist() == mode.theta[[1, 0]].tolist()
     assert moved.theta[2:].tolist() == mode.theta[2:].tolist()
@@ -145,7 +145,7 @@ def test_other_orders_lead_from_a_wrong_mode_to_the_right_one():
         target.join(each * scaling.scale / scaling.label_scale, level) for each in (w, w[::-1])
     ]
     (right, _), wrong = maximise_all(target, starts)
-    modes = refine_modes(target, [wrong])[0]
+    modes = refine_modes(target, [wrong])
     assert modes[0].value < right - 2.0
     found = search_orders(target, modes, 15, np.random.default_rng(0))
     assert found[0].value > right - 0.5

@@ -66,32 +66,6 @@ _LEVEL_STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingPoints:
-    """The within-bag likelihood at points, in full: values (m,) and slopes (m, dim)."""
-
-    x: np.ndarray
-    values: np.ndarray
-    slopes: np.ndarray
-
-    def at_power(self, power: float) -> TrainingPoints:
-        """Return the within-bag likelihood at a power."""
-        return TrainingPoints(self.x, power * self.values, power * self.slopes)
-
-    def with_more(self, other: TrainingPoints) -> TrainingPoints:
-        """Return these and others."""
-        return TrainingPoints(
-            np.concatenate([self.x, other.x]),
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.slopes, other.slopes]),
-        )
-
-
-def gather_training_points(target: Target, x: np.ndarray) -> TrainingPoints:
-    """Return the within-bag likelihood at points: one pass."""
-    return TrainingPoints(x, *target.evaluate_within_bag(x))
-
-
-@dataclass(frozen=True, eq=False)
 class _Quadratic:
     """A quadratic of the within-bag likelihood: value, gradient and concave curvature."""
 
@@ -130,8 +104,8 @@ class FittedMode:
 
 def refine_modes(
     target: Target, modes: list[Mode], n_steps: int = BLOCK_MODES.max_steps
-) -> tuple[list[FittedMode], TrainingPoints]:
-    """Return the modes near some points for every size of offsets, and the training points."""
+) -> list[FittedMode]:
+    """Return the modes near some points for every size of offsets."""
     thetas = [theta for _, theta in modes]
     factors = [factor_covariance(first_metric(target, theta)) for theta in thetas]
     return _refine_near(target, thetas, factors, n_steps)
@@ -153,7 +127,7 @@ def continue_modes(
     ]
     return _refine_near(
         target, [fitted_mode.theta for fitted_mode in fitted_modes], factors, n_steps
-    )[0]
+    )
 
 
 def permute_mode(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
@@ -202,23 +176,22 @@ def _refine_near(
     thetas: list[np.ndarray],
     factors: list[np.ndarray],
     n_steps: int,
-) -> tuple[list[FittedMode], TrainingPoints]:
-    """Return the modes near points for every size of offsets, and the training points."""
-    local_densities, seen = _fit_quadratics(target, thetas, factors)
+) -> list[FittedMode]:
+    """Return the modes near points for every size of offsets."""
+    local_densities = _fit_quadratics(target, thetas, factors)
     fitted_modes = [
         _maximise_quadratic(_fix_offset(target, offset), local_density, offset, BLOCK_MODES.reach)
         for local_density in local_densities
         for offset in range(target.means.n_sizes)
     ]
-    training_points, done = seen, list[FittedMode]()
+    done = list[FittedMode]()
     for step in range(n_steps):
         fitted_modes = keep_best(fitted_modes, done, step)
         if not fitted_modes:
             break
-        local_densities, seen = _fit_quadratics(
+        local_densities = _fit_quadratics(
             target, [p.theta for p in fitted_modes], [p.factor for p in fitted_modes]
         )
-        training_points = training_points.with_more(seen)
         risen, fallen = list[FittedMode](), list[FittedMode]()
         for old, local_density in zip(fitted_modes, local_densities, strict=True):
             alone, reach = (
@@ -240,7 +213,7 @@ def _refine_near(
         _undo_step(_fix_offset(target, fitted_mode.offset), fitted_mode)
         for fitted_mode in fitted_modes
     ]
-    return keep_best(done, [], BLOCK_MODES.max_steps), training_points
+    return keep_best(done, [], BLOCK_MODES.max_steps)
 
 
 def _fix_offset(target: Target, offset: int) -> Target:
@@ -305,18 +278,19 @@ def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
 
 def _fit_quadratics(
     target: Target, thetas: list[np.ndarray], factors: list[np.ndarray]
-) -> tuple[list[_Quadratic], TrainingPoints]:
+) -> list[_Quadratic]:
     """Fit quadratics of the within-bag likelihood about points, in one pass."""
     d, points = target.dim, []
     for theta, factor in zip(thetas, factors, strict=True):
         moves = BLOCK_MODES.difference * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
-    training_points, local_densities = gather_training_points(target, np.array(points)), []
+    values, slopes = target.evaluate_within_bag(np.array(points))
+    local_densities = []
     for k, factor in enumerate(factors):
         own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
         value, gradients = (
-            target.power * training_points.values[own][0],
-            target.power * training_points.slopes[own],
+            target.power * values[own][0],
+            target.power * slopes[own],
         )
         bend = (
             -(gradients[1 : d + 1] - gradients[d + 1 :]) @ factor / (2.0 * BLOCK_MODES.difference)
@@ -324,7 +298,7 @@ def _fit_quadratics(
         inverse = np.linalg.inv(factor)
         curvature = _clip_eigenvalues(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
         local_densities.append(_Quadratic(thetas[k], float(value), gradients[0], curvature))
-    return local_densities, training_points
+    return local_densities
 
 
 def _maximise_quadratic(

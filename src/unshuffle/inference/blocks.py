@@ -288,7 +288,7 @@ def ascend_powers(
     if target.n_bags < FEW_BAGS:
         found = search_exchanges(take_few_labels(target), few_labels, found, rng)
     n_steps = BLOCK_MODES.max_steps if power == full else BLOCK_MODES.steps_on_the_way
-    fitted_modes, _ = refine_modes(few_labels, found[: MODES.n_followed], n_steps)
+    fitted_modes = refine_modes(few_labels, found[: MODES.n_followed], n_steps)
     while power < full:
         stronger = replace(target, power=min(BLOCKS.rise * power, full))
         n_steps = BLOCK_MODES.max_steps if stronger.power == full else BLOCK_MODES.steps_on_the_way
@@ -299,7 +299,7 @@ def ascend_powers(
                 stronger, [*best_modes, *search_soft_directions(stronger, fitted_modes[0], power)]
             )
             new = [mode for mode in seen if not any(mode[1] is theta for _, theta in best_modes)]
-            followed += refine_modes(stronger, new, n_steps)[0] if new else []
+            followed += refine_modes(stronger, new, n_steps) if new else []
         fitted_modes, power = (
             sorted(followed, key=lambda fitted_mode: -fitted_mode.evidence),
             stronger.power,

@@ -32,7 +32,7 @@ def sample_many_modes(
     else:
         weaker = replace(sampled, power=TEMPERED.weaker * target.power)
         drawn = sample_tempered(weaker, rng)
-        chosen = rng.choice(len(drawn.x), target.options.n_draws, replace=False)
+        chosen = rng.choice(len(drawn.x), 3 * target.options.n_draws, replace=False)
         x, old, parts = drawn.x[chosen], drawn.parts[chosen], target.parts(drawn.x[chosen])
         logs = target.mix(parts[:, 0], parts[:, 1]) - weaker.mix(old[:, 0], old[:, 1])
         logs += drawn.log_evidence
@@ -56,8 +56,6 @@ def _as_sample(
         parts=parts,
         proposals=np.zeros(len(x)),
         used=(mixture,),
-        rounds=(1.0,),
         first=mixture,
-        is_exact=np.ones(len(x), bool),
         effective_draws=n_effective,
     )

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from unshuffle import kernels
 from unshuffle.data.products import multiply
-from unshuffle.inference.block_modes import BLOCK_MODES, FittedMode, TrainingPoints, refine_modes
+from unshuffle.inference.block_modes import BLOCK_MODES, FittedMode, refine_modes
 from unshuffle.inference.modes import MODES, Mode
 from unshuffle.model.posterior import Target
 
@@ -208,7 +208,7 @@ class PriorShell(Shell):
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """The parameters themselves, which are the coordinates of proposals in blocks."""
+    """The parameters themselves."""
 
     target: Target
 
@@ -266,7 +266,7 @@ class Mixture:
     """A mixture of Student t's, means (k, d) and Cholesky factors (k, d, d), and of a shell.
 
     Means and factors are in `coordinates`. Shares (k + 1,) end with the shell's; the first
-    `n_modes` components lie at modes. What was evaluated on the way there are training points.
+    `n_modes` components lie at modes.
     """
 
     shares: np.ndarray
@@ -276,7 +276,6 @@ class Mixture:
     shell: Shell
     n_modes: int
     coordinates: Coordinates
-    training_points: TrainingPoints | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
@@ -315,7 +314,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
             if len(modes) <= MODES.n_followed
             else BLOCK_MODES.steps_on_the_way
         )
-        return _mix_fitted_modes(target, *refine_modes(target, modes, n_steps))
+        return _mix_fitted_modes(target, refine_modes(target, modes, n_steps))
     thetas = np.array([theta for _, theta in modes])
     factors = np.linalg.cholesky(_find_spreads(target, list(thetas)))
     shell, wide = Shell(target), PROPOSALS.defensive
@@ -345,10 +344,8 @@ def standardise(mixture: Mixture) -> Mixture:
     )
 
 
-def _mix_fitted_modes(
-    target: Target, fitted_modes: list[FittedMode], training_points: TrainingPoints
-) -> Mixture:
-    """Place a component on every mode."""
+def _mix_fitted_modes(target: Target, fitted_modes: list[FittedMode]) -> Mixture:
+    """Place a component on every fitted mode."""
     factors = np.array([fitted_mode.factor for fitted_mode in fitted_modes])
     shares = _evidence_shares(
         [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes], factors
@@ -356,8 +353,7 @@ def _mix_fitted_modes(
     shares = np.append((1.0 - PROPOSALS.defensive) * shares, PROPOSALS.defensive)
     means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
     dof, shell, n_modes = target.options.proposal_dof, Shell(target), len(fitted_modes)
-    place = Coordinates(target)
-    return Mixture(shares, means, factors, dof, shell, n_modes, place, training_points)
+    return standardise(Mixture(shares, means, factors, dof, shell, n_modes, Coordinates(target)))
 
 
 def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:

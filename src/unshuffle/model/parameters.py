@@ -168,12 +168,6 @@ class Coordinates:
         found[:, [TERMS.index(each.term) for each in self.terms]] = values
         return found
 
-    @property
-    def third(self) -> np.ndarray:
-        """The third moments cov(x, x xᵀ); empty where they are not known."""
-        found = [each.covariances for each in self.known_terms if each.degree == 2]
-        return found[0] if found else np.empty((0, 0, 0))
-
     def prediction_spread(self, theta: np.ndarray) -> float:
         """Return the sd of all predictions z."""
         w = theta[: self.p]

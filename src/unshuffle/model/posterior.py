@@ -102,10 +102,6 @@ class Target(Coordinates):
         within_bag[inside] = self._evaluate_inside(params.part(inside), False).values
         return params.join(within_bag, means)
 
-    def parts_of_means(self, params: Parameters) -> np.ndarray:
-        """Return the parts of many points without the within-bag likelihood, which is zero."""
-        return params.join(np.zeros(len(params)), self._evaluate_means(params))
-
     def evaluate_within_bag(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the within-bag likelihood in full at some points, and its gradients."""
         found = self._evaluate_inside(self.read_points(thetas), True)
