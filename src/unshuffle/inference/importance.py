@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise
+from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise, standardise
 from unshuffle.model.posterior import Target
 
 # The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
@@ -78,34 +78,41 @@ def sample_posterior(
 ) -> Sample:
     """Sample by adaptive multiple importance sampling (Cornuet et al. 2012).
 
-    All rounds share one deterministic-mixture weight. The mixture adapts between rounds.
+    All rounds share one deterministic-mixture weight. The mixture, Laplace components at the modes,
+    moves to standardised coordinates and adapts between rounds.
     """
-    o, sample = target.options, None
-    for n_rounds in range(1, o.max_rounds + 1):
-        sample = reweigh(target, _add_round(target, mixture, sample, rng))
-        if n_rounds >= o.min_rounds and sample.effective_draws >= target_draws:
-            break
+    o, first = target.options, mixture
+    mixture = standardise(mixture)
+    sample = _draw_round(target, mixture, rng, first)
+    while True:
+        sample = reweigh(target, sample)
+        is_enough = sample.n_rounds >= o.min_rounds and sample.effective_draws >= target_draws
+        if is_enough or sample.n_rounds >= o.max_rounds:
+            return sample
         mixture = adapt(mixture, sample.x, flatten(sample.log_weights, 5.0 * target.dim))
-    assert sample is not None
-    return sample
+        sample = _add_round(sample, _draw_round(target, mixture, rng, first))
 
 
-def _add_round(
-    target: Target, mixture: Mixture, sample: Sample | None, rng: np.random.Generator
+def _draw_round(
+    target: Target, mixture: Mixture, rng: np.random.Generator, first: Mixture
 ) -> Sample:
-    """Return the draws with a round from a mixture added, not yet weighed."""
+    """Return a round of draws from a mixture, not yet weighed."""
     x = mixture.draw(target.options.n_draws, rng)
-    parts, slopes, logs = target.parts(x), target.slopes(x), mixture.log_density(x)
-    if sample is None:
-        return Sample(x, slopes, parts[:, 2], parts, logs, (mixture,), mixture)
+    parts, logs = target.parts(x), mixture.log_density(x)
+    return Sample(x, target.slopes(x), parts[:, 2], parts, logs, (mixture,), first)
+
+
+def _add_round(sample: Sample, new: Sample) -> Sample:
+    """Return earlier draws with a round added, not yet weighed."""
     # The old draws under the new proposal, the new draws under every one.
+    (mixture,) = new.used
     old = np.logaddexp(sample.proposals, mixture.log_density(sample.x))
-    fresh = logsumexp([*(each.log_density(x) for each in sample.used), logs], axis=0)
+    earlier = [each.log_density(new.x) for each in sample.used]
     return replace(
         sample,
-        x=np.vstack([sample.x, x]),
-        slopes=np.vstack([sample.slopes, slopes]),
-        parts=np.vstack([sample.parts, parts]),
-        proposals=np.append(old, fresh),
+        x=np.vstack([sample.x, new.x]),
+        slopes=np.vstack([sample.slopes, new.slopes]),
+        parts=np.vstack([sample.parts, new.parts]),
+        proposals=np.append(old, logsumexp([*earlier, new.proposals], axis=0)),
         used=(*sample.used, mixture),
     )

@@ -322,7 +322,7 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
         shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
     dof, place = target.options.proposal_dof, Coordinates(target)
-    return standardise(Mixture(shares, thetas, factors, dof, shell, len(modes), place))
+    return Mixture(shares, thetas, factors, dof, shell, len(modes), place)
 
 
 def standardise(mixture: Mixture) -> Mixture:
@@ -353,7 +353,7 @@ def _mix_fitted_modes(target: Target, fitted_modes: list[FittedMode]) -> Mixture
     shares = np.append((1.0 - PROPOSALS.defensive) * shares, PROPOSALS.defensive)
     means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
     dof, shell, n_modes = target.options.proposal_dof, Shell(target), len(fitted_modes)
-    return standardise(Mixture(shares, means, factors, dof, shell, n_modes, Coordinates(target)))
+    return Mixture(shares, means, factors, dof, shell, n_modes, Coordinates(target))
 
 
 def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
