@@ -180,7 +180,8 @@ def test_offsets_between_bags_widen_what_their_means_tell():
     # Offsets come in steps of two, and the smallest noise is a part of the whole.
     assert 2.0 < found["offset_sd"] * y.std() < 8.0
     # The variance of a bag mean: 16/100 from the noise, 16 from the offset. Contextual effects,
-    # which bags that differ leave open, widen both: at an effective sample size of 8000 the ratio is 1.55.
+    # which bags that differ leave open, widen both. With an effective sample size of 8000 the
+    # ratio is 1.55.
     assert widths[1] > 1.3 * widths[0]
 
 
