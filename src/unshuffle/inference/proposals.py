@@ -230,8 +230,8 @@ class StandardisedCoordinates(Coordinates):
     """w/σ in place of the weights, and log(wᵀSw + σ²) in place of log σ.
 
     Labels determine their total variance wᵀSw + σ² much better than noise or weights alone. In
-    (w, log σ) the posterior is then a narrow curved shell. Here the total is a coordinate of its own,
-    and a Gaussian comes close.
+    (w, log σ) the posterior is then a narrow curved shell. Here the total is a coordinate of its
+    own, and a Gaussian comes close.
     """
 
     def transform(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
