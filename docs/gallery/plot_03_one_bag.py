@@ -5,8 +5,9 @@ When one bag is enough
 One bag can identify the coefficients if noise is small and the columns have different
 distributions. Then only one combination of the columns has the distribution of the labels. Here:
 three columns (exponential, uniform and binary), 300 rows, one bag. With almost no noise the
-intervals are short and contain the truth (dashed). With more noise the estimate may still be near,
-but nothing in one bag shows it, and the intervals are wide.
+intervals are short and contain the truth (dashed). With a little more the estimates are still near,
+but intervals are longer, and the fit is only partly identified. With more noise one bag does not
+tell the coefficients apart, and the intervals are wide.
 """
 
 import matplotlib.pyplot as plt

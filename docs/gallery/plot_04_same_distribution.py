@@ -4,7 +4,8 @@ Columns of the same distribution cannot be told apart
 
 Two Gaussian columns, one bag. Every coefficient vector on a circle gives labels of the same
 distribution. So does every shorter one with more noise. No method can tell them apart: the
-posterior fills the disc, and the fit says "not identified". The same rows in six bags are enough.
+posterior fills the disc, and the fit says "not identified". In six bags the same rows determine
+both signs, and the magnitude of the first coefficient.
 """
 
 import matplotlib.pyplot as plt

@@ -197,8 +197,8 @@ class ModelDraws:
 class Posterior(Uncertainty):
     """Weighted draws from the posterior; `sample` returns draws of equal weight.
 
-    The draws come from importance sampling, and most have a small importance weight: `shares`. Use
-    `sample` or `to_arviz` for tools that expect draws of equal weight.
+    The draws come from importance sampling, and count as their importance weights say: `shares`.
+    Use `sample` or `to_arviz` for tools that expect draws of equal weight.
 
     Attributes
     ----------
