@@ -47,12 +47,15 @@ class AnswerSettings:
     most_of_few : float
         Few bags of more rows count as this number: more labels set dozens of modes tens of nats
         apart, of which a search finds some.
+    costly_share : float
+        Part of the target effective sample size where every draw reads all data again.
     same_rival : float
         Answers are one where their predictions differ by less than this, in sds of the labels.
     """
 
     reach: float = 20.0
     most_of_few: float = 100_000.0
+    costly_share: float = 0.6
     same_rival: float = 0.1
 
 
@@ -121,7 +124,8 @@ def draw_sample(target: Target, modes: list[Mode], rng: np.random.Generator) -> 
     if target.has_means_alone:  # every draw is next to free
         o = replace(o, n_draws=4 * o.n_draws, target_draws=3.0 * o.target_draws)
         target = replace(target, options=o)
-    return sample_posterior(target, mix_modes(target, modes), o.target_draws, rng)
+    share = ANSWER.costly_share if target.within_bag.has_passes else 1.0
+    return sample_posterior(target, mix_modes(target, modes), share * o.target_draws, rng)
 
 
 def mix_modes(target: Target, modes: list[Mode]) -> Mixture:

@@ -16,10 +16,10 @@ from unshuffle.kernels.transport.correction import C1, C2, C3
 from unshuffle.kernels.transport.coupling import LEAST, PRECISE, ROUNDED
 from unshuffle.kernels.transport.diagonals import BLOCK, MARGIN, make_band
 from unshuffle.kernels.transport.lanes import (
+    N_FEW,
     NOWHERE,
     make_band as make_lane_band,
     make_ends,
-    make_room,
     make_rows,
 )
 
@@ -74,15 +74,16 @@ def _solve_lanes(
 ) -> Solved:
     """Solve problems that stand side by side."""
     m, band = sides.shape[1], make_lane_band(ends)
-    (room, few), (values, by_sigmas) = make_room(m), make_rows(2, 1)
-    slopes, found = make_rows(m), make_rows(7, m)
+    # One array in few calls: small bags are solved thousands of times.
+    rows, few = make_rows(20, m), make_rows(N_FEW + 2, 1)
+    room, found, out, slopes = rows[:8], rows[8:15], rows[15:19], rows[19]
+    values, by_sigmas, few = few[0], few[1], few[2:, 0]
     by_sigmas[:] = 0.0
     kernels.fill_kernel(sides, *band)
     u, v = kernels.scale_lanes(*band, sides, tolerance, room, few)
     kernels.form_couplings(*band, u, v, sides, values[0])
     kernels.correct_lanes(sides, *band, spreads, values, found)
     if wants_slopes:
-        out = make_rows(4, m)
         kernels.slope_corrections(sides, *band, found, spreads, out)
         kept_z, kept_y = kernels.solve_lane_adjoint(*band, sides, found[0], *out[:2], room, few)
         if spreads[0, 0] > 0.0:
