@@ -73,7 +73,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
     astray[:3] += [0.02, -0.02, 0.02]
     astray[3] = -2.5
     modes = refine_modes(target, [(0.0, astray)])
-    assert modes[0].offset == 0
+    assert modes[0].size_index == 0
     sds = np.sqrt((modes[0].factor ** 2).sum(axis=1))[:3]
     assert (np.abs(astray - modes[0].theta)[:3] > 5.0 * sds).any()
     assert (np.abs(truth - modes[0].theta)[:3] < 4.0 * sds).all()
@@ -84,7 +84,7 @@ def test_bags_without_offsets_have_a_mode_of_their_own(differing):
 def test_a_mode_has_no_slope_left(differing, alike):
     for target, theta in (differing, alike):
         best = refine_modes(target, [(0.0, theta)])[0]
-        alone = replace(target, means=replace(target.means, only=best.offset))
+        alone = replace(target, means=replace(target.means, only=best.size_index))
         # In sds: a fifth of one is as near as a mode is asked to be.
         assert np.linalg.norm(best.factor.T @ alone(best.theta)[1]) < 0.3
 

@@ -12,8 +12,8 @@ from unshuffle import Likelihood, ShuffledLinearRegression, kernels, make_shuffl
 from unshuffle.inference.importance import reweigh, sample_posterior
 from unshuffle.inference.modes import draw_starts, maximise_all
 from unshuffle.inference.proposals import (
-    Coordinates,
     Mixture,
+    PlainCoordinates,
     PriorShell,
     Shell,
     StandardisedCoordinates,
@@ -29,7 +29,7 @@ def make_target(n=60, d=3, bags=3, options=OPEN):
     return build_from_data(make_shuffled(n, d, noise=0.4, bags=bags, rng=1), options)[0]
 
 
-def make_small_mixture(target, rng, coordinates=Coordinates):
+def make_small_mixture(target, rng, coordinates=PlainCoordinates):
     """Return two components and a shell."""
     d = target.dim
     means = 0.3 * rng.standard_normal((2, d))

@@ -132,7 +132,7 @@ def test_a_mode_in_another_order_is_its_own_image(alike):
     np.testing.assert_allclose(back.factor, mode.factor, rtol=1e-9, atol=1e-12)
     point = mode.theta + 0.01 * np.arange(1.0, len(mode.theta) + 1)
     image = np.append(point[[1, 0]], point[2:])
-    assert moved.local_density(image)[0] == pytest.approx(mode.local_density(point)[0])
+    assert moved.local_quadratic(image)[0] == pytest.approx(mode.local_quadratic(point)[0])
 
 
 def test_other_orders_lead_from_a_wrong_mode_to_the_right_one():

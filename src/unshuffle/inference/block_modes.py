@@ -1,9 +1,10 @@
 """Newton search in a trust region for the modes of a posterior of data in blocks.
 
-The within-bag likelihood is a quadratic about a point, from differences of gradients over a
-posterior sd: one pass for all points. The likelihood of bag means is exact and takes no pass. Every
-size of offsets between bags has its own modes, since the narrow mode without offsets lies inside
-the broad one with them. Modes are compared by Laplace's method (Tierney and Kadane 1986).
+The within-bag log likelihood is approximated by a quadratic about a point, from differences of
+gradients over about a posterior sd: one pass for all points. The likelihood of bag means is exact
+and takes no pass. Every size of random bag effects has its own modes, since the narrow mode without
+effects lies inside the broad one with them. Modes are compared by Laplace's method (Tierney and
+Kadane 1986).
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ class BlockModeSettings:
     Attributes
     ----------
     difference : float
-        Posterior sds to either side over which gradients are differenced: where draws will lie.
+        Posterior sds to either side over which gradients are differenced: as far as draws lie.
     reach : float
         Radius of the trust region in sds of the quadratic.
     far : float
-        Change of a coefficient, in standard units, that fills the trust region where the quadratic
-        is flat. One unit of log sigma does as well.
+        Largest change of a coefficient in the trust region, in standard units, where the quadratic
+        is flat. The largest change of log sigma is then one.
     shrink : float
-        Factor of the radius where all rows do not confirm a step. Shorter and shorter steps are
-        tried in one pass, down to those over which gradients are differenced.
+        Factor of the radius where the density of all rows does not rise as the quadratic does. All
+        shorter steps are tried in one pass, down to those over which gradients are differenced.
     n_soft, around : int, float
-        Softest directions of a mode along which others are looked for, and how many sds away.
+        Along how many directions of largest posterior sd other modes are looked for, and how many
+        sds away.
     max_steps, steps_on_the_way : int
-        Most steps over all rows: in the last stage, and in stages before it.
+        Largest number of steps over all rows: in the last stage, and in stages before it.
     little : float
-        Nats by which values of histograms waver. A mode is reached where the last step gains less,
-        and two points are in one basin where the middle lies no further below.
+        Nats by which the binning of histograms moves a value. A mode is reached where the last step
+        gains less, and two points are in one basin where the middle is no further below.
     same_width : float
-        Modes of different offsets in one place are one where the logs of their volumes differ by
-        less.
+        Two modes at one point that differ in the size of random effects are one where the logs of
+        their volumes differ by less.
     """
 
     difference: float = 0.7
@@ -58,16 +60,16 @@ class BlockModeSettings:
 
 
 BLOCK_MODES = BlockModeSettings()
-# Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
-# with them would have no Cholesky factor.
+# A larger curvature is a difference across a jump of the likelihood, at almost no noise. With it
+# the covariance would have no Cholesky factor.
 _STEEPEST = 1e12
-# Step of differences in log sigma of what takes no pass.
-_LEVEL_STEP = 1e-3
+# Step in log sigma over which gradients of bag means and prior are differenced.
+_LOG_SIGMA_STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class _Quadratic:
-    """A quadratic of the within-bag likelihood: value, gradient and concave curvature."""
+    """A concave quadratic for the within-bag log likelihood: value, gradient, minus the Hessian."""
 
     theta: np.ndarray
     value: float
@@ -76,23 +78,24 @@ class _Quadratic:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         move = theta - self.theta
-        cov_w = self.curvature @ move
-        return self.value + float(move @ (self.gradient - 0.5 * cov_w)), self.gradient - cov_w
+        drop = self.curvature @ move
+        return self.value + float(move @ (self.gradient - 0.5 * drop)), self.gradient - drop
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMode:
-    """A mode: its log posterior given its size of offsets, and a factor of its inverse curvature.
+    """A mode: its log posterior given a size of random effects, and a factor of its covariance.
 
-    It maximises the quadratic `local_density` within `reach`, and `is_inside` unless that ended
-    the ascent.
+    `size_index` is the index of that size among those of `BagMeans`. The mode maximises the sum of
+    `local_quadratic`, likelihood of bag means and prior in a trust region of radius `reach`. It
+    `is_inside` unless the radius ended the ascent. The covariance is the inverse curvature.
     """
 
     value: float
     theta: np.ndarray
     factor: np.ndarray
-    offset: int
-    local_density: _Quadratic
+    size_index: int
+    local_quadratic: _Quadratic
     reach: float
     is_inside: bool
 
@@ -105,7 +108,7 @@ class FittedMode:
 def refine_modes(
     target: Target, modes: list[Mode], n_steps: int = BLOCK_MODES.max_steps
 ) -> list[FittedMode]:
-    """Return the modes near some points for every size of offsets."""
+    """Return the modes near some points for every size of random effects."""
     thetas = [theta for _, theta in modes]
     factors = [factor_covariance(first_metric(target, theta)) for theta in thetas]
     return _refine_near(target, thetas, factors, n_steps)
@@ -117,9 +120,9 @@ def continue_modes(
     power: float,
     n_steps: int = BLOCK_MODES.max_steps,
 ) -> list[FittedMode]:
-    """Continue modes of another power to the target's (numerical continuation).
+    """Continue modes at another power to the target's (numerical continuation).
 
-    Their curvature gives the scale of steps, also along ridges.
+    Their curvature gives the scale of the steps, also along ridges.
     """
     factors = [
         factor_covariance(_predict_covariance(target, fitted_mode, power))
@@ -133,23 +136,23 @@ def continue_modes(
 def permute_mode(fitted_mode: FittedMode, order: np.ndarray) -> FittedMode:
     """Return a mode with its columns in another order."""
     places = np.append(order, np.arange(len(order), len(fitted_mode.theta)))
-    local_density = replace(
-        fitted_mode.local_density,
-        theta=fitted_mode.local_density.theta[places],
-        gradient=fitted_mode.local_density.gradient[places],
-        curvature=fitted_mode.local_density.curvature[np.ix_(places, places)],
+    local_quadratic = replace(
+        fitted_mode.local_quadratic,
+        theta=fitted_mode.local_quadratic.theta[places],
+        gradient=fitted_mode.local_quadratic.gradient[places],
+        curvature=fitted_mode.local_quadratic.curvature[np.ix_(places, places)],
     )
     spread = fitted_mode.factor @ fitted_mode.factor.T
     factor = factor_covariance(spread[np.ix_(places, places)])
     return replace(
-        fitted_mode, theta=fitted_mode.theta[places], factor=factor, local_density=local_density
+        fitted_mode, theta=fitted_mode.theta[places], factor=factor, local_quadratic=local_quadratic
     )
 
 
 def search_soft_directions(target: Target, fitted_mode: FittedMode, power: float) -> list[Mode]:
-    """Search for modes from points along the softest directions of a mode of another power.
+    """Search for modes along the directions of largest posterior sd of a mode at another power.
 
-    A mode of few labels is wide, and may lie beside the one of more.
+    A mode at a low power is wide, and may lie beside the mode at a higher one.
     """
     spread, p = fitted_mode.factor @ fitted_mode.factor.T, target.p
     values, vectors = np.linalg.eigh(spread[:p, :p])
@@ -161,13 +164,13 @@ def search_soft_directions(target: Target, fitted_mode: FittedMode, power: float
 
 
 def _predict_covariance(target: Target, fitted_mode: FittedMode, power: float) -> np.ndarray:
-    """Return the covariance about a mode of another power at the target's."""
-    local_density = replace(
-        fitted_mode.local_density,
-        curvature=target.power / power * fitted_mode.local_density.curvature,
+    """Return the covariance at the target's power about a mode found at another power."""
+    local_quadratic = replace(
+        fitted_mode.local_quadratic,
+        curvature=target.power / power * fitted_mode.local_quadratic.curvature,
     )
     return _invert_curvature(
-        _fix_offset(target, fitted_mode.offset), local_density, fitted_mode.theta
+        _fix_size(target, fitted_mode.size_index), local_quadratic, fitted_mode.theta
     )
 
 
@@ -177,61 +180,64 @@ def _refine_near(
     factors: list[np.ndarray],
     n_steps: int,
 ) -> list[FittedMode]:
-    """Return the modes near points for every size of offsets."""
-    local_densities = _fit_quadratics(target, thetas, factors)
+    """Return the modes near points for every size of random effects."""
+    local_quadratics = _fit_quadratics(target, thetas, factors)
     fitted_modes = [
-        _maximise_quadratic(_fix_offset(target, offset), local_density, offset, BLOCK_MODES.reach)
-        for local_density in local_densities
-        for offset in range(target.means.n_sizes)
+        _maximise_quadratic(
+            _fix_size(target, size_index), local_quadratic, size_index, BLOCK_MODES.reach
+        )
+        for local_quadratic in local_quadratics
+        for size_index in range(target.means.n_sizes)
     ]
     done = list[FittedMode]()
     for step in range(n_steps):
         fitted_modes = keep_best(fitted_modes, done, step)
         if not fitted_modes:
             break
-        local_densities = _fit_quadratics(
+        local_quadratics = _fit_quadratics(
             target, [p.theta for p in fitted_modes], [p.factor for p in fitted_modes]
         )
         risen, fallen = list[FittedMode](), list[FittedMode]()
-        for old, local_density in zip(fitted_modes, local_densities, strict=True):
+        for old, local_quadratic in zip(fitted_modes, local_quadratics, strict=True):
             alone, reach = (
-                _fix_offset(target, old.offset),
+                _fix_size(target, old.size_index),
                 min(old.reach / BLOCK_MODES.shrink, BLOCK_MODES.reach),
             )
-            before, reached = _evaluate_start(alone, old), local_density.value
+            before, reached = _evaluate_start(alone, old), local_quadratic.value
             reached += alone.evaluate_rest(old.theta)[0]
             if reached < before:
                 is_mode = old.is_inside and old.value < before + BLOCK_MODES.little
                 (done if is_mode else fallen).append(_undo_step(alone, old) if is_mode else old)
                 continue
-            new = _maximise_quadratic(alone, local_density, old.offset, reach)
+            new = _maximise_quadratic(alone, local_quadratic, old.size_index, reach)
             is_near = new.value < reached + BLOCK_MODES.little
             (done if is_near and new.is_inside else risen).append(new)
         shorter, ended = _shorten_steps(target, fallen)
         fitted_modes, done = [*risen, *shorter], [*done, *ended]
     done += [
-        _undo_step(_fix_offset(target, fitted_mode.offset), fitted_mode)
+        _undo_step(_fix_size(target, fitted_mode.size_index), fitted_mode)
         for fitted_mode in fitted_modes
     ]
     return keep_best(done, [], BLOCK_MODES.max_steps)
 
 
-def _fix_offset(target: Target, offset: int) -> Target:
-    """Return the target with one size of offsets."""
-    return replace(target, means=replace(target.means, only=offset))
+def _fix_size(target: Target, size_index: int) -> Target:
+    """Return the target with one size of random effects."""
+    return replace(target, means=replace(target.means, only=size_index))
 
 
 def _evaluate_start(target: Target, fitted_mode: FittedMode) -> float:
-    """Return the log posterior of the centre of a mode's quadratic."""
+    """Return the log posterior at the point about which a mode's quadratic is."""
     return (
-        fitted_mode.local_density.value + target.evaluate_rest(fitted_mode.local_density.theta)[0]
+        fitted_mode.local_quadratic.value
+        + target.evaluate_rest(fitted_mode.local_quadratic.theta)[0]
     )
 
 
 def _shorten_steps(
     target: Target, fitted_modes: list[FittedMode]
 ) -> tuple[list[FittedMode], list[FittedMode]]:
-    """Shorten steps that all rows did not confirm: one pass for all lengths.
+    """Shorten steps that lowered the log posterior of all rows: one pass for all lengths.
 
     Return the best of every mode's steps, and as modes the points that no step improves.
     """
@@ -240,9 +246,9 @@ def _shorten_steps(
     tries = [
         [
             _maximise_quadratic(
-                _fix_offset(target, old.offset),
-                old.local_density,
-                old.offset,
+                _fix_size(target, old.size_index),
+                old.local_quadratic,
+                old.size_index,
                 old.reach * BLOCK_MODES.shrink**k,
             )
             for k in range(1, n_shorter + 1)
@@ -252,7 +258,7 @@ def _shorten_steps(
     thetas = np.array([new.theta for own in tries for new in own]).reshape(-1, target.dim)
     values = iter(target.evaluate_tempered(thetas).tolist())
     for old, own in zip(fitted_modes, tries, strict=True):
-        alone = _fix_offset(target, old.offset)
+        alone = _fix_size(target, old.size_index)
         before = _evaluate_start(alone, old)
         reached = [next(values) + alone.evaluate_rest(new.theta)[0] for new in own]
         best = int(np.argmax(reached))
@@ -264,9 +270,9 @@ def _shorten_steps(
 
 
 def _undo_step(target: Target, fitted_mode: FittedMode) -> FittedMode:
-    """Return the centre of a mode's quadratic, which all rows have evaluated, as the mode."""
-    theta = fitted_mode.local_density.theta
-    factor = factor_covariance(_invert_curvature(target, fitted_mode.local_density, theta))
+    """Return as the mode the point about which its quadratic is, whose density is known."""
+    theta = fitted_mode.local_quadratic.theta
+    factor = factor_covariance(_invert_curvature(target, fitted_mode.local_quadratic, theta))
     value = _evaluate_start(target, fitted_mode)
     return replace(fitted_mode, value=value, theta=theta, factor=factor, is_inside=True)
 
@@ -279,13 +285,13 @@ def _count_sds(move: np.ndarray, factor: np.ndarray) -> float:
 def _fit_quadratics(
     target: Target, thetas: list[np.ndarray], factors: list[np.ndarray]
 ) -> list[_Quadratic]:
-    """Fit quadratics of the within-bag likelihood about points, in one pass."""
+    """Fit quadratics to the within-bag log likelihood about points, in one pass."""
     d, points = target.dim, []
     for theta, factor in zip(thetas, factors, strict=True):
         moves = BLOCK_MODES.difference * factor.T
         points += [theta, *(theta + moves), *(theta - moves)]
     values, slopes = target.evaluate_within_bag(np.array(points))
-    local_densities = []
+    local_quadratics = []
     for k, factor in enumerate(factors):
         own = slice(k * (2 * d + 1), (k + 1) * (2 * d + 1))
         value, gradients = (
@@ -297,28 +303,28 @@ def _fit_quadratics(
         )
         inverse = np.linalg.inv(factor)
         curvature = _clip_eigenvalues(inverse.T @ (0.5 * (bend + bend.T)) @ inverse, 0.0)
-        local_densities.append(_Quadratic(thetas[k], float(value), gradients[0], curvature))
-    return local_densities
+        local_quadratics.append(_Quadratic(thetas[k], float(value), gradients[0], curvature))
+    return local_quadratics
 
 
 def _maximise_quadratic(
-    target: Target, local_density: _Quadratic, offset: int, reach: float
+    target: Target, local_quadratic: _Quadratic, size_index: int, reach: float
 ) -> FittedMode:
-    """Maximise quadratic, bag means and prior within the trust region, by Newton's method."""
+    """Maximise the sum of quadratic, bag means and prior in a trust region by Newton's method."""
     stiff = np.full(target.dim, (BLOCK_MODES.reach / BLOCK_MODES.far) ** 2)
     if target.log_sigma is None:
         stiff[target.p] = BLOCK_MODES.reach**2
-    limit = np.linalg.cholesky(local_density.curvature + np.diag(stiff)).T
+    limit = np.linalg.cholesky(local_quadratic.curvature + np.diag(stiff)).T
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        (value, gradient), (other, others) = local_density(point), target.evaluate_rest(point)
+        (value, gradient), (other, others) = local_quadratic(point), target.evaluate_rest(point)
         return value + other, gradient + others
 
-    theta = local_density.theta
+    theta = local_quadratic.theta
     value, gradient = evaluate(theta)
     for _ in range(MODES.max_steps):
-        step = _invert_curvature(target, local_density, theta) @ gradient
-        scale = _clip_step(limit @ (theta - local_density.theta), limit @ step, reach)
+        step = _invert_curvature(target, local_quadratic, theta) @ gradient
+        scale = _clip_step(limit @ (theta - local_quadratic.theta), limit @ step, reach)
         for _ in range(10):
             trial = theta + scale * step
             trial_value, trial_gradient = evaluate(trial)
@@ -331,13 +337,13 @@ def _maximise_quadratic(
         theta, value, gradient = trial, trial_value, trial_gradient
         if gain < MODES.least_gain:
             break
-    factor = factor_covariance(_invert_curvature(target, local_density, theta))
-    is_inside = float(np.linalg.norm(limit @ (theta - local_density.theta))) < 0.95 * reach
-    return FittedMode(value, theta, factor, offset, local_density, reach, is_inside)
+    factor = factor_covariance(_invert_curvature(target, local_quadratic, theta))
+    is_inside = float(np.linalg.norm(limit @ (theta - local_quadratic.theta))) < 0.95 * reach
+    return FittedMode(value, theta, factor, size_index, local_quadratic, reach, is_inside)
 
 
 def _clip_step(place: np.ndarray, step: np.ndarray, reach: float) -> float:
-    """Return the part of a step, at most one, that stays within reach."""
+    """Return the share of a step, at most one, that stays within reach."""
     a, b = float(step @ step), float(place @ step)
     room = reach**2 - float(place @ place)
     if a + 2.0 * b <= room or a == 0.0:
@@ -366,17 +372,21 @@ def _clip_eigenvalues(curvature: np.ndarray, least: float) -> np.ndarray:
     return (vectors * np.clip(values, least, _STEEPEST)) @ vectors.T
 
 
-def _invert_curvature(target: Target, local_density: _Quadratic, theta: np.ndarray) -> np.ndarray:
-    """Return the inverse curvature of quadratic, means and prior at a point, within the prior."""
-    curvature = local_density.curvature + find_rest_curvature(target, theta)
+def _invert_curvature(target: Target, local_quadratic: _Quadratic, theta: np.ndarray) -> np.ndarray:
+    """Return the inverse curvature of quadratic, means and prior at a point.
+
+    No variance exceeds that of the prior's Gaussian factor.
+    """
+    curvature = local_quadratic.curvature + find_rest_curvature(target, theta)
     return np.linalg.inv(_clip_eigenvalues(curvature, 1.0 / target.options.weight_scale**2))
 
 
 def find_rest_curvature(target: Target, theta: np.ndarray) -> np.ndarray:
-    """Return the curvature of means and prior at a point, for one size of offsets.
+    """Return the curvature of means and prior at a point, for one size of random effects.
 
-    That of the means in the weights is theirs if gaps are straight in them, which they are but for
-    the terms; the rest is by differences in log sigma.
+    In weights and terms it is exact where gaps are linear in both. Of the prior it has the Gaussian
+    factors alone, without that of the noise's share. Whatever involves log sigma is from
+    differences of gradients.
     """
     w, log_sigma = target.split(theta)
     p, d = target.p, target.dim
@@ -389,16 +399,16 @@ def find_rest_curvature(target: Target, theta: np.ndarray) -> np.ndarray:
     bend[range(p), range(p)] += 1.0 / target.options.weight_scale**2
     bend[terms, terms] += target.prior_sds**-2
     if target.log_sigma is None:
-        move = _LEVEL_STEP * (np.arange(d) == p)
+        move = _LOG_SIGMA_STEP * (np.arange(d) == p)
         ahead, behind = (target.evaluate_rest(theta + side * move)[1] for side in (1, -1))
-        bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LEVEL_STEP)
+        bend[p] = bend[:, p] = -(ahead - behind) / (2.0 * _LOG_SIGMA_STEP)
     return bend
 
 
 def keep_best(
     fitted_modes: list[FittedMode], beside: list[FittedMode], n_steps: int
 ) -> list[FittedMode]:
-    """Return the modes near the best by evidence, best first, without those of `beside`.
+    """Return the modes near the best by evidence, best first, without those known in `beside`.
 
     `n_steps` were taken so far.
     """
@@ -406,23 +416,26 @@ def keep_best(
     is_early = n_steps < BLOCK_MODES.steps_on_the_way
     on_the_way = MODES.far_below if is_early else MODES.negligible
     kept: list[FittedMode] = []
-    # The mode without offsets is thousands of nats below until its weights fit the means of very
-    # many rows, which takes a few steps of a trust region.
-    is_waited_for = is_early and all(fitted_mode.offset for fitted_mode in beside)
+    # The mode without random effects is thousands of nats below until its weights fit the means of
+    # very many rows, which takes a few steps of a trust region.
+    is_waited_for = is_early and all(fitted_mode.size_index for fitted_mode in beside)
     for fitted_mode in sorted(fitted_modes, key=lambda each: -each.evidence):
         is_new = all(not _coincide(fitted_mode, other) for other in [*kept, *beside])
         is_near = fitted_mode.evidence > best - (
             MODES.negligible if fitted_mode.is_inside else on_the_way
         )
-        is_coming = is_waited_for and fitted_mode.offset == 0 and not fitted_mode.is_inside
+        is_coming = is_waited_for and fitted_mode.size_index == 0 and not fitted_mode.is_inside
         if is_new and (is_near or is_coming):
             kept.append(fitted_mode)
-        is_waited_for &= fitted_mode.offset > 0
+        is_waited_for &= fitted_mode.size_index > 0
     return kept
 
 
 def _coincide(left: FittedMode, right: FittedMode) -> bool:
-    """Whether two modes are as near as draws of either and, if their offsets differ, as wide."""
+    """Whether two modes are one: within half a typical distance of draws of the right one.
+
+    With different sizes of random effects also of the left one, and with about the same volume.
+    """
     move, near = left.theta - right.theta, 0.5 * sqrt(len(left.theta))
     if _count_sds(move, right.factor) > near:
         return False
@@ -430,4 +443,4 @@ def _coincide(left: FittedMode, right: FittedMode) -> bool:
     is_alike = (
         abs(widths[0] - widths[1]) < BLOCK_MODES.same_width and _count_sds(move, left.factor) < near
     )
-    return left.offset == right.offset or is_alike
+    return left.size_index == right.size_index or is_alike

@@ -1,8 +1,8 @@
 """The likelihood of data in blocks: a search on sampled rows, then a few passes over all rows.
 
-Labels cannot be sampled with their rows, so that a sample only shows where to look. Ascents on all
-rows start there. With few bags the modes of a sample are not those of all rows, which are searched
-themselves.
+Which labels belong to sampled rows is unknown, so a sample only shows where to look. Ascents on all
+rows start there. With few bags the modes of a sample are not those of all rows. The sample is
+then searched at a low power only, and weights are reordered on all rows at every higher power.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ class BlockSettings:
     Attributes
     ----------
     first_labels, rise : float
-        Labels for which the within-bag likelihood counts at first, and the factor of every stage.
-        With many labels and columns alike it is a narrow bent ridge.
+        Power times number of labels in the first stage, and the factor of every further stage. At a
+        high power and with similar columns the likelihood is a narrow bent ridge.
     faint : float
-        Power below which a mode may be the wrong one: others are looked for around it.
+        Below this power a mode may be the wrong one: others are looked for around it.
     n_exchanges : int
-        Most rounds in which weights are exchanged or reordered.
+        Largest number of rounds in which weights are exchanged or reordered.
     all_orders : int
-        Columns of which all pairs and orders of weights are tried; of more, as many.
+        Up to this number of columns all pairs and all orders of weights are tried. With more
+        columns as many at random as for this number.
     least_squares_rows, least_squares_bin : int, float
         Sampled rows on which least squares looks for answers, and the width of its labels' bins in
         sds of all labels.
@@ -98,7 +99,7 @@ def build_posterior(
     options: Settings,
     effort: Effort,
 ) -> Callable[[np.random.Generator], Solution]:
-    """Return the sampling of the posterior of data in blocks, in standard units.
+    """Return a function that samples the posterior of data in blocks, in standard units.
 
     `known` is what is known of offsets between bags.
     """
@@ -107,7 +108,8 @@ def build_posterior(
     built = build_blocks(first, scaling, noise, options, effort.n_jobs)
     if built is None:
         return lambda rng: solve_constant(first, scaling, noise)
-    # The posterior has all that is to be known of the labels, a third of what a fit keeps.
+    # The posterior keeps what it needs of the labels. Those of the first pass are a third of the
+    # memory of a fit.
     return partial(solve_blocks, built, first.without_labels(), effort, known)
 
 
@@ -122,7 +124,8 @@ def solve_blocks(
     target, within_bag, columns = built
     target, options = declare_effects(target, known), target.options
     effort.report("looking for modes", 0.0)
-    # Few bags leave the search to the within-bag likelihood: a sample shows too little of it.
+    # With few bags the within-bag likelihood decides, of which a sample shows too little: it is
+    # searched at a low power, with the rows added that are furthest from the centre.
     has_few = target.n_bags < FEW_BAGS
     is_all = int(first.sample.counts.sum()) == first.n
     rows = first.sample
@@ -135,7 +138,7 @@ def solve_blocks(
     starts = _choose_starts(searched, np.array([*_draw_annealed(searched, rng), *fitted]))
     effort.report("looking for modes", 0.5)
     fitted_modes, others = ascend_powers(target, few_labels, starts, rng)
-    # Of modes that differ in offsets alone the highest is evaluated: a lower one may fit as well.
+    # Modes that differ only in the size of random effects count as one, with the highest value.
     best_modes = [(fitted_mode.value, fitted_mode.theta) for fitted_mode in fitted_modes]
     modes = [*keep_distinct(target, best_modes, options.n_components), *others][
         : options.n_components
@@ -168,7 +171,7 @@ def solve_constant(first: FirstPass, scaling: Scaling, noise: Noise | None) -> S
 
 
 def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
-    """Return the ends of annealed starts, fewer where bags are many."""
+    """Return the points that annealed EM reaches from random starts, fewer with many bags."""
     n_starts = min(count_starts(target), target.options.n_refined)
     if target.n_bags >= FEW_BAGS:
         # The more bags there are, the more their means determine.
@@ -177,21 +180,22 @@ def _draw_annealed(target: Target, rng: np.random.Generator) -> np.ndarray:
 
 
 def _choose_starts(target: Target, weights: np.ndarray) -> list[np.ndarray]:
-    """Return the best distinct points, all at the last level of annealing.
+    """Return the best distinct points, all with the last noise level of annealing.
 
-    The noise is kept: sampled rows lack the ends of their distribution, which passes for noise.
+    It is not fitted to sampled rows: these lack the extremes of their distribution, and the labels
+    of the extremes would pass for noise.
     """
     ends, has_few = evaluate_annealed(target, weights), target.n_bags < FEW_BAGS
     kept = keep_distinct(target, ends, MODES.n_climbed if has_few else MODES.n_followed)
     reach = np.inf if has_few else MODES.far_below
-    level = 0.5 * log(MODES.annealing[-1])
-    return [target.join(w, level) for value, w in kept if value > kept[0][0] - reach]
+    log_sigma = 0.5 * log(MODES.annealing[-1])
+    return [target.join(w, log_sigma) for value, w in kept if value > kept[0][0] - reach]
 
 
 def _keep_basins(target: Target, found: list[Mode]) -> list[Mode]:
-    """Return the best of every basin, best first, but for those that have fallen behind.
+    """Return the best point of every basin, best first, without points far below the best.
 
-    Two points with no valley halfway between them are in one basin.
+    Two points are in one basin where the density halfway is not below that of the lower one.
     """
     found = keep_distinct(target, found, len(found))
     found = [mode for mode in found if mode[0] > found[0][0] - MODES.far_below]
@@ -212,8 +216,9 @@ def search_exchanges(
 ) -> list[Mode]:
     """Search for modes from the best one with two weights exchanged, or the sign of one changed.
 
-    Columns alike hardly tell which weight is whose. The search is on `few_labels`, which may be of
-    sampled rows. The target sorts the modes, best first.
+    Columns of one distribution hardly tell which weight belongs to which. The search is on
+    `few_labels`, which may be of sampled rows. The modes are in the order of their density under
+    `target`, best first.
     """
     pairs = np.array([(i, j) for i in range(target.p) for j in range(i + 1)])
     n_tried = BLOCKS.all_orders * (BLOCKS.all_orders + 1) // 2
@@ -234,8 +239,8 @@ def search_orders(
 ) -> list[FittedMode]:
     """Search from the best mode with its weights in other orders, while that improves it.
 
-    Columns of one distribution differ by chance. Many labels tell which weight is whose where few
-    do not.
+    The samples of columns of one distribution differ by chance. At a high power the labels tell
+    which weight belongs to which column, at a low one they do not.
     """
     for _ in range(BLOCKS.n_exchanges):
         best = fitted_modes[0]
@@ -251,21 +256,21 @@ def search_orders(
 
 
 def draw_orders(p: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return orders of columns other than their own: all of them, or so many."""
+    """Return other orders of p columns: all of them, or as many at random as for `all_orders`."""
     if p <= BLOCKS.all_orders:
         return [np.array(order) for order in permutations(range(p))][1:]
     return [rng.permutation(p) for _ in range(factorial(BLOCKS.all_orders) - 1)]
 
 
 def _sort_modes(target: Target, found: list[Mode]) -> tuple[list[Mode], float]:
-    """Return modes in the order of the target, best first, and its value at the best."""
+    """Return modes in the order of the target's density, best first, and its log at the best."""
     values = _evaluate(target, [theta for _, theta in found])
     order = sorted(range(len(found)), key=lambda k: -values[k])
     return [found[k] for k in order], values[order[0]]
 
 
 def take_few_labels(target: Target) -> Target:
-    """Return the target at the power at which few labels count."""
+    """Return the target at the power of the first stage: its labels count as `first_labels`."""
     return replace(target, power=min(target.power, BLOCKS.first_labels / target.n))
 
 
@@ -280,8 +285,8 @@ def ascend_powers(
 ) -> tuple[list[FittedMode], list[Mode]]:
     """Find modes on all rows in stages of growing power, the first on `few_labels`.
 
-    Return the modes, and those of few labels in other basins. At the calibrated power these may be
-    as good.
+    Return the modes, and those of the first stage in other basins: at the calibrated power, which
+    is low, they may be as high.
     """
     full, power = target.power, few_labels.power
     found = _keep_basins(few_labels, maximise_all(few_labels, starts))
@@ -316,7 +321,7 @@ def ascend_powers(
 def _fit_least_squares(
     within_bag: BlockWithinBag, sample: RowSample, rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
-    """Return the least-squares answers of some sampled rows and all labels."""
+    """Return the least-squares answers of some sampled rows and all labels of their bags."""
     chosen = np.arange(min(BLOCKS.least_squares_rows, len(sample.hashes)))
     chosen = chosen[np.argsort(sample.codes[chosen], kind="stable")]
     rows = ((sample.rows[chosen] - within_bag.centre) * within_bag.factor)[:, within_bag.columns]
@@ -338,7 +343,7 @@ def _fit_least_squares(
 def _merge_labels(
     within_bag: BlockWithinBag, bags: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return labels of some bags in bins, how many each stands for, and where bags end."""
+    """Return mean labels of bins of some bags, how many labels each bin has, and where bags end."""
     low, high, counts, offsets = within_bag.label_bins
     take = np.concatenate([np.arange(offsets[r], offsets[r + 1]) for r in bags])
     owner = np.repeat(np.arange(len(bags)), (offsets[1:] - offsets[:-1])[bags])

@@ -8,11 +8,11 @@ from math import log
 import numpy as np
 from scipy.special import logsumexp
 
-from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise, standardise
+from unshuffle.inference.proposals import Mixture, adapt, flatten, normalise, standardise_components
 from unshuffle.model.posterior import Target
 
-# The centre is wanted to a ten-thousandth of the spread, far below its Monte Carlo error; 200 moves
-# get there also between two modes of equal weight.
+# The spatial median is found to a ten-thousandth of the spread, far below its Monte Carlo error.
+# 200 moves are enough also for two modes of equal mass.
 _NEAR, _MAX_MOVES = 1e-4, 200
 
 
@@ -20,16 +20,16 @@ _NEAR, _MAX_MOVES = 1e-4, 200
 class Sample:
     """All draws with their log importance weights, and what further rounds build on.
 
-    `parts` are those of the density at every draw (`Target.parts`), `proposals` the log of the
-    summed densities of the mixtures `used`, one for every round. `first` is the mixture at the
-    modes.
+    `slopes` are the least-squares slopes of each draw (`Target.slopes`), `parts` the parts of its
+    density (`Target.parts`). `log_proposals` is the log of the sum of the densities of the mixtures
+    `used`, one for every round. `first` is the mixture at the modes, before it adapts.
     """
 
     x: np.ndarray
     slopes: np.ndarray
     log_weights: np.ndarray
     parts: np.ndarray
-    proposals: np.ndarray
+    log_proposals: np.ndarray
     used: tuple[Mixture, ...]
     first: Mixture
     effective_draws: float = 0.0
@@ -46,10 +46,10 @@ class Sample:
 
 
 def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the point of least mean distance to weighted draws: Weiszfeld's iteration (1937).
+    """Return the spatial median of weighted draws by Weiszfeld's iteration (1937).
 
-    Where the draws gather around one point it is there, however far the others are; where they do
-    not, it is close to the mean.
+    It is the point of least mean distance. Where most of the weight is around one point it is
+    there, however far the other draws are; elsewhere it is close to the mean.
     """
     centre = shares @ x
     unit = float(np.sqrt(shares @ ((x - centre) ** 2).sum(axis=1)))
@@ -69,7 +69,7 @@ def find_centre(x: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def reweigh(target: Target, sample: Sample) -> Sample:
     """Return the draws with their weights and effective sample size at the target's power."""
     data = target.mix(sample.parts[:, 0], sample.parts[:, 1])
-    logs = data + sample.parts[:, 2] - (sample.proposals - log(sample.n_rounds))
+    logs = data + sample.parts[:, 2] - (sample.log_proposals - log(sample.n_rounds))
     return replace(sample, log_weights=logs, effective_draws=normalise(logs)[1])
 
 
@@ -78,11 +78,12 @@ def sample_posterior(
 ) -> Sample:
     """Sample by adaptive multiple importance sampling (Cornuet et al. 2012).
 
-    All rounds share one deterministic-mixture weight. The mixture, Laplace components at the modes,
-    moves to standardised coordinates and adapts between rounds.
+    Draws of all rounds are weighted by the mean density of all rounds' mixtures (deterministic
+    mixture weights). The mixture begins with Laplace components at the modes, in standardised
+    coordinates, and adapts between rounds.
     """
     o, first = target.options, mixture
-    mixture = standardise(mixture)
+    mixture = standardise_components(mixture)
     sample = _draw_round(target, mixture, rng, first)
     while True:
         sample = reweigh(target, sample)
@@ -106,13 +107,13 @@ def _add_round(sample: Sample, new: Sample) -> Sample:
     """Return earlier draws with a round added, not yet weighed."""
     # The old draws under the new proposal, the new draws under every one.
     (mixture,) = new.used
-    old = np.logaddexp(sample.proposals, mixture.log_density(sample.x))
+    old = np.logaddexp(sample.log_proposals, mixture.log_density(sample.x))
     earlier = [each.log_density(new.x) for each in sample.used]
     return replace(
         sample,
         x=np.vstack([sample.x, new.x]),
         slopes=np.vstack([sample.slopes, new.slopes]),
         parts=np.vstack([sample.parts, new.parts]),
-        proposals=np.append(old, logsumexp([*earlier, new.proposals], axis=0)),
+        log_proposals=np.append(old, logsumexp([*earlier, new.log_proposals], axis=0)),
         used=(*sample.used, mixture),
     )

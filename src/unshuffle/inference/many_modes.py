@@ -54,7 +54,7 @@ def _as_sample(
         slopes=target.slopes(x),
         log_weights=logs,
         parts=parts,
-        proposals=np.zeros(len(x)),
+        log_proposals=np.zeros(len(x)),
         used=(mixture,),
         first=mixture,
         effective_draws=n_effective,

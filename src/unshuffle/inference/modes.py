@@ -18,31 +18,31 @@ class ModeSettings:
     Attributes
     ----------
     annealing : tuple of float
-        The noise's shares of the variance at the steps of annealed EM. The first leave one smooth
-        basin, and modes are compared at the last.
+        The noise's share of the labels' variance at each step of annealed EM. At the first shares
+        the posterior is smooth, with a single mode. Points are compared at the last one.
     overstep : float
-        Factor by which EM steps are lengthened. They converge below 2.
+        Factor by which EM steps are lengthened. EM converges for factors below 2.
     same_mode : float
         Two points are one mode where their predictions differ by less than this, in sds of the
         labels.
     least_gain : float
         Nats. An ascent ends where it expects a smaller gain.
     max_steps : int
-        Most steps of an ascent. Most take a dozen.
+        Largest number of steps of an ascent. Most ascents take a dozen.
     n_round, n_refined : int
         Starts of a round, and how many of their ends are refined by BFGS.
     n_followed, n_climbed : int
-        How many of the best points start an ascent: where many bags leave few modes, and where few
-        bags leave many.
+        How many of the best points start an ascent: with many bags (few modes), and with few bags
+        (many modes).
     far_below : float
-        Nats below the best from which on a point on its way is dropped. The calibrated power leaves
-        a tenth of them or less.
+        A point this many nats below the best is dropped before its ascent has ended. The calibrated
+        power leaves a tenth of such a gap or less.
     negligible : float
-        Nats below the best from which on a mode, or a noise level, has no mass: e⁻¹⁵ is three in
-        ten million.
+        A mode or a noise level this many nats below the best has no mass: e⁻¹⁵ is three in ten
+        million.
     most_least_squares : int
-        Most starting points of the search for least-squares answers. With many columns nearly every
-        one ends elsewhere.
+        Largest number of starts of the search for least-squares answers. With many columns nearly
+        every start ends in another local minimum.
     least_share : float
         Least share of the posterior that counts as an answer, or a component.
     """
@@ -69,7 +69,7 @@ Mode = tuple[float, np.ndarray]
 
 
 def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw starts from the bag means and from the prior, scaled to the variance of the labels."""
+    """Draw starts, most from the posterior of bag means, scaled to the variance of the labels."""
     p, share = target.p, MODES.annealing[-1]
     rows = target.bag_rows * target.sizes[:, None] / share
     precision = np.eye(p) / target.options.weight_scale**2 + rows.T @ target.bag_rows
@@ -78,22 +78,22 @@ def draw_starts(target: Target, n_starts: int, rng: np.random.Generator) -> np.n
     w = centre + np.linalg.solve(factor.T, rng.standard_normal((p, n_starts))).T
     values, vectors = np.linalg.eigh(target.covariance)
     third = n_starts // 3
-    # A third ignores the bag means (they mislead when the model is wrong), half of that uniform
-    # in predictions.
+    # A third ignores the bag means, which mislead when the model is wrong. In half of this third
+    # all directions of the predictions are equally likely.
     w[:third] = rng.standard_normal((third, p))
     # The symmetric root: rounding chooses the signs of eigenvectors.
     w[: third // 2] = w[: third // 2] @ (vectors / np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
     if np.abs(centre).max() > 1e-9:
         w[-1] = centre
-    power = np.einsum("ij,jk,ik->i", w, target.covariance, w)
-    return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(power, 1e-12))[:, None])
+    signals = np.einsum("ij,jk,ik->i", w, target.covariance, w)
+    return np.ascontiguousarray(w * np.sqrt((1.0 - share) / np.maximum(signals, 1e-12))[:, None])
 
 
 def run_annealed_em(target: Target, w: np.ndarray) -> np.ndarray:
     """Run EM with deterministic annealing (Ueda and Nakano 1998) from many weights at once.
 
-    The noise falls from step to step. Each step solves the regression on expected labels, which
-    count with the power inside bags, and in full in the bag means.
+    The noise falls from step to step. Each step is a regression on expected labels: deviations
+    inside bags count with the likelihood power, bag means in full.
     """
     variance, ridge = target.options.weight_scale**2, np.eye(target.p)
     between = (target.bag_rows * target.sizes[:, None]).T @ target.bag_rows
@@ -106,7 +106,10 @@ def run_annealed_em(target: Target, w: np.ndarray) -> np.ndarray:
 
 
 def evaluate_annealed(target: Target, w: np.ndarray) -> list[Mode]:
-    """Return weights with their log posteriors at the last noise level of annealing."""
+    """Return weights with their log posteriors at the last noise level of annealing.
+
+    Of the prior only the Gaussian factor counts, which bounds the weights.
+    """
     values = target.likelihoods(w, 0.5 * log(MODES.annealing[-1]), False)[0]
     values = values - 0.5 * (w * w).sum(axis=1) / target.options.weight_scale**2
     return list(zip(values.tolist(), w, strict=True))
@@ -115,7 +118,10 @@ def evaluate_annealed(target: Target, w: np.ndarray) -> list[Mode]:
 def maximise_all(
     target: Target, thetas: list[np.ndarray], metric: np.ndarray | None = None
 ) -> list[Mode]:
-    """Return the local maximum from every point by BFGS; the first metric may be given."""
+    """Return the local maximum that BFGS reaches from every point.
+
+    `metric` is the first inverse curvature of all; without it each point has its `first_metric`.
+    """
     return target.run_searches([maximise(target, theta, metric) for theta in thetas])
 
 
@@ -130,7 +136,7 @@ def maximise(target: Target, theta: np.ndarray, metric: np.ndarray | None = None
         gain = float(step @ gradient)
         if gain < 2 * MODES.least_gain:
             break
-        # A step of more than one in log sigma leaves the range in which the metric means anything.
+        # The metric holds for steps of at most one in log sigma.
         is_free = target.log_sigma is None
         scale = min(1.0, 1.0 / abs(step[p])) if is_free and step[p] != 0.0 else 1.0
         for _ in range(6):
@@ -154,7 +160,7 @@ def maximise(target: Target, theta: np.ndarray, metric: np.ndarray | None = None
 
 
 def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
-    """Return the inverse complete-data curvature, with half of the information inside bags."""
+    """Return the inverse of the complete-data curvature; information inside bags counts half."""
     p, d = target.p, target.dim
     share = exp(2.0 * target.split(theta)[1])
     rows = target.bag_rows * target.sizes[:, None]
@@ -166,16 +172,16 @@ def first_metric(target: Target, theta: np.ndarray) -> np.ndarray:
     if target.log_sigma is None:
         metric[p, p] = 4.0 / (target.power * target.n + 4.0)
     terms = np.arange(d)[target.term_places]
-    # As for a weight, whose column has a variance of one.
-    found = 0.5 * np.array([each.term.variance for each in target.terms])
-    metric[terms, terms] = 1.0 / (found * (target.power * target.n / share) + target.prior_sds**-2)
+    # As for a weight, with the variance of the term in place of that of a standardised column.
+    halves = 0.5 * np.array([each.term.variance for each in target.terms])
+    metric[terms, terms] = 1.0 / (halves * (target.power * target.n / share) + target.prior_sds**-2)
     if target.has_level:
         metric[-1, -1] = 1.0 / (0.5 * target.n / share + 1.0)
     return metric
 
 
 def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
-    """Keep the best of each group of coinciding modes, best first."""
+    """Keep the best of modes with nearly the same predictions, best first."""
     kept: list[Mode] = []
     for value, theta in sorted(found, key=lambda mode: -mode[0]):
         if np.isfinite(value) and all(
@@ -188,7 +194,7 @@ def keep_distinct(target: Target, found: list[Mode], limit: int) -> list[Mode]:
 
 
 def exchange(theta: np.ndarray, i: int, j: int) -> np.ndarray:
-    """Return a point with two weights exchanged, or one turned round.
+    """Return a point with two weights exchanged or, for i = j, the sign of one changed.
 
     >>> exchange(np.array([1.0, 2.0, 3.0]), 0, 2), exchange(np.array([1.0, 2.0, 3.0]), 1, 1)
     (array([3., 2., 1.]), array([ 1., -2.,  3.]))
@@ -201,7 +207,7 @@ def exchange(theta: np.ndarray, i: int, j: int) -> np.ndarray:
 def count_starts(target: Target) -> int:
     """Return how many starts are annealed."""
     n_starts = target.options.n_starts
-    # One column has two directions only; more starts would repeat them.
+    # One weight has two signs only; more starts would repeat them.
     return n_starts if target.p > 1 else min(n_starts, 12)
 
 
@@ -212,8 +218,8 @@ def find_modes(
 
     `fitted` holds (weights, mean squared gap) of least-squares answers: at low noise they are the
     modes that annealing misses. The search ends after a round without a new mode near the best. A
-    mode of one start in six is then missed with a probability of 5 % ((5/6)^16). One bag has many
-    modes: two such rounds end its search.
+    mode that one start in six reaches is then missed with a probability of 5 % ((5/6)^16). One bag
+    has many modes: two such rounds in a row end its search.
     """
     o = target.options
     drawn = list(rng.permutation(draw_starts(target, count_starts(target), rng)))

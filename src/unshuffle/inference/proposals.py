@@ -1,4 +1,4 @@
-"""Proposals of importance sampling: Student t's around the modes, one for all draws, and a shell.
+"""Proposals of importance sampling: Student t's at the modes, one fitted to all draws, a shell.
 
 Components start as Laplace approximations (Tierney and Kadane 1986). The effective sample size of
 weights is that of Kong, Liu and Wong (1994).
@@ -27,20 +27,21 @@ class ProposalSettings:
     Attributes
     ----------
     flat_share : float
-        Share of the first draws that modes have alike. The rest follows the Laplace evidence, which
-        is crude.
+        Share of the first draws that is divided equally among the modes. The rest follows the
+        Laplace evidence, which is crude.
     defensive : float
-        Share of the draws that come from a component wide enough for whatever the others miss
-        (Hesterberg 1995).
+        Share of the first draws that come from the shell, which is wide enough for whatever the
+        other components miss (Hesterberg 1995).
     old_draws : float
-        For how many draws a coordinate the old component counts when its covariance adapts.
+        For how many draws per coordinate the old mean and covariance of a component count when it
+        adapts.
     widening : float
         Factor of an adapted covariance, which guards the tails.
     least_shell : float
-        Least sd of the logarithm of the shell's total variance.
+        Least scale of the Student t of the logarithm of the shell's total variance.
     signal_spread : float
-        Sd of the logarithm of the signal where the noise is known, and of the noise around the
-        prior of the weights.
+        Scale of the Student t of the log signal variance where the noise is known, and of log
+        sigma in `PriorShell`.
     """
 
     flat_share: float = 0.3
@@ -52,19 +53,19 @@ class ProposalSettings:
 
 
 PROPOSALS = ProposalSettings()
-# Curvatures beyond are differences across a step of the likelihood, next to no noise: a covariance
-# with them would have no Cholesky factor.
+# A larger curvature is a difference across a jump of the likelihood, at almost no noise. With it
+# the covariance would have no Cholesky factor.
 _STEEPEST = 1e10
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return weights that add up to one, and their effective sample size."""
+    """Return importance weights that add up to one, and their effective sample size."""
     shares = np.exp(log_weights - logsumexp(log_weights))
     return shares, 1.0 / float((shares**2).sum())
 
 
 def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
-    """Return weights flattened just enough for a least effective sample size."""
+    """Return importance weights, tempered until their effective sample size is at least `least`."""
     power = 1.0
     shares, n_effective = normalise(log_weights)
     while n_effective < least and power > 0.01:
@@ -75,38 +76,39 @@ def flatten(log_weights: np.ndarray, least: float) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Shell:
-    """Every direction of the predictions alike, with a total variance near that of the labels.
+    """A proposal with all directions of the predictions equally likely.
 
-    What one bag leaves of the weights at a low power is this shell, which no
-    few ellipses cover. The noise's share of the total is Beta(share_low, share_high) as in the
-    prior, log(total) Student t about zero, terms and level are Gaussian about zero. Where the noise
-    is known the log of the signal is Student t about what it leaves.
+    With one bag and a low power the posterior of the weights is such a shell, which a few ellipses
+    do not cover. The total variance, of signal and noise, is near that of the labels. The noise's
+    share of it is Beta(share_low, share_high) as in the prior. Log(total) is Student t about zero;
+    terms and level are Gaussian about zero. Where the noise is known, the log of the signal is
+    Student t about the log of the variance that the noise leaves.
     """
 
     target: Target
 
     @cached_property
-    def _size(self) -> tuple[float, float]:
-        """Return centre and spread of the log of the total, or of the signal by known noise.
+    def _centre_and_scale(self) -> tuple[float, float]:
+        """Return centre and scale of the log total variance, or of the log signal by known noise.
 
-        Two moments of the labels tell the total, at the power of the labels.
+        The variance of labels that count with the power tells the total.
         """
         t = self.target
         if t.log_sigma is not None:
-            # What the noise leaves of the labels' variance, which is known no better than so.
+            # What the noise leaves of the labels' variance, but no less than its standard error.
             left = max(1.0 - exp(2.0 * t.log_sigma), sqrt(2.0 / t.n))
             return log(left), PROPOSALS.signal_spread
         return 0.0, sqrt(PROPOSALS.least_shell**2 + 2.0 / (t.power * t.n))
 
     @cached_property
-    def _roots(self) -> tuple[np.ndarray, float]:
-        """The inverse symmetric root of the columns' covariance, and log |root|."""
+    def _inverse_root(self) -> tuple[np.ndarray, float]:
+        """The inverse root of the columns' covariance, and half the log determinant of that."""
         values, vectors = np.linalg.eigh(self.target.covariance)
         values = np.maximum(values, 1e-10)
         return (vectors / np.sqrt(values)) @ vectors.T, 0.5 * float(np.log(values).sum())
 
     @cached_property
-    def _others(self) -> np.ndarray:
+    def _other_sds(self) -> np.ndarray:
         """The sds of the coordinates after weights and log sigma."""
         t = self.target
         # Labels are centred: their level strays by sampling error alone.
@@ -118,51 +120,51 @@ class Shell:
         dof = o.proposal_dof
         directions = rng.standard_normal((n, t.p))
         directions /= np.sqrt((directions**2).sum(axis=1))[:, None]
-        centre, spread = self._size
+        centre, spread = self._centre_and_scale
         signal = np.exp(centre + spread * rng.standard_t(dof, n))
         parts = []
         if t.log_sigma is None:
             share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
             parts = [0.5 * np.log(signal * share)[:, None]]
             signal = signal * (1.0 - share)
-        w = multiply(np.sqrt(signal)[:, None] * directions, self._roots[0])
-        others = rng.standard_normal((n, len(self._others))) * self._others
+        w = multiply(np.sqrt(signal)[:, None] * directions, self._inverse_root[0])
+        others = rng.standard_normal((n, len(self._other_sds))) * self._other_sds
         return np.hstack([w, *parts, others])
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Return the log density at every point."""
         t, o = self.target, self.target.options
         dof = o.proposal_dof
-        w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
+        w, others = x[:, : t.p], x[:, t.dim - len(self._other_sds) :]
         signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
         total, logs = np.log(signal), np.zeros(len(x))
         if t.log_sigma is None:
-            # In logs: the noise of draws from a wide component may be beyond all numbers.
+            # In logs: the noise of draws from a wide component may overflow.
             noise = 2.0 * x[:, t.p]
             total = np.logaddexp(total, noise)
             # Beta of the share; from (total, share) to (signal, log sigma): 2 σ²/total.
             a, b = o.share_low, o.share_high
             logs += a * (noise - total) + (b - 1.0) * (np.log(signal) - total) + log(2.0)
             logs += lgamma(a + b) - lgamma(a) - lgamma(b)
-        centre, spread = self._size
+        centre, spread = self._centre_and_scale
         place = (total - centre) / spread
         logs -= 0.5 * (dof + 1.0) * np.log1p(place**2 / dof) + total
         logs += lgamma(0.5 * (dof + 1.0)) - lgamma(0.5 * dof)
         logs -= 0.5 * log(dof * pi) + log(spread)
         # From the signal to weights: the sphere of that radius, and the columns' volume.
         logs += lgamma(0.5 * t.p) - 0.5 * t.p * log(pi) + (1.0 - 0.5 * t.p) * np.log(signal)
-        logs += self._roots[1]
-        logs -= 0.5 * ((others / self._others) ** 2).sum(axis=1)
-        return logs - float((np.log(self._others) + 0.5 * log(2.0 * pi)).sum())
+        logs += self._inverse_root[1]
+        logs -= 0.5 * ((others / self._other_sds) ** 2).sum(axis=1)
+        return logs - float((np.log(self._other_sds) + 0.5 * log(2.0 * pi)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class PriorShell(Shell):
     """The prior of the weights given the noise, whose logarithm is Student t about a centre.
 
-    Bags known by their means tell the sum of weights and contextual effects. Weights may then be
-    anywhere between zero and that sum, and the prior's density at zero has no bound with more than
-    two columns, so that weights of draws from ellipses would have none.
+    Bags known by their means determine the sum of weights and contextual effects. The weights may
+    then be anywhere between zero and that sum. With more than two columns the prior is very dense
+    near zero, and importance weights of draws from Student t components would be very uneven.
     """
 
     log_sigma: float
@@ -178,14 +180,14 @@ class PriorShell(Shell):
             parts = [log_sigma[:, None]]
         share = np.clip(rng.beta(o.share_low, o.share_high, n), 1e-12, 1.0 - 1e-12)
         signal = np.exp(2.0 * log_sigma) * (1.0 - share) / share
-        w = multiply(np.sqrt(signal)[:, None] * directions, self._roots[0])
-        others = rng.standard_normal((n, len(self._others))) * self._others
+        w = multiply(np.sqrt(signal)[:, None] * directions, self._inverse_root[0])
+        others = rng.standard_normal((n, len(self._other_sds))) * self._other_sds
         return np.hstack([w, *parts, others])
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         t, o = self.target, self.target.options
         dof = o.proposal_dof
-        w, others = x[:, : t.p], x[:, t.dim - len(self._others) :]
+        w, others = x[:, : t.p], x[:, t.dim - len(self._other_sds) :]
         signal = np.maximum(np.einsum("ij,jk,ik->i", w, t.covariance, w), 1e-300)
         noise, logs = np.full(len(x), 2.0 * self.log_sigma), np.zeros(len(x))
         if t.log_sigma is None:
@@ -201,14 +203,14 @@ class PriorShell(Shell):
         logs += lgamma(a + b) - lgamma(a) - lgamma(b)
         # From the signal to weights, as above.
         logs += lgamma(0.5 * t.p) - 0.5 * t.p * log(pi) + (1.0 - 0.5 * t.p) * np.log(signal)
-        logs += self._roots[1]
-        logs -= 0.5 * ((others / self._others) ** 2).sum(axis=1)
-        return logs - float((np.log(self._others) + 0.5 * log(2.0 * pi)).sum())
+        logs += self._inverse_root[1]
+        logs -= 0.5 * ((others / self._other_sds) ** 2).sum(axis=1)
+        return logs - float((np.log(self._other_sds) + 0.5 * log(2.0 * pi)).sum())
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
-    """The parameters themselves."""
+class PlainCoordinates:
+    """The parameters themselves as coordinates of the components."""
 
     target: Target
 
@@ -226,7 +228,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
-class StandardisedCoordinates(Coordinates):
+class StandardisedCoordinates(PlainCoordinates):
     """w/σ in place of the weights, and log(wᵀSw + σ²) in place of log σ.
 
     Labels determine their total variance wᵀSw + σ² much better than noise or weights alone. In
@@ -275,7 +277,7 @@ class Mixture:
     dof: float
     shell: Shell
     n_modes: int
-    coordinates: Coordinates
+    coordinates: PlainCoordinates
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n points."""
@@ -307,7 +309,10 @@ class Mixture:
 
 
 def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
-    """Place a Laplace component on every mode, and one as wide as the prior beside them."""
+    """Place a Laplace component on every mode, and a shell beside them.
+
+    Where bags are known by their means alone, it is a `PriorShell` with half of the draws.
+    """
     if target.within_bag.has_passes:
         n_steps = (
             BLOCK_MODES.max_steps
@@ -316,16 +321,16 @@ def make_mixture(target: Target, modes: list[Mode]) -> Mixture:
         )
         return _mix_fitted_modes(target, refine_modes(target, modes, n_steps))
     thetas = np.array([theta for _, theta in modes])
-    factors = np.linalg.cholesky(_find_spreads(target, list(thetas)))
+    factors = np.linalg.cholesky(_find_covariances(target, list(thetas)))
     shell, wide = Shell(target), PROPOSALS.defensive
     if target.has_means_alone:
         shell, wide = PriorShell(target, target.split(modes[0][1])[1]), 0.5
     shares = np.append((1.0 - wide) * _evidence_shares(modes, factors), wide)
-    dof, place = target.options.proposal_dof, Coordinates(target)
+    dof, place = target.options.proposal_dof, PlainCoordinates(target)
     return Mixture(shares, thetas, factors, dof, shell, len(modes), place)
 
 
-def standardise(mixture: Mixture) -> Mixture:
+def standardise_components(mixture: Mixture) -> Mixture:
     """Return a mixture whose components are Gaussian in standardised coordinates, to first order.
 
     With known noise the coordinates stay.
@@ -353,15 +358,19 @@ def _mix_fitted_modes(target: Target, fitted_modes: list[FittedMode]) -> Mixture
     shares = np.append((1.0 - PROPOSALS.defensive) * shares, PROPOSALS.defensive)
     means = np.array([fitted_mode.theta for fitted_mode in fitted_modes])
     dof, shell, n_modes = target.options.proposal_dof, Shell(target), len(fitted_modes)
-    return Mixture(shares, means, factors, dof, shell, n_modes, Coordinates(target))
+    return Mixture(shares, means, factors, dof, shell, n_modes, PlainCoordinates(target))
 
 
-def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
-    """Return inverse curvatures at modes from differences of the gradient, within the prior."""
+def _find_covariances(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
+    """Return inverse curvatures at modes from differences of the gradient.
+
+    No variance exceeds that of the prior's Gaussian factor.
+    """
     d, p = target.dim, target.p
     steps = []
     for theta in thetas:
-        # Steps of a twentieth of sigma see the shape of the mode and not the kinks of single swaps.
+        # Over a twentieth of sigma differences show the curvature of the mode and not the kinks
+        # where single labels swap.
         step = np.full(d, 0.05 * max(exp(target.split(theta)[1]), 0.02))
         if target.log_sigma is None:
             step[p] = 0.05
@@ -379,7 +388,7 @@ def _find_spreads(target: Target, thetas: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:
-    """Return the shares of modes by Laplace evidence, flattened."""
+    """Return the shares of modes by Laplace evidence, a part of them equal."""
     evidence = np.array([value for value, _ in modes])
     evidence = evidence + np.log(np.einsum("kii->ki", factors)).sum(axis=1)
     shares = np.exp(evidence - logsumexp(evidence))
@@ -387,9 +396,10 @@ def _evidence_shares(modes: list[Mode], factors: np.ndarray) -> np.ndarray:
 
 
 def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
-    """Move shares, means and covariances of modes towards weighted draws, and add one for all.
+    """Move the components at modes towards weighted draws, and fit one more to all draws.
 
-    The component of all draws has their mean and covariance, and half of the next draws.
+    The component of all draws has their mean and covariance, and half of the next draws. It takes
+    the place of that of the round before.
     """
     d, n_modes = x.shape[1], mixture.n_modes
     parts, u = mixture.log_parts(x), mixture.coordinates.transform(x)[0]
@@ -398,7 +408,7 @@ def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
     means, factors = mixture.means[:n_modes].copy(), mixture.factors[:n_modes].copy()
     for k in range(n_modes):
         n_draws = mass[k] ** 2 / max((owned[k] ** 2).sum(), 1e-300)
-        if n_draws < 2.5 * d:  # fewer make a covariance that is singular or nearly so
+        if n_draws < 2.5 * d:  # the covariance would be singular, or nearly so
             continue
         part = owned[k] / mass[k]
         mean, covariance = _describe_draws(u, part)
@@ -408,7 +418,7 @@ def adapt(mixture: Mixture, x: np.ndarray, shares: np.ndarray) -> Mixture:
         mixed = PROPOSALS.widening * credibility * covariance + (1.0 - credibility) * old
         factors[k] = np.linalg.cholesky(mixed + 1e-14 * np.eye(d))
     mean, covariance = _describe_draws(u, shares)
-    # A tenth stays spread over all: a component that found nothing yet may still be needed.
+    # A tenth is divided equally: a component without mass so far may still be needed.
     flat = np.append(mass[:n_modes], mass[-1])
     flat = 0.9 * flat / max(flat.sum(), 1e-300) + 0.1 / len(flat)
     flat *= 0.5 / flat.sum()

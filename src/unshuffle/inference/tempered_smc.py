@@ -1,8 +1,8 @@
 """Tempered sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) for posteriors of few bags.
 
-Columns of one distribution leave a mode for every order of their weights, and no search finds all
-of them. A population drawn at a low power covers them. It is reweighted, resampled and moved while
-the power grows. Some moves exchange weights.
+With columns of one distribution the posterior has a mode for every order of their weights, and no
+search finds all of them. A population of draws at a low power covers the modes. It is reweighted,
+resampled and moved while the power grows. Some moves exchange weights.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ class TemperedSettings:
     Attributes
     ----------
     n_drawn : int
-        The population.
+        Number of draws in the population.
     at_first : int
-        How many times as many are drawn from the shell that it begins with.
+        The first draws, from the shell, are this many times the population.
     enough_effective : float
-        Labels are added while the effective sample size is this share of the population.
+        The power grows so far that the effective sample size is this share of the population.
     n_sweeps : int
-        Moves of every draw after labels were added. Three times as many follow once all labels
-        count, and these are the draws.
+        Sweeps of moves after each step of the power. There are three times as many at the full
+        power of the target, and the draws after each of these are kept.
     symmetric : float
-        Share of moves along the symmetries of columns alike: a third each puts all weights in
-        another order, exchanges two, and turns the sign of one.
+        Share of moves along the symmetries of exchangeable columns. A third of them each permutes
+        all weights, exchanges two, and changes the sign of one.
     aligned : float
-        Share of the other moves that go along differences of draws whose weights were put in the
-        mover's order.
+        Share of the other moves that go along the difference of two draws whose weights were first
+        put in the order of the moved draw's.
     weaker : float
-        Part of the power at which sampled rows stand in for all rows, which reweight the draws.
+        Share of the power at which sampled rows stand in for all rows. All rows then reweight the
+        draws.
     """
 
     n_drawn: int = 256
@@ -92,16 +93,16 @@ def sample_tempered(target: Target, rng: np.random.Generator) -> TemperedDraws:
 
 
 def _log_likelihood(target: Target, power: float, parts: np.ndarray) -> np.ndarray:
-    """Return the log likelihood of draws at another power."""
+    """Return the log likelihood of draws at a power."""
     return np.asarray(replace(target, power=power).mix(parts[:, 0], parts[:, 1]))
 
 
 def raise_power(
     target: Target, power: float, parts: np.ndarray, logs: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return the largest power that leaves enough effective sample size, and the weights there.
+    """Return the largest power with enough effective sample size, and the log weights there.
 
-    By bisection (Jasra et al. 2011). Where no power leaves enough, the one that leaves most.
+    By bisection (Jasra et al. 2011). Where no power tried has enough, the one with the most.
     """
     least, before = (
         TEMPERED.enough_effective * TEMPERED.n_drawn,
@@ -122,7 +123,7 @@ def raise_power(
 
 
 def _resample(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return places by systematic resampling (Kitagawa 1996)."""
+    """Return the indices of draws by systematic resampling (Kitagawa 1996)."""
     steps = (np.arange(TEMPERED.n_drawn) + rng.random()) / TEMPERED.n_drawn
     return np.minimum(np.searchsorted(np.cumsum(shares), steps), len(shares) - 1)
 
@@ -144,9 +145,9 @@ def _move(
 def propose_steps(
     x: np.ndarray, others: np.ndarray, p: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a trial for every point, and which of them have a reverse move.
+    """Return a trial for every point, and which trials have a reverse move.
 
-    A difference aligned with the order of a point's weights has one only if the order stays.
+    A move along an aligned difference has one only if it keeps the order of the point's weights.
     """
     n, d = x.shape
     first, second = (others[rng.integers(len(others), size=n)] for _ in range(2))

@@ -8,7 +8,8 @@ with an intercept b (flat prior), a random effect α_r that the labels of a bag 
 and a contextual effect δ of the bag's mean row x̄_r in standard units (Mundlak 1978; the "between"
 minus the "within" slope, known from ecological regression). The sizes t and τ are zero or one of
 a few values; b, α and δ are integrated in closed form, the sizes are summed over. A bag of one
-row is a linked pair and has neither effect.
+row is a linked pair and has neither effect. (A size is a prior sd: t of random effects, τ of
+contextual ones. `levels` are intercepts.)
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ import numpy as np
 
 from unshuffle.data.products import multiply
 
-# Sizes t of random effects, in units of the noise sd: none, or a grid in steps of about two.
+# Sizes t of random effects, in units of the noise sd: none, or a grid with a ratio of about two.
 OFFSETS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0])
 # Where random effects are declared they may exceed any noise.
 DECLARED_OFFSETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 # Prior sds τ of contextual effects, in units of sd(y)/sd(x): none, or one of these.
 CONTEXTS = np.array([0.0, 0.1, 0.3, 0.6, 1.2])
-# Random effects are drawn for every bag up to so many numbers in all (16 MB).
+# The random effects of single bags are drawn if these are at most so many numbers (16 MB).
 MOST_OFFSETS = 2_000_000
 
 
@@ -80,9 +81,10 @@ class _Sums(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """The same where σ is one, but for gaps, and the precisions (T, R).
+    """The sums of `_Sums` without gaps where σ is one, and the precisions (T, R).
 
-    Where gaps have no variance that is not in units of σ², precisions are these over σ².
+    They serve where all variances of the gaps are multiples of σ²: divided by σ², the precisions
+    here are those of any σ.
     """
 
     weights: np.ndarray
@@ -108,10 +110,11 @@ class _Unit(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """The posterior over sizes at points: log density, shares (…, T, C), and what δ follows from.
+    """The posterior over sizes at points: log density `value`, probabilities `shares` (…, T, C).
 
-    `axes` and `values` are eigenvectors and eigenvalues of the centred products of rows,
-    `projections` the rows times gaps along the axes; None where no contextual effect is possible.
+    The distribution of δ follows from `axes` and `values`, eigenvectors and eigenvalues of the
+    centred products of rows, and from `projections`, the rows times gaps along the axes. These are
+    None where no contextual effect is possible.
     """
 
     value: Any
@@ -133,7 +136,7 @@ class BagMeans:
     rows : mean rows of the bags in standard units, (R, p).
     offset_share, context_share : prior probabilities of random and of contextual effects.
     offset_sd : sd of the random effects where it is given.
-    only : index of the one size t that is left in, where the others are left out.
+    only : index of the one size t that is possible; None where all are.
     """
 
     m: np.ndarray
@@ -213,11 +216,11 @@ class BagMeans:
         found = self._integrate(sums)
         if self._unit is not None:
             weights = self._unit.weights / np.asarray(s2)[..., None, None]
-            by_gap = self._residuals(gaps, weights, sums, found)
+            by_gap = self._gap_slopes(gaps, weights, sums, found)
             slope = self._scale_slope(sums, found)
             return found.value, by_gap, np.zeros(gaps.shape), slope
         weights = self._precisions(variances, log_sigma)[1]
-        by_gap = self._residuals(gaps, weights, sums, found)
+        by_gap = self._gap_slopes(gaps, weights, sums, found)
         by_variance = self._variance_slopes(gaps, weights, found)
         per_s2 = 1.0 / self.m + np.zeros((len(self._sizes), 1))
         if self.offset_sd is None:
@@ -257,7 +260,7 @@ class BagMeans:
         return self._draw(*self._add_up_classes(sums, log_sigmas), rng)
 
     def evaluate_classes(self, sums: ClassSums, log_sigmas: np.ndarray) -> np.ndarray:
-        """Return `evaluate_many` from sums over classes of bags whose gaps have the noise alone."""
+        """Return `evaluate_many` from sums over classes; for zero `fixed` and `factors` only."""
         return np.asarray(self._integrate(self._add_up_classes(sums, log_sigmas)[0]).value)
 
     def size_shares(
@@ -271,7 +274,7 @@ class BagMeans:
     def information(self, gaps: np.ndarray, log_sigma: float, slopes: np.ndarray) -> np.ndarray:
         """Return −∂²log density/∂u∂uᵀ for gaps that are linear in u with these slopes (R, k).
 
-        For the first size t; contextual effects are averaged over their probabilities.
+        For the first of the possible sizes t; averaged over the sds τ by their probabilities.
         """
         nothing = np.zeros(len(gaps))
         found = self._integrate(self._sum(gaps, nothing, log_sigma)[0])
@@ -341,10 +344,10 @@ class BagMeans:
         rows, products = self._add_rows(weights), np.zeros((*ones.shape, p, p))
         for j in range(p):
             products[..., j] = self._add_rows(weights * self._effect_rows[:, j])
-        axes, values = self._turn(products, rows, ones)
+        axes, values = self._diagonalise(products, rows, ones)
         return _Sums(logs, ones, sums, squares, rows, self._add_rows(heavy), axes, values)
 
-    def _turn(
+    def _diagonalise(
         self, products: np.ndarray, rows: np.ndarray, ones: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return eigenvectors and eigenvalues of the centred products of rows."""
@@ -369,7 +372,7 @@ class BagMeans:
         if len(self._contexts) > 1:
             weights = weights * has_effect
             rows, products = multiply(weights, sums.rows), multiply(weights, sums.products)
-            axes, values = self._turn(products, rows, ones)
+            axes, values = self._diagonalise(products, rows, ones)
             rows_gaps = (weights[..., None] * sums.rows_gaps[:, None]).sum(axis=-2)
             found = found._replace(rows=rows, rows_gaps=rows_gaps, axes=axes, values=values)
         if not is_scaled:
@@ -384,7 +387,7 @@ class BagMeans:
         """Integrate intercept and effects, and sum over sizes."""
         logs, axes, values, projections = self._condition(sums)
         logs = logs + self._log_prior
-        # By hand: SciPy's logsumexp takes longer than the permanents of a small table.
+        # SciPy's logsumexp would take longer than the permanents of a small table.
         best = logs.max(axis=(-1, -2))
         shares = np.exp(logs - best[..., None, None])
         mass = shares.sum(axis=(-1, -2))
@@ -421,12 +424,14 @@ class BagMeans:
         logs[..., 1:] -= 0.5 * np.log1p(values_of * taus[:, None] ** 2).sum(axis=-1)
         return logs, axes, values, projections
 
-    def _residuals(self, gaps: np.ndarray, w: np.ndarray, sums: _Sums, found: _Sizes) -> np.ndarray:
-        """Return the slopes in the gaps, −C⁻¹gap averaged over sizes, (…, R)."""
+    def _gap_slopes(
+        self, gaps: np.ndarray, w: np.ndarray, sums: _Sums, found: _Sizes
+    ) -> np.ndarray:
+        """Return the slopes in the gaps, (…, R): −C⁻¹gap averaged over sizes, C the covariance."""
         shares = found.shares.sum(axis=-1)
         rest, levels = shares[..., None] * gaps[..., None, :], shares * sums.gaps
         if found.axes is not None and found.values is not None and found.projections is not None:
-            parts = (found.shares[..., None] * self._shrink(found.values)).sum(axis=-2)
+            parts = (found.shares[..., None] * self._context_variances(found.values)).sum(axis=-2)
             deltas = ((parts * found.projections)[..., None, :] * found.axes).sum(axis=-1)
             rest = rest - multiply(deltas, self._effect_rows.T)
             assert sums.rows is not None
@@ -435,7 +440,7 @@ class BagMeans:
             rest = rest - (levels / sums.ones)[..., None]
         return np.asarray(-(w * rest).sum(axis=-2))
 
-    def _shrink(self, values: np.ndarray) -> np.ndarray:
+    def _context_variances(self, values: np.ndarray) -> np.ndarray:
         """Return the posterior variances of δ along the axes for every sd τ, (…, T, C, p)."""
         taus = self._contexts
         inverse = np.where(taus > 0.0, taus, 1.0) ** -2
@@ -448,7 +453,7 @@ class BagMeans:
             squares = squares - sums.gaps**2 / sums.ones
         by_s2 = (0.5 * (squares - len(self.m) + self.has_intercept))[..., None]
         if found.values is not None and found.projections is not None:
-            values, parts = found.values[..., None, :], self._shrink(found.values)
+            values, parts = found.values[..., None, :], self._context_variances(found.values)
             along = parts * found.projections[..., None, :]
             # The part of δ: (v + 2/τ²) (v + 1/τ²)⁻² = 2 (v + 1/τ²)⁻¹ − v (v + 1/τ²)⁻².
             fits = 2.0 * along * found.projections[..., None, :] - values * along**2
@@ -461,7 +466,7 @@ class BagMeans:
         inner = w - w * w / total[..., 0] if self.has_intercept else w
         inner = inner[..., None, :]
         if found.axes is not None and found.values is not None and found.projections is not None:
-            rows, parts = self._effect_rows, self._shrink(found.values)
+            rows, parts = self._effect_rows, self._context_variances(found.values)
             along = (parts * found.projections[..., None, :])[..., None, :]
             deltas = (along * found.axes[..., None, :, :]).sum(axis=-1)
             rest = rest - multiply(deltas, rows.T)
@@ -503,9 +508,9 @@ class BagMeans:
 class AnchoredMeans(BagMeans):
     """Bag means where known pairs stand as bags of one row and share the effects of their bag.
 
-    `original_bags` has, for each of the R, its number. With effects in common the distribution
-    splits: the mean gap of an original bag, weighted by labels, has its effects and noise, and what
-    is left inside original bags has the noise alone.
+    `original_bags` has the number of the original bag of each of the R bags. As these share
+    effects, the density is a product. The mean gap of an original bag, weighted by labels, has its
+    effects and noise. The differences of gaps from that mean have noise alone.
     """
 
     original_bags: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
@@ -517,7 +522,7 @@ class AnchoredMeans(BagMeans):
 
     @cached_property
     def _given(self) -> BagMeans:
-        """The distribution of the original bags' mean gaps."""
+        """The distribution of the mean gaps of the bags as given."""
         nothing = np.zeros(len(self._totals))
         sums = np.zeros((len(self._totals), self.rows.shape[1]))
         np.add.at(sums, self.original_bags, self.m[:, None] * self.rows)
@@ -529,13 +534,13 @@ class AnchoredMeans(BagMeans):
     def _split(self, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean gaps of original bags (…, H), and what is left of each gap (…, R)."""
         sums = np.zeros((*gaps.shape[:-1], len(self._totals)))
-        # One after the other: the order of the sum must not depend on the number of points.
+        # Bag after bag: the order of the sum must not depend on the number of points.
         np.add.at(sums.T, self.original_bags, (gaps * self.m).T)
         means = sums / self._totals
         return means, gaps - means[..., self.original_bags]
 
     def _inside(self, rest: np.ndarray, log_sigma: Any) -> Any:
-        """Return the log density of gaps about those of their original bags."""
+        """Return the log density of the differences of gaps from the means of original bags."""
         n_free = len(self.m) - len(self._totals)
         squares = (self.m * rest * rest).sum(axis=-1)
         return -0.5 * squares * np.exp(-2.0 * log_sigma) - n_free * log_sigma

@@ -21,14 +21,14 @@ from unshuffle.model.transport import log_permanents, spread_variances
 from unshuffle.model.within_bag import WithinBag
 from unshuffle.threads import map_all
 
-# Rows of a piece of work, and predictions at all of its points: about a millisecond, and points
-# enough that bags of any number fill the lanes.
+# Rows of the bags that are evaluated at a time, and their predictions at all points (rows times
+# points): about a millisecond, and points enough that any number of bags fills the lanes.
 PIECE_ROWS, PIECE_PREDICTIONS = 8000, 60_000
 
 
 @dataclass(frozen=True, eq=False)
 class KeptBags:
-    """The rows (p, n) and labels of bags; labels are centred in each, and ascend."""
+    """The rows (p, n) and labels of bags. In each bag the labels are centred, and ascend."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -44,7 +44,7 @@ class KeptBags:
 
     @property
     def n_small(self) -> int:
-        """How many bags, where these ascend by size, have few enough rows to look at one by one."""
+        """How many bags have up to `SMALL_ROWS` rows, where bags ascend by size."""
         return int(np.searchsorted(self.sizes, SMALL_ROWS, "right"))
 
     @cached_property
@@ -68,7 +68,7 @@ class KeptBags:
     ) -> Evaluated:
         """Return the log likelihoods of deviations from bag means at points, and their slopes.
 
-        Iterations may end at steps that gain less than the tolerance, in nats.
+        Iterations end where a step gains less than the tolerance, in nats.
         """
         m, size = len(params), params.w.shape[1] + len(params.degrees)
         totals = np.zeros((len(self._pieces), m, 2 + size))
@@ -85,7 +85,7 @@ class KeptBags:
             )
 
         map_all(work, tasks, n_jobs)
-        # One piece after the other, whatever thread evaluated it.
+        # Added up in the order of the pieces, whichever thread evaluated them.
         total = np.cumsum(totals, axis=0)[-1] if len(totals) else np.zeros((m, 2 + size))
         inner = float((self.sizes - 1.0).sum())
         gradients = np.column_stack([total[:, 2:], np.zeros(m)])
@@ -117,7 +117,7 @@ class KeptBags:
         if wants_slopes:
             kernels.centre_bags(slopes, offsets, sigmas)
             kernels.chain_points(rows, offsets, z, degrees, coefs, slopes, gradients)
-        # One bag after the other, whatever stood beside it.
+        # Added up in the order of the bags, whatever stood beside them.
         return np.column_stack([np.cumsum(values, axis=1)[:, -1], gradients])
 
     def predict(self, params: Parameters, bags: slice) -> np.ndarray:
@@ -130,7 +130,9 @@ class KeptBags:
 class BagProblems:
     """The transport problems of bags at points: see `kernels.list_problems`.
 
-    ``bent`` (points, rows) are predictions, centred in each bag, in units of sigma.
+    ``bent`` (points, rows) are values of the mean function, centred in each bag, in units of
+    sigma. ``shares`` (problems, 2) are the share of each problem in the value of its bag, and the
+    slope of that share in log sigma.
     """
 
     bent: np.ndarray
@@ -161,13 +163,14 @@ class BagProblems:
 
     @cached_property
     def _spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """The variances that points and nodes add."""
+        """The variances that problems on rows (none) and on grids add."""
         return spread_variances(np.inf, LANES), spread_variances(self.per_sigma, LANES)
 
     def groups(self) -> Iterator[np.ndarray]:
-        """Yield problems that stand side by side: tiny bags of one size, points, or grids.
+        """Yield problems that stand side by side.
 
-        Large ones come alone.
+        They are exact permanents of one size, or small transport problems on rows, or on grids.
+        Large problems come alone.
         """
         keys = self.problems[:, 2].astype(np.int16)
         order = np.argsort(keys, kind="stable")
@@ -210,7 +213,7 @@ class BagProblems:
 
 @dataclass(frozen=True, eq=False)
 class KeptWithinBag(WithinBag):
-    """All bags are kept."""
+    """The within-bag likelihood where all bags are kept in memory."""
 
     bags: KeptBags
     is_centred = True

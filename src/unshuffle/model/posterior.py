@@ -16,9 +16,9 @@ from unshuffle.model.parameters import Coordinates
 from unshuffle.model.points import Evaluated, Parameters
 from unshuffle.model.settings import FLAT, LOG_SIGMA_MAX, LOG_SIGMA_MIN
 
-# This part of the total variance keeps the prior of the direction finite where signal vanishes.
+# This share of the total variance is added to the signal, so that the prior is finite at w = 0.
 SIGNAL_FLOOR = 1e-3
-# Bytes of what is made of the bag means of some points at a time.
+# Bytes for the work on bag means of the points that are evaluated at a time.
 MEMORY = 12e6
 
 Result = TypeVar("Result")
@@ -30,9 +30,9 @@ Steps = Generator[np.ndarray, tuple[Any, np.ndarray], Result]
 class Target(Coordinates):
     """Log posterior of θ.
 
-    The log likelihood of the labels is that of deviations inside bags (`within_bag`, to a `power`),
-    and that of the `means` of bags. Evaluations that do not wait for one another are made at once,
-    by `n_jobs` threads.
+    The likelihood of the labels is the product of that of deviations from bag means (`within_bag`,
+    raised to `power`) and that of the bag means (`means`). Independent evaluations are made at
+    once, by `n_jobs` threads.
     """
 
     def evaluate(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ class Target(Coordinates):
     def parts(self, x: np.ndarray) -> np.ndarray:
         """Return, for many points (m, dim), three numbers each: two log likelihoods, the log prior.
 
-        The likelihoods are those inside bags and of means, at full power.
+        The likelihoods are those within bags and of bag means, at full power.
         """
         params = self.read_points(x)
         means, inside = self._evaluate_means(params), np.flatnonzero(params.is_inside)
@@ -103,12 +103,12 @@ class Target(Coordinates):
         return params.join(within_bag, means)
 
     def evaluate_within_bag(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the within-bag likelihood in full at some points, and its gradients."""
+        """Return the within-bag log likelihood at full power at points, and its gradients."""
         found = self._evaluate_inside(self.read_points(thetas), True)
         return found.values, self._arrange(found.gradients, found.by_sigmas)
 
     def evaluate_tempered(self, thetas: np.ndarray) -> np.ndarray:
-        """Return the within-bag likelihood at some points, at the target's power."""
+        """Return the within-bag log likelihood at points, times the target's power."""
         return self.power * self._evaluate_inside(self.read_points(thetas), False).values
 
     def evaluate_rest(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -119,7 +119,7 @@ class Target(Coordinates):
         return float(values[0]), gradients[0]
 
     def _evaluate_inside(self, params: Parameters, wants_slopes: bool) -> Evaluated:
-        """Return the within-bag likelihood in full at points."""
+        """Return the within-bag log likelihood at full power at points."""
         self.evaluations.add(len(params))
         found = self.within_bag.evaluate(params, self.power, wants_slopes, self.n_jobs)
         if wants_slopes and not self.within_bag.is_centred:
@@ -129,7 +129,7 @@ class Target(Coordinates):
     def _add_centres(self, params: Parameters, gradients: np.ndarray) -> None:
         """Add to gradients in (w, terms, level) those through the terms' centres, which w moves.
 
-        A centre counts as a level times −c.
+        To move a centre by one is to move the level by −c.
         """
         for k in range(len(params)):
             by_level = gradients[k, -1]
@@ -151,7 +151,7 @@ class Target(Coordinates):
     def _log_posterior(
         self, thetas: np.ndarray, params: Parameters, within_bag: Evaluated
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log posteriors and gradients, given the within-bag likelihood at full power."""
+        """Return log posteriors and gradients, given the full within-bag log likelihood."""
         found = self._log_likelihood(params, within_bag)
         prior, prior_gradients, prior_by_sigmas = self.prior(params.w, params.log_sigmas)
         gradients, sds = found.gradients, self.prior_sds
@@ -161,7 +161,7 @@ class Target(Coordinates):
         return values, self._arrange(gradients, found.by_sigmas + prior_by_sigmas)
 
     def _log_likelihood(self, params: Parameters, within_bag: Evaluated) -> Evaluated:
-        """Return log likelihoods and gradients, given the within-bag likelihood at full power."""
+        """Return log likelihoods and gradients, given the full within-bag log likelihood."""
         size = max(1, int(MEMORY / (64.0 * self.n_bags * max(self.means.n_sizes, 1))))
         values, by_sigmas = np.empty(len(params)), np.empty(len(params))
         gradients = np.empty(within_bag.gradients.shape)
@@ -169,11 +169,11 @@ class Target(Coordinates):
             part = slice(start, start + size)
             own = self._evaluate_mean_gradients(params.part(part))
             values[part], gradients[part], by_sigmas[part] = own
-        inside, outside = self.power, self._means_power
+        within, between = self.power, self._means_power
         return Evaluated(
-            inside * within_bag.values + outside * values,
-            inside * within_bag.gradients + outside * gradients,
-            inside * within_bag.by_sigmas + outside * by_sigmas,
+            within * within_bag.values + between * values,
+            within * within_bag.gradients + between * gradients,
+            within * within_bag.by_sigmas + between * by_sigmas,
         )
 
     def _evaluate_mean_gradients(self, params: Parameters) -> Evaluated:
@@ -208,7 +208,7 @@ class Target(Coordinates):
 
     @cached_property
     def _mean_statistics(self) -> MeanStatistics | None:
-        """Sufficient statistics of very many bag means; None where bags are fewer numbers."""
+        """Sufficient statistics of very many bag means; None where they would save nothing."""
         if not self.within_bag.is_centred or self.original_bags is not None:
             return None
         return sum_moments(self.sizes, self.bag_labels, self.bag_rows, self.terms)
@@ -228,11 +228,14 @@ class Target(Coordinates):
 
     @property
     def _means_power(self) -> float:
-        """The power of bag means beside the within-bag likelihood, which may have them."""
+        """The power of the likelihood of bag means.
+
+        It is 1, or 1 − `power` where the within-bag likelihood contains that of the bag means.
+        """
         return 1.0 if self.within_bag.is_centred else 1.0 - self.power
 
     def mix(self, within_bag: Any, means: Any) -> Any:
-        """Return the log likelihood at its power from its two parts, numbers or arrays."""
+        """Return the log likelihood from its two parts, numbers or arrays, each times its power."""
         return self.power * within_bag + self._means_power * means
 
     def log_density(self, parts: np.ndarray) -> np.ndarray:
@@ -268,7 +271,7 @@ class Target(Coordinates):
         return self.within_bag.small_bags(self.read_points(theta[None]))
 
     def _log_prior(self, square: Any, signal: Any, log_sigma: Any) -> Any:
-        """Return the log prior of weights with a sum of squares and a signal, or of many.
+        """Return the log prior given wᵀw, the signal variance and log σ, of one point or of many.
 
         w ~ N(0, weight_scale²) times a Beta(share_low, share_high) on the noise's share of the
         total variance, with the direction of w uniform.
@@ -292,15 +295,15 @@ class Target(Coordinates):
             return np.zeros(w.shape[:-1]), np.zeros(w.shape), np.zeros(w.shape[:-1])
         noise = np.exp(2.0 * np.asarray(log_sigma))
         cov_w = multiply(w, self.covariance)
-        power = (w * cov_w).sum(axis=-1)
-        total = power + noise
-        signal = power + SIGNAL_FLOOR * total
+        signal = (w * cov_w).sum(axis=-1)
+        total = signal + noise
+        raised = signal + SIGNAL_FLOOR * total
         k = o.share_high - 0.5 * self.p
         both = o.share_low + o.share_high
-        value = self._log_prior((w * w).sum(axis=-1), power, log_sigma)
-        along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / signal - 2.0 * both / total
+        value = self._log_prior((w * w).sum(axis=-1), signal, log_sigma)
+        along = k * 2.0 * (1.0 + SIGNAL_FLOOR) / raised - 2.0 * both / total
         gradient = along[..., None] * cov_w - w / o.weight_scale**2
-        slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / signal - 2.0 * both / total) * noise
+        slope = 2.0 * o.share_low + (k * 2.0 * SIGNAL_FLOOR / raised - 2.0 * both / total) * noise
         return value, gradient, slope
 
     def read_points(self, x: np.ndarray) -> Parameters:

@@ -2,9 +2,10 @@
 
 Sinkhorn's dual value (Cuturi 2013) plus a local correction of rows and columns by their collision
 probabilities (see `kernels.transport.correction`), less the first-order effect of spreading values
-over nodes. Gradients come from the adjoint of the margins. Problems of up to `MOST_ATOMS` atoms
-stand side by side in the lanes of vectors; a larger one is solved alone, on a band by diagonals.
-Python calls the compiled steps one by one: a kernel with all of them would compile each once more.
+over nodes. Gradients come from the adjoint of the margins. Small problems stand side by side in the
+lanes of vectors (`kernels.transport.bags` says up to which size). A larger one is solved alone, on
+a band by diagonals. Python calls the compiled steps one by one: a kernel with all of them would
+compile each once more.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from unshuffle.kernels.transport.lanes import (
     make_rows,
 )
 
-# Values, slopes in log sigma where the points are kept, and slopes in the rows' points.
+# Values, slopes in log sigma with the points fixed, and slopes in the points of rows.
 Solved = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def spread_variances(
     per_sigma: np.ndarray | float, lanes: int, per_sigma_before: np.ndarray | float = np.inf
 ) -> np.ndarray:
-    """Return the variance that nodes add to columns, and the ratio of that of rows to it.
+    """Return the variance that a grid adds to columns, and the ratio of that of rows to it.
 
-    Cubic B-splines add a third of a squared node's width; two nodes, on which rows were counted
-    before, a sixth. An infinite number of nodes adds nothing.
+    `per_sigma` is the number of nodes per sigma of the cubic B-splines, which add a third of a
+    squared distance of nodes. `per_sigma_before` is that of cells in which rows were counted
+    before, each on the two nodes beside it, which adds a sixth. An infinite number adds nothing.
     """
     per, before = np.asarray(per_sigma, float), np.asarray(per_sigma_before, float)
     spreads = make_rows(2) if lanes > 1 else np.empty((2, 1))
@@ -52,14 +54,14 @@ def log_permanents(
     """Return log permanents of problems side by side, and slopes in log sigma and in their points.
 
     ``sides`` (6, m, lanes) and ``sizes`` are those of `kernels.fill_gauge`, `spreads` those of
-    `spread_variances`. The last step of the scaling may gain `tolerance`, in nats. On grids the
+    `spread_variances`. Scaling ends where a step gains less than `tolerance`, in nats. On grids the
     slopes in the masses of nodes take the place of the potentials in ``sides``.
     """
     m = sides.shape[1]
     ends, tolerance = make_ends(m), PRECISE if wants_slopes else tolerance
     kernels.fill_gauge(sides, sizes, np.empty_like(ends), ends)
     solve = _solve_band if sides.shape[2] == 1 else _solve_lanes
-    # Predictions a billion sigmas off leave no digit of the potentials.
+    # With predictions a billion sigmas off, rounding leaves no correct digit of the potentials.
     with np.errstate(all="ignore"):
         return solve(sides, sizes, ends, spreads, tolerance, wants_slopes)
 
@@ -129,7 +131,7 @@ def _solve_band(
     per = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0.0)
     kernels.square_sums(*band, per[:split], per[split:], q[:split], q[split:])
     q *= per * per
-    # Rows and columns see different densities: averaged.
+    # Rows and columns have different collision probabilities: their corrections are averaged.
     corrections = np.where(q > 1.0, 0.25 * (q - 1.0), 0.5 * (-1.0 + q * (C1 + q * (C2 + q * C3))))
     value += float((masses * corrections).sum())
     # Sums of B along rows and columns, and barycentres.
@@ -159,8 +161,8 @@ def _solve_band(
             *band, z, y, centres[:split], centres[split:], ratio * spread, spread,
             gradients[:split], gradients[split:],
         )  # fmt: skip
-    # The gap that scaling left in the columns counts too, which makes the slope of the dual right
-    # to second order.
+    # The gap that scaling left in the margins of columns is corrected, too: the slope of the dual
+    # is then right to second order in it.
     path, residual = column_room[6], np.empty_like(y)
     kernels.column_sums(*band, (gradients * per)[:split], residual)
     residual = gradients[split:] + (sums - masses)[split:] - residual

@@ -1,4 +1,4 @@
-"""Bags of rows in memory as transport problems, and what the solved problems add to their bags.
+"""Bags in memory as transport problems, and the values and slopes of bags from solved problems.
 
 For every point (predictions, noise) and bag: log(perm/m!) of exp(−(y_j − z_i)²/2) in units of
 sigma, its slopes in the rows' predictions z, and in log sigma. Up to `EXACT_ROWS` rows it is the
@@ -16,17 +16,19 @@ from unshuffle.kernels.sorting import find_order
 from unshuffle.kernels.transport.permanent import EXACT_ROWS
 from unshuffle.kernels.transport.splines import read_field, slope_in_value, spread_values
 
-# A grid pays once its nodes are fewer than the rows. In between both values are mixed, since they
-# differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and a climb would stop at a
-# step. Labels and sigma alone decide, so that the share of each is the same for all weights ...
+# Nodes per row from which a bag is solved on its rows alone, and up to which on a grid alone: a
+# grid pays once its nodes are fewer than the rows. In between both values are mixed, since they
+# differ by 0.03 to 1.8 nats for good fits and by tens for bad ones, and an ascent would stop at a
+# jump. Labels and sigma alone decide, so that the share of each is the same for all weights ...
 _ALL_POINTS, _ALL_GRID = 1.0, 0.8
 # ... but for bags of few rows, where a grid saves little and both cost double, ...
 _FEW_ROWS = 20
 # ... and for predictions so far out that their nodes would fill the memory.
 _WIDEST = 10.0
-# Problems of more atoms fill vectors by themselves.
+# Problems of more atoms fill vectors by themselves; on rows the limit is EXACT_ROWS higher.
 MOST_ATOMS = 256
-# Kinds of problems: keys of one kind and of more and more atoms.
+# Keys of problems, which sort them by kind. On rows the key is the number of rows, on grids `GRIDS`
+# and the number of nodes. Large problems have `LARGE` on rows and one more on grids.
 GRIDS = EXACT_ROWS + MOST_ATOMS + 1
 LARGE = GRIDS + MOST_ATOMS + 1
 
@@ -49,7 +51,7 @@ def centre_bags(values, offsets, sigmas):
 def _grid_share(m, reach, width, per_sigma):
     """Return the share of the grid in a bag's value, and the share's slope in log sigma.
 
-    Of m labels that reach so far, and predictions that lie so wide, in units of sigma.
+    ``reach`` is the range of the m labels, ``width`` that of the predictions, in units of sigma.
     """
     if m <= _FEW_ROWS or width * per_sigma > _WIDEST * m:
         return 0.0, 0.0
@@ -67,9 +69,9 @@ def _grid_share(m, reach, width, per_sigma):
 def list_problems(bent, labels, offsets, sigmas, per_sigma, problems, weights):
     """List the transport problems of bags at points; return how many there are.
 
-    ``problems`` (…, 4) take point, bag, key and the most atoms of either side, ``weights`` (…, 2)
-    the share of the problem in the bag's value, and that share's slope in log sigma. A key tells
-    the kind of a problem and, of small ones, its atoms.
+    ``problems`` (…, 4) take point, bag, key and the largest number of atoms of either side,
+    ``weights`` (…, 2) the share of the problem in the bag's value, and that share's slope in log
+    sigma. A key tells the kind of a problem and, of small ones, its number of atoms.
     """
     n = 0
     for k in range(sigmas.size):
@@ -105,9 +107,9 @@ def place_bags(
 ):  # fmt: skip
     """Write predictions and labels of problems of one kind into ``sides``: see `fill_gauge`.
 
-    The last problem fills up the lanes. ``places`` (2, lanes, m) take the rows of points in their
-    bags, or the places of nodes in their grids, ``lows`` (2, lanes) the origins of grids. ``order``
-    and ``mass`` are room for a bag and for a grid.
+    Copies of the last problem fill the lanes that are left. ``places`` (2, lanes, m) take the rows
+    of points in their bags, or the places of nodes in their grids, ``lows`` (2, lanes) the origins
+    of grids. ``order`` and ``mass`` are work arrays for a bag and for a grid.
     """
     for lane in range(sides.shape[2]):
         q = group[lane if lane < group.size else group.size - 1]
@@ -141,7 +143,7 @@ def add_bags(
 
     ``values`` (points, bags, 2) take values and slopes in log sigma, ``slopes`` (points, rows).
     Slopes come from those in the points or, on grids, from those in the masses of nodes, which
-    ``sides`` hold in place of the potentials. ``field`` is room for a grid.
+    ``sides`` hold in place of the potentials. ``field`` is a work array for a grid.
     """
     for lane in range(group.size):
         q = group[lane]
@@ -149,7 +151,7 @@ def add_bags(
         lo, hi = offsets[r], offsets[r + 1]
         share, value, by_sigma = weights[q, 0], found[lane], by_sigmas[lane]
         value -= lgamma(hi - lo + 1.0)
-        # Predictions a billion sigmas off leave no digit of the potentials: such points are out.
+        # Predictions a billion sigmas off leave the potentials no correct digit: likelihood zero.
         if not -inf < value + by_sigma < inf:
             values[k, r, 0] = -inf
             continue

@@ -1,9 +1,9 @@
 """Many small transport problems side by side: Sinkhorn's scaling with a problem in every lane.
 
 The loops of a small problem are too short to vectorise, and many problems take the same steps. So
-every array has a last axis of `LANES` problems, and a row of it is reckoned with as one value (see
-`vectors`): the bits depend neither on how it is compiled nor on the problems beside one. A problem
-that has converged waits for the others: its values do not change.
+every array has a last axis of `LANES` problems, and a row along it is one vector value (see
+`vectors`). The bits of a problem depend neither on how the code is compiled nor on the problems
+beside it. A problem that has converged waits for the others, unchanged.
 
 Problems have up to m atoms a side, in ascending order and with masses; shorter ones are filled up
 with atoms of no mass. Gauge, steps and tolerance are those of `sinkhorn`; collisions, corrections
@@ -27,13 +27,14 @@ from unshuffle.kernels.transport.coupling import (
 )
 from unshuffle.kernels.transport.vectors import LANES, choose, fill, read, write
 
-# Links below this share of all mass may be rounding: see `diagonals`.
+# Conductances below this share of all mass may be rounding errors: see `diagonals`.
 _HIDDEN = 1e-11
-# A flow changes the height over a link by no more than one over this, whatever the link.
+# No flow changes log v over a link by more than one over this, however low the conductance.
 _BEND = 0.4
-# The potential of an atom that is none.
+# The potential of an atom that only fills up.
 NOWHERE = -1e300
-# Rows of what problems have one number of each.
+# Rows of ``few``, which has single numbers of each problem: total mass, slope along the step, share
+# of the step that is taken, whether the step is new, and whether conductances are asked for.
 TOTAL, EXPECTED, SHARE, IS_NEW, ASKED = 0, 1, 2, 3, 4
 N_FEW = 5
 # Rows begin at whole lines of the cache: half of a sweep's time otherwise.
@@ -59,7 +60,7 @@ def make_problems(m, lanes=LANES):
 
 
 def make_ends(m):
-    """Return ends of rows, (2, m), that need no column yet."""
+    """Return first and last columns of rows, (2, m), that need none yet."""
     ends = np.empty((2, m), np.int64)
     ends[0], ends[1] = m, -1
     return ends
@@ -68,7 +69,7 @@ def make_ends(m):
 def make_band(ends):
     """Return room for the lines of a band, the first column of every row, and row pointers.
 
-    Rows hold what any of the problems needs.
+    A row of the band has every column that any of the problems needs.
     """
     ptr = np.zeros(ends.shape[1] + 1, np.int64)
     np.cumsum(np.maximum(ends[1] - ends[0] + 1, 0), out=ptr[1:])
@@ -76,7 +77,7 @@ def make_band(ends):
 
 
 def make_room(m):
-    """Return what kernels write in between: rows for atoms, and for problems."""
+    """Return work arrays: eight rows for each atom, and single numbers of problems."""
     return make_rows(8, m), make_rows(N_FEW)
 
 
@@ -89,7 +90,7 @@ def fill_kernel(sides, band, start, ptr):
         for t in range(ptr[i], ptr[i + 1]):
             gap = here - read(y, t + shift)
             x = level + read(beta, t + shift) - 0.5 * gap * gap
-            # Potentials of predictions a billion sigmas off have no digit left.
+            # With predictions a billion sigmas off the potentials have no correct digit.
             x = choose(x, 0.0, 0.0, x)
             power = raise_64th(choose(x, -CUT, x, -CUT))
             write(band, t, choose(x, -CUT, power, 0.0))
@@ -97,7 +98,10 @@ def fill_kernel(sides, band, start, ptr):
 
 @njit(**INNER)
 def raise_64th(x):
-    """Return exp(x), squared six times from that of its 64th part; |x| is at most 30."""
+    """Return exp(x), as exp(x/64) squared six times.
+
+    The relative error is 2e-11 for |x| up to 30, and 1e-8 at -50.
+    """
     part = x * (1.0 / 64.0)
     power = 1.0 + part * (1.0 / 11.0)
     power = 1.0 + part * (1.0 / 10.0) * power
@@ -117,7 +121,7 @@ def raise_64th(x):
 
 @njit(**INNER)
 def _sum_row(band, first, last, shift, v):
-    """Return the sum of lines times their columns, one after the other."""
+    """Return the product of a row of the band with v, added up in order."""
     total = fill(0.0)
     for t in range(first, last):
         total = total + read(band, t) * read(v, t + shift)
@@ -140,14 +144,14 @@ def clear(rows):
 
 @njit(**INNER)
 def add_row(band, first, last, shift, own, sums):
-    """Add lines times a number of their row to the sums of their columns."""
+    """Add a row of the band, times a number, to the sums of its columns."""
     for t in range(first, last):
         write(sums, t + shift, read(sums, t + shift) + read(band, t) * own)
 
 
 @njit(**INNER)
 def _sweep(band, start, ptr, mz, u, v, sums):
-    """Make rows right: write u = mz/(K v), and into sums K'u."""
+    """Scale the rows to their masses: write u = mz/(K v), and K'u into sums."""
     clear(sums)
     for i in range(u.shape[0]):
         first, last, shift = ptr[i], ptr[i + 1], start[i] - ptr[i]
@@ -161,10 +165,10 @@ def _sweep(band, start, ptr, mz, u, v, sums):
 def find_links(band, start, ptr, u, v, mz, y, gradient, path, few):
     """Write how easily mass moves between neighbouring columns: see `diagonals.conductances`.
 
-    Over a gap it is what the columns beyond have in all, times their distances from the centres of
-    their rows. Links that rounding may have made are none: on either side of them lies as much
-    mass of rows as of columns, so that nothing needs to flow there. Problems that did not ask keep
-    theirs.
+    Over a gap it is the sum of all entries in the columns beyond, each times the distance of its
+    column from the centre of its row, divided by the gap. A conductance that may be a rounding
+    error is set to zero: on either side of it the masses of rows and columns agree, and nothing
+    needs to flow. Problems that did not ask keep theirs.
     """
     m = y.shape[0]
     clear(gradient)
@@ -187,9 +191,9 @@ def find_links(band, start, ptr, u, v, mz, y, gradient, path, few):
 
 @njit(**INNER)
 def _find_step(gaps, path, my, fresh, step, few):
-    """Write the move of log v that takes most of the gaps away; return the slope along it.
+    """Write the step in log v that removes most of the gaps; return the slope along it.
 
-    See `sinkhorn.scale_band`. Problems whose last move was too long keep it.
+    See `sinkhorn.scale_band`. Problems whose last step was too long keep it, to be shortened.
     """
     m = gaps.shape[0]
     flow, height, mean, along = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
@@ -197,7 +201,7 @@ def _find_step(gaps, path, my, fresh, step, few):
     least = ROUNDING * total
     for j in range(m):
         own, link, mass = read(gaps, j), read(path, j), read(my, j)
-        # Logarithm and asinh, bounded: what is further off moves again.
+        # Bounded forms of log and asinh: large gaps take several steps.
         share = own / (2.0 * choose(LEAST, mass, LEAST, mass) + own)
         square = share * share
         near = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0)))
@@ -244,7 +248,7 @@ def scale_lanes(band, start, ptr, sides, tolerance, room, few):
     total = fill(0.0)
     for i in range(mz.shape[0]):
         add_row(band, ptr[i], ptr[i + 1], start[i] - ptr[i], read(mz, i), v)
-    # Columns are right where rows are as they come.
+    # At u = mz these scalings give the columns their masses.
     for j in range(my.shape[0]):
         mass, reached = read(my, j), read(v, j)
         write(v, j, mass / choose(LEAST, reached, LEAST, reached))
@@ -271,15 +275,15 @@ def scale_lanes(band, start, ptr, sides, tolerance, room, few):
             find_links(band, start, ptr, u, v, mz, y, gradient, path, few)
         along = _find_step(gaps, path, my, fresh, step, few)
         expected = choose(is_new, 0.0, along, expected)
-        # Otherwise the last step went far beyond the lowest point of the line.
+        # Otherwise the last step went far beyond the minimum along it, and is halved.
         share = choose(is_new, 0.0, 1.0, 0.5 * share)
-        # Shorter steps start where the last did; a share of zero changes no bit.
+        # A shortened step starts where the last one did. A share of zero changes no bit.
         for j in range(v.shape[0]):
             old, new = read(before, j), read(v, j)
             first = choose(share, 0.0, choose(1.0, share, old, new), new)
             write(before, j, first)
             write(v, j, first * raise_64th(share * read(step, j)))
-        # A problem without a digit left is done, too.
+        # NaN ends a problem, too.
         share = choose(1.0, share, share, choose(0.0 - tolerances, expected, share, 0.0))
         write(few, EXPECTED, expected)
         write(few, SHARE, share)
@@ -291,10 +295,10 @@ def scale_lanes(band, start, ptr, sides, tolerance, room, few):
 
 @njit(**OPTIONS)
 def form_couplings(band, start, ptr, u, v, sides, values):
-    """Fill the values of all problems, turn the kernel into the coupling, keep the potentials.
+    """Fill the values of all problems; replace kernel by coupling, and gauge by potentials.
 
-    These take the places of those of the monotone coupling: they are the values' slopes in the
-    masses.
+    The potentials of the coupling are the slopes of the values in the masses. They take the places
+    of those of the monotone coupling.
     """
     for k in range(LANES):
         values[k] = 0.0

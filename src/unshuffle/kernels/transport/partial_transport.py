@@ -1,14 +1,14 @@
 """Entropic partial optimal transport under any log density, a problem in every lane of a vector.
 
-The coupling of rows and labels of largest entropic value (Cuturi 2013), where every label is met
-and some rows stay without one: they go to a slack column of log density zero, whose scaling is kept
-(partial transport: Caffarelli and McCann 2010; Benamou et al. 2015). Without slack rows the scaling
-of the last label is kept. The dual is solved by the sweeps and the preconditioned step of `lanes`,
-with one more conductance from each label to the slack column.
+The coupling of rows and labels of largest entropic value (Cuturi 2013). Every label has a row, and
+some rows have no label: these go to a slack column of log density zero, whose scaling is fixed
+(partial transport: Caffarelli and McCann 2010; Benamou et al. 2015). Without a slack mass the
+scaling of the last label is fixed. The dual is solved by the sweeps and the preconditioned step of
+`lanes`, with one more conductance from each label to the slack column.
 
 Log densities are −(y − x)²/2, or those of a matrix (rows × labels). Sums run over the band of
-entries that matter in any problem. An entry that a problem does not have is zero and a problem that
-has converged waits: no bit depends on the problems beside one.
+entries that matter in any problem. Entries that a problem does not need are zero, and a problem
+that has converged waits: its bits do not depend on the problems beside it.
 """
 
 from math import exp, log
@@ -30,38 +30,39 @@ from unshuffle.kernels.transport.lanes import (
 )
 from unshuffle.kernels.transport.vectors import LANES, choose, fill, read, write
 
-# The log density between atoms of which one is none.
+# The log density where the row or the label only fills up.
 NONE = -1e300
-# A row's entries below this share of its largest (2e-22) are none. A band is laid anew once a log
-# scaling has moved by 16: what was cut off is still below 2e-8 of the row then.
+# Entries of a row this far below its largest, in logs, are zero (2e-22 of it). The band is built
+# anew once a log scaling has moved by 16: what was cut off is then still below 2e-8 of the row.
 _CUT, _FAR = 50.0, exp(16.0)
 # No step moves a log scaling further.
 _LONGEST = 4.0
 MAX_PASSES = 200
-# A flow changes the height over a link by no more than one over this, whatever the link.
+# No flow changes log v over a link by more than one over this, however low the conductance.
 _BEND = 0.4
-# Links change slowly: they are found anew in every third pass.
+# Conductances change slowly: they are computed in every third pass.
 _KEEP_LINKS = 3
-# Links below this share of all mass may be rounding: see `diagonals`.
+# Conductances below this share of all mass may be rounding errors: see `diagonals`.
 _HIDDEN = 1e-11
-# No more of a label's mass is taken to compete with the slack column than all but this share.
+# The share 1 − s of `_find_links` is at least this.
 _LEAST_SHARE = 1e-3
-# Labels closer together are joined by as strong a link as at this distance.
+# Labels closer together have the conductance of labels at this distance.
 _NEAREST = 1e-9
 # Margins of a solve that did not converge count as missed beyond this relative error. No mass that
 # is missing at a label costs more than a million nats.
 _MISSED, _LEAST_LOG = 1e-6, -1e6
-# The adjoint is solved to this share of its right-hand side.
+# The adjoint is solved to this share of its right-hand side (that of `correction` is larger).
 _ADJOINT_TOLERANCE = 1e-7
-# Rows of what problems have one number of each.
+# Rows of ``few``, which has single numbers of each problem: slope along the step, share of the step
+# that is taken, largest scaling, total mass, and two of conjugate gradients.
 _EXPECTED, _SHARE, _MOVED, _TOTAL, _GOAL, _SIZE = 0, 1, 2, 3, 4, 5
 
 
 class Problems(NamedTuple):
     """Problems side by side: places and masses of rows and labels, and slack masses.
 
-    ``logs`` has the log density of row i and label j in line i m + j; without lines it is −(y −
-    x)²/2. Shorter problems are filled up with atoms of no mass.
+    ``logs`` has the log density of row i and label j in line i m + j. Where it is empty, the log
+    density is −(y − x)²/2. Shorter problems are filled up with atoms of no mass.
     """
 
     logs: np.ndarray
@@ -75,8 +76,10 @@ class Problems(NamedTuple):
 class Duals(NamedTuple):
     """Dual variables and what follows from them, rows of `LANES` numbers.
 
-    An entry of the coupling is u exp(log density + g − high) v; ``free`` is what a row gives to the
-    slack column. ``potential_z`` and ``potential_y`` are the slopes of the value in the masses.
+    An entry of the coupling is u exp(log density + g − high) v, where ``high`` is the largest log
+    entry of the row. ``free`` is the mass that a row gives to the slack column, ``sums`` are the
+    masses that labels get. ``potential_z`` and ``potential_y`` are the slopes of the value in the
+    masses.
     """
 
     high: np.ndarray
@@ -178,7 +181,7 @@ def find_band(given, duals, room, ends):
 
 @njit(**INNER)
 def _raise(x):
-    """Return exp(x) for numbers up to zero; below the cut they are none."""
+    """Return exp(x) for numbers up to zero, and zero below the cut."""
     return choose(x, -_CUT, raise_64th(choose(x, -_CUT, x, -_CUT)), 0.0)
 
 
@@ -195,7 +198,7 @@ def fill_partial_kernel(given, duals, band, start, ptr, slack):
 
 @njit(**INNER)
 def _sweep(given, duals, band, start, ptr, slack):
-    """Make rows right; write into sums what the labels then have."""
+    """Scale the rows to their masses; write into sums the masses that labels then get."""
     clear(duals.sums)
     for i in range(given.x.shape[0]):
         first, last, shift = ptr[i], ptr[i + 1], start[i] - ptr[i]
@@ -215,10 +218,10 @@ def _sweep(given, duals, band, start, ptr, slack):
 def _find_links(given, duals, band, start, ptr, links, outlets):
     """Write conductances between neighbouring labels, and from each label to the slack column.
 
-    The one as in `diagonals.conductances`, the other from what rows give to the slack column. Where
-    the share s goes there, 1 − (1 − s) exp(−e) is an eigenvalue of the curvature for one of e along
-    the path: both are divided by 1 − s. A link of −1 is none. ``u`` and ``v`` are those of the
-    coupling, or ones where the band is the coupling itself.
+    ``links`` are as in `diagonals.conductances`; ``outlets`` come from the mass that rows give to
+    the slack column. Where the share s goes there, an eigenvalue e of the path goes with 1 − (1 −
+    s) exp(−e) of the curvature: links and outlets are divided by 1 − s. A link of −1 is none. ``u``
+    and ``v`` are those of the coupling, or ones where the band is the coupling itself.
     """
     n, m = given.x.shape[0], given.y.shape[0]
     y, sums = given.y, duals.sums
@@ -256,11 +259,12 @@ def _find_links(given, duals, band, start, ptr, links, outlets):
 
 
 @njit(**INNER)
-def _descend(links, outlets, total, bend, found, ratio):
-    """Replace what labels lack by the heights that let it flow along the links and to the slack.
+def _solve_path(links, outlets, total, bend, found, ratio):
+    """Replace the masses that labels lack by the potentials that let them flow to the labels.
 
-    Elimination from the first label on; ``bend`` bounds the drop over any link by one over it.
-    Over links that rounding may have made nothing flows.
+    They flow along the links and from the slack column. This is a tridiagonal system, by Gaussian
+    elimination. ``bend`` bounds the difference over a link by one over it. Over a link that may be
+    a rounding error nothing flows.
     """
     lack, outlet, least = fill(0.0), fill(0.0), ROUNDING * total
     for j in range(found.shape[0]):
@@ -280,21 +284,21 @@ def _descend(links, outlets, total, bend, found, ratio):
 
 
 @njit(**INNER)
-def _aim(given, duals, links, outlets, few, fresh, ratio):
-    """Write the move of log v that takes most of the labels' gaps away; return the slope along it.
+def _find_step(given, duals, links, outlets, few, fresh, ratio):
+    """Write the step in log v that removes most of the labels' gaps; return the slope along it.
 
-    Where an eigenvalue of links and outlets is e, that of the curvature is about 1 − exp(−e): so
-    1 + 1/e inverts it within a third. The one is Sinkhorn's step, the other a flow.
+    Where an eigenvalue of links and outlets is e, that of the curvature is about 1 − exp(−e), and
+    1 + 1/e inverts it within a third. The one is Sinkhorn's step, 1/e a flow.
     """
     m = given.y.shape[0]
     for j in range(m):
         write(fresh, j, read(given.my, j) - read(duals.sums, j))
-    _descend(links, outlets, read(few, _TOTAL), _BEND, fresh, ratio)
+    _solve_path(links, outlets, read(few, _TOTAL), _BEND, fresh, ratio)
     along = fill(0.0)
     for j in range(m):
         mass, there = read(given.my, j), read(duals.sums, j)
         gap = there - mass
-        # A logarithm, bounded: what is further off moves again.
+        # A bounded form of the log: large gaps take several steps.
         share = gap / _largest(there + mass, LEAST)
         square = share * share
         near = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0)))
@@ -307,7 +311,7 @@ def _aim(given, duals, links, outlets, few, fresh, ratio):
 
 @njit(**INNER)
 def _move(duals, step, move, few):
-    """Move the log scalings of labels by shares of steps."""
+    """Move the log scalings of labels by a share of the step, ``move``."""
     largest = fill(1.0)
     for j in range(step.shape[0]):
         own = read(duals.v, j) * raise_64th(move * read(step, j))
@@ -318,7 +322,7 @@ def _move(duals, step, move, few):
 
 @njit(**INNER)
 def _absorb(given, duals, few):
-    """Take the scalings of problems that moved far into their potentials; whether one has."""
+    """Move large scalings into the potentials g; return whether any problem had some."""
     n_far = 0
     for k in range(LANES):
         if few[_SHARE, k] > 0.0 and few[_MOVED, k] > _FAR:
@@ -334,8 +338,9 @@ def _absorb(given, duals, few):
 def match_labels(given, duals, band, start, ptr, slack, tolerance, first_pass, room, few):
     """Move v until a step gains less than the tolerance, in nats; rows are exact then.
 
-    Returns how many passes were made: `MAX_PASSES` at the end, and fewer where the band is to be
-    laid anew. ``room`` has six rows for each label, ``few`` six.
+    Returns `MAX_PASSES` when it is done, after however many passes. A lower number is that of the
+    passes so far: build the band anew and go on from there. ``room`` has at least five rows for
+    each label, ``few`` six.
     """
     step, fresh, links, outlets, ratio = room[0], room[1], room[2], room[3], room[4]
     if first_pass == 0:
@@ -356,14 +361,14 @@ def match_labels(given, duals, band, start, ptr, slack, tolerance, first_pass, r
         is_new = choose(along, -0.5 * expected, 0.0, choose(share, 0.0, 1.0, 0.0))
         if passes % _KEEP_LINKS == 0:
             _find_links(given, duals, band, start, ptr, links, outlets)
-        along = _aim(given, duals, links, outlets, few, fresh, ratio)
+        along = _find_step(given, duals, links, outlets, few, fresh, ratio)
         for j in range(given.y.shape[0]):
             write(step, j, choose(is_new, 0.0, read(fresh, j), read(step, j)))
         expected = choose(is_new, 0.0, along, expected)
-        # Far beyond the lowest point of the line half of the way is taken back.
+        # Of a step that went far beyond the minimum along it half is taken back.
         share = choose(is_new, 0.0, 1.0, 0.5 * share)
         _move(duals, step, choose(is_new, 0.0, share, 0.0 - share), few)
-        # A problem without a digit left is done, too.
+        # NaN ends a problem, too.
         is_open = choose(is_new, 0.0, choose(-tolerance, expected, share, 0.0), share)
         write(few, _EXPECTED, expected)
         write(few, _SHARE, is_open)
@@ -392,7 +397,7 @@ def _take_potentials(given, duals):
 
 @njit(**INNER)
 def _add_corrections(q, masses, per, potentials, value):
-    """Return a value with what one side adds, and turn sums of squares into probabilities."""
+    """Return a value with what one side adds; turn sums of squares into collision probabilities."""
     for i in range(q.shape[0]):
         own, mass = read(per, i), read(masses, i)
         share = read(q, i) * (own * own)
@@ -405,8 +410,9 @@ def _add_corrections(q, masses, per, potentials, value):
 def _add_spread(given, found, band, start, ptr, spread, value):
     """Return a value without the first-order effect of spreading both sides over nodes.
 
-    For a row it is half of the second derivative of its log sum: the mean of d² − 1 less the square
-    of the mean of d, for distances d to its labels and zeros for the slack column.
+    For a row the effect is half of mass times spread times second derivative of its log sum. The
+    derivative is the mean of d² − 1 less the square of the mean of d, for distances d to labels;
+    the slack column counts as zero in both means.
     """
     for i in range(given.x.shape[0]):
         here, total, shift = read(given.x, i), fill(0.0), start[i] - ptr[i]
@@ -432,7 +438,7 @@ def _add_spread(given, found, band, start, ptr, spread, value):
 def _add_missed(given, duals, few, values):
     """Add what it would cost to bring the missing mass to labels that lack it.
 
-    The dual is least where the margins are met: elsewhere it promises too much.
+    The dual is least where the margins are met: elsewhere its value is too high.
     """
     for k in range(LANES):
         error, total = 0.0, 0.0
@@ -455,7 +461,7 @@ def _add_missed(given, duals, few, values):
 
 @njit(**OPTIONS)
 def value_coupling(given, duals, band, start, ptr, spread, few, found, values):
-    """Fill log perm of bags in which every atom stands as often as its mass: see `match_labels`.
+    """Fill log permanents of bags with as many copies of every atom as its mass.
 
     Turns the band into the coupling. Both sides may lie on nodes of a grid that add a variance
     ``spread``; it is taken out to first order. Fills what `slope_coupling` needs.
@@ -468,7 +474,7 @@ def value_coupling(given, duals, band, start, ptr, spread, few, found, values):
         own, shift = read(duals.u, i), start[i] - ptr[i]
         for t in range(ptr[i], ptr[i + 1]):
             write(band, t, read(band, t) * (own * read(duals.v, t + shift)))
-    # Rows and labels see different densities: averaged.
+    # Rows and labels have different collision probabilities: their corrections are averaged.
     square_sums(band, start, ptr, found.per_mz, found.per_my, found.qz, found.qy)
     per_slack, q_slack = read(found.per_slack, 0), fill(0.0)
     for i in range(given.x.shape[0]):
@@ -493,9 +499,9 @@ def value_coupling(given, duals, band, start, ptr, spread, few, found, values):
 
 @njit(**INNER)
 def _begin_slopes(masses, per, q, crossing, means, spread, potentials):
-    """Turn potentials into slopes in the masses of one side, the coupling being kept.
+    """Turn potentials into slopes in the masses of one side, with the coupling fixed.
 
-    The crossing is what the other side's corrections lose by its masses.
+    ``crossing`` has the slopes through the corrections of the other side.
     """
     for i in range(masses.shape[0]):
         share, mean = read(q, i), read(means, i)
@@ -524,9 +530,10 @@ def _apply(given, found, band, start, ptr, sums, vector, image):
 
 @njit(**INNER)
 def _solve_adjoint(given, duals, found, band, start, ptr, residual, room, few, answer):
-    """Write the multipliers of the labels' margins: conjugate gradients, preconditioned as a step.
+    """Write the multipliers of the labels' margins by conjugate gradients.
 
-    The right-hand side, ``residual``, is used up.
+    The preconditioner is the step of `match_labels`. ``residual``, the right-hand side, is
+    overwritten.
     """
     better, direction, links, outlets, ratio = room[0], room[1], room[2], room[3], room[4]
     image, m = room[5], given.y.shape[0]
@@ -541,7 +548,7 @@ def _solve_adjoint(given, duals, found, band, start, ptr, residual, room, few, a
     for step in range(ADJOINT_STEPS):
         for j in range(m):
             write(better, j, read(residual, j))
-        _descend(links, outlets, read(few, _TOTAL), 0.0, better, ratio)
+        _solve_path(links, outlets, read(few, _TOTAL), 0.0, better, ratio)
         size = fill(0.0)
         for j in range(m):
             mass, rest = read(duals.sums, j), read(residual, j)
@@ -551,7 +558,7 @@ def _solve_adjoint(given, duals, found, band, start, ptr, residual, room, few, a
             size = size + own * rest
         if step == 0:
             write(few, _GOAL, _ADJOINT_TOLERANCE * _ADJOINT_TOLERANCE * size)
-        # One that is done, or whose direction led nowhere, has a size of zero from then on.
+        # A problem that is done, or has no curvature left, has a size of zero from then on.
         size = choose(size, read(few, _GOAL), size, 0.0)
         if step > 0:
             size = choose(before, 0.0, size, 0.0)
@@ -574,10 +581,10 @@ def _solve_adjoint(given, duals, found, band, start, ptr, residual, room, few, a
 def slope_coupling(given, duals, found, band, start, ptr, spread, rows, room, few, along):
     """Turn the coupling into slopes in log densities, and the potentials into those in the masses.
 
-    What is not stationary, corrections and spreading, goes through the margins by one linear system
-    for each problem, the adjoint. ``along`` gets the slopes in the places x and, in its last line,
-    in log sigma, where log densities are −(y − x)²/2 in units of sigma. ``rows`` has two rows for
-    each row, ``room`` nine for each label.
+    The coupling maximises the entropic value, but neither corrections nor spreading. Their slopes
+    through the margins take one linear system for each problem, the adjoint. ``along`` gets the
+    slopes in the places x and, in its last line, in log sigma, where log densities are −(y − x)²/2
+    in units of sigma. ``rows`` has two rows for each row, ``room`` nine for each label.
     """
     n, m, x, y = given.x.shape[0], given.y.shape[0], given.x, given.y
     total_z, cross_z, target, cross_y, kept = rows[0], rows[1], room[6], room[7], room[8]

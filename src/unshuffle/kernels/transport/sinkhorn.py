@@ -26,18 +26,19 @@ from unshuffle.kernels.transport.coupling import (
 )
 from unshuffle.kernels.transport.diagonals import BLOCK, column_sums, conductances, row_sums
 
-# Below this a step's logarithms and exponentials are short series: they err by a ten-millionth of
-# themselves and decide on the way, not on the end. They took a third of the time.
+# Below this the logarithms and exponentials of a step are short series, with relative errors of
+# 1e-7. These affect single steps and not the solution. Exact ones took a third of the time.
 _SMALL = 0.02
 
 
 @njit(**INNER)
 def _find_step(gaps, path, my, n, total, step):
-    """Fill the move of log v that takes most of the columns' gaps away; return the slope along it.
+    """Fill the step in log v that removes most of the columns' gaps; return the slope along it.
 
-    Where an eigenvalue of the path is e, that of S is about 1 - exp(-e): so 1 + 1/e inverts it
-    within a third (see `diagonals.conductances`). The one is Sinkhorn's step, the other a flow
-    along the path; a weak link answers exponentially, hence asinh.
+    `diagonals.conductances` defines S, the curvature in log v, and the path. Where an eigenvalue of
+    the path is e, that of S is about 1 - exp(-e), and 1 + 1/e inverts it within a third. The one is
+    Sinkhorn's step, 1/e a flow along the path. The flow over a weak link grows exponentially with
+    the difference of log v, hence asinh.
     """
     flow, height, mean = 0.0, 0.0, 0.0
     for j in range(BLOCK, BLOCK + n):
@@ -67,7 +68,7 @@ def scale_band(band, ptr, at, mz, y, my, n, tolerance, u, v, by_row, by_column):
     Those of rows are exact, those of n columns within the tolerance: nats that the last step may
     gain. With rows right, the value is a convex function of log v whose slopes are the columns'
     gaps. Rows and columns are padded, masses of padding are zero; ``by_row`` (3, …) and
-    ``by_column`` (6, …) are room.
+    ``by_column`` (6, …) are work arrays.
     """
     rows, gaps, step, path, before = (
         by_row[2], by_column[2], by_column[3], by_column[4], by_column[5],
@@ -96,7 +97,7 @@ def scale_band(band, ptr, at, mz, y, my, n, tolerance, u, v, by_row, by_column):
             expected, share = _find_step(gaps, path, my, n, total, step), 1.0
             for j in range(BLOCK, BLOCK + n):
                 before[j] = v[j]
-        else:  # far beyond the lowest point of the line
+        else:  # the step went far beyond the minimum along it
             share *= 0.5
         for j in range(BLOCK, BLOCK + n):
             x = share * step[j]
@@ -106,9 +107,9 @@ def scale_band(band, ptr, at, mz, y, my, n, tolerance, u, v, by_row, by_column):
 
 @njit(**OPTIONS)
 def move_potentials(masses, scalings, potentials):
-    """Turn potentials of the gauge into those of the coupling; return the sum of mass times each.
+    """Turn potentials of the gauge into those of the coupling; return their sum times the masses.
 
-    They are the slopes of the transport's value in the masses.
+    The potentials are the slopes of the transport's value in the masses, the sum is the value.
     """
     total = 0.0
     for i in range(masses.size):
@@ -126,7 +127,7 @@ def _precondition(path, cols, residual, n, out):
     """
     flow, height, size = 0.0, 0.0, 0.0
     for j in range(BLOCK, BLOCK + n):
-        # A label that no prediction reaches has no mass left: it cannot be preconditioned.
+        # A label that no prediction reaches has a sum of zero, by which nothing can be divided.
         out[j] = height + (residual[j] / cols[j] if cols[j] > 1e-200 else 0.0)
         size += residual[j] * out[j]
         flow += residual[j]
@@ -137,12 +138,13 @@ def _precondition(path, cols, residual, n, out):
 
 @njit(**OPTIONS)
 def solve_adjoint(band, ptr, at, per_mz, cols, residual, path, n, rows, found, by_column):
-    """Fill the columns' multipliers of the margins, and B times these along rows.
+    """Fill the columns' multipliers of the margins, and B times these, one number for each row.
 
-    Multipliers are the slopes in the masses of a value with known gradients in log u and log v:
-    the margins' own answer to these is H = [diag(mz) B; B' diag(cols)], and H (rows, columns) =
-    (gradients). It is solved by conjugate gradients on the columns' Schur complement, whose
-    right-hand side is the residual. ``by_column`` (3, …) is room.
+    Multipliers are the slopes in the masses of a value with known gradients in log u and log v. B
+    is the coupling. The derivatives of the margins in (log u, log v) are H = [diag(mz) B; B'
+    diag(cols)], and H times the multipliers of rows and columns is the gradients. It is solved by
+    conjugate gradients on the Schur complement of the columns, with the residual as right-hand
+    side, which is overwritten. ``by_column`` (3, …) is a work array.
     """
     image, work, direction = by_column[0], by_column[1], by_column[2]
     for j in range(found.size):
