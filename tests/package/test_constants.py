@@ -13,7 +13,7 @@ if not (ROOT / "packaging" / "count_constants.py").is_file():
     pytest.skip("there are no scripts of the repository here", allow_module_level=True)
 
 # Constants and settings fields that count; lower this when you remove some.
-LIMIT = 232
+LIMIT = 233
 
 
 def _load():

@@ -21,13 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unshuffle.data.products import multiply
+from unshuffle.model.settings import BAG_EFFECTS
 
-# Sizes t of random effects, in units of the noise sd: none, or a grid with a ratio of about two.
-OFFSETS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 2.0])
-# Where random effects are declared they may exceed any noise.
-DECLARED_OFFSETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-# Prior sds τ of contextual effects, in units of sd(y)/sd(x): none, or one of these.
-CONTEXTS = np.array([0.0, 0.1, 0.3, 0.6, 1.2])
+OFFSETS = np.array(BAG_EFFECTS.offsets)
+DECLARED_OFFSETS = np.array(BAG_EFFECTS.declared_offsets)
+CONTEXTS = np.array(BAG_EFFECTS.contexts)
 # The random effects of single bags are drawn if these are at most so many numbers (16 MB).
 MOST_OFFSETS = 2_000_000
 

@@ -21,6 +21,28 @@ CALIBRATED, FULL = "calibrated", "full"
 # Priors: of the noise's share of the variance, or none (flat in coefficients and log sigma).
 SHARE, FLAT = "share", "flat"
 
+
+@dataclass(frozen=True)
+class BagEffectSettings:
+    """The sizes that bag effects may have. `calibration.json` has the probability of any.
+
+    Attributes
+    ----------
+    offsets : tuple of float
+        Sds of random effects, in units of the noise sd: none, or a grid with a ratio of about two.
+    declared_offsets : tuple of float
+        The same where random effects are declared. They may exceed any noise.
+    contexts : tuple of float
+        Prior sds of contextual effects, in units of sd(y)/sd(x): none, or one of these.
+    """
+
+    offsets: tuple[float, ...] = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+    declared_offsets: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    contexts: tuple[float, ...] = (0.0, 0.1, 0.3, 0.6, 1.2)
+
+
+BAG_EFFECTS = BagEffectSettings()
+
 _POSITIVE = (
     "weight_scale", "share_low", "share_high", "target_draws", "least_draws", "proposal_dof",
 )  # fmt: skip
