@@ -117,7 +117,8 @@ def scale_beside(problems, tolerance=PRECISE):
     values = np.empty(LANES)
     band = lanes.make_band(find_gauge(sides, sizes)[1])
     kernels.fill_kernel(sides, *band)
-    u, v = kernels.scale_lanes(*band, sides, tolerance, *lanes.make_room(sides.shape[1]))
+    room = lanes.make_rows(8, sides.shape[1]), lanes.make_rows(lanes.N_FEW)
+    u, v = kernels.scale_lanes(*band, sides, tolerance, *room)
     kernels.form_couplings(*band, u, v, sides, values)
     found = []
     for k, (z, _, y, _) in enumerate(problems):

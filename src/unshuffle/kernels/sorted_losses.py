@@ -20,14 +20,12 @@ def largest_step_gap(z, y):
     n, m = z.size, y.size
     i, j, largest = 0, 0, 0.0
     while i < n and j < m:
-        point = z[i] if z[i] < y[j] else y[j]
+        point = min(z[i], y[j])
         while i < n and z[i] <= point:
             i += 1
         while j < m and y[j] <= point:
             j += 1
-        gap = i / n - j / m
-        gap = gap if gap > 0.0 else -gap
-        largest = gap if gap > largest else largest
+        largest = max(largest, abs(i / n - j / m))
     return largest
 
 
@@ -53,11 +51,10 @@ def compare_sorted(code, extent, z, y, slope):
         for k in range(n):
             slope[k] = 0.0
         return largest_step_gap(z, y)
-    m = extent if code == SMALL_D and extent < n else n
+    m = min(extent, n) if code == SMALL_D else n
     if code == ABSOLUTE:
         for k in range(m):
-            gap = z[k] - y[k]
-            slope[k] = (1.0 if gap > 0.0 else -1.0 if gap < 0.0 else gap) / m
+            slope[k] = np.sign(z[k] - y[k]) / m
     else:
         twice = 2.0 / m
         for k in range(m):
@@ -65,6 +62,31 @@ def compare_sorted(code, extent, z, y, slope):
     for k in range(m, n):
         slope[k] = 0.0
     return _sum_gaps(code, z, y, m) / m
+
+
+@njit(**INNER)
+def _spread(z, atoms, spread):
+    """Write every prediction plus every atom, row by row."""
+    if atoms.size == 1:
+        for i in range(z.size):
+            spread[i] = z[i] + atoms[0]
+        return
+    for i in range(z.size):
+        for a in range(atoms.size):
+            spread[i * atoms.size + a] = z[i] + atoms[a]
+
+
+@njit(**INNER)
+def collect_slopes(sorted_slope, pairs, n_atoms, slope):
+    """Bring the slopes of sorted places back to their rows, summed over the atoms."""
+    if n_atoms == 1:
+        for k in range(sorted_slope.size):
+            slope[pairs[k] & ROW] = sorted_slope[k]
+        return
+    for i in range(slope.size):
+        slope[i] = 0.0
+    for k in range(sorted_slope.size):
+        slope[(pairs[k] & ROW) // np.uint64(n_atoms)] += sorted_slope[k]
 
 
 @njit(**INNER_SUMS)
@@ -128,30 +150,23 @@ def screen_squares(weights, columns, y, offsets, values):
         values[s] = total / n
 
 
-@njit(**INNER)
-def collect_slopes(sorted_slope, pairs, n_atoms, slope):
-    """Bring the slopes of sorted places back to their rows, summed over the atoms."""
-    for i in range(slope.size):
-        slope[i] = 0.0
-    if n_atoms == 1:
-        for k in range(sorted_slope.size):
-            slope[pairs[k] & ROW] = sorted_slope[k]
-        return
-    for k in range(sorted_slope.size):
-        slope[(pairs[k] & ROW) // np.uint64(n_atoms)] += sorted_slope[k]
-
-
 @njit(**OPTIONS)
 def evaluate_sorted(weights, columns, y, offsets, atoms, code, extent, values, gradients):
     """Fill value and gradient of a sorted loss for every start (a row of `weights`).
 
     Bags count by their size. `y` holds every label once per atom, sorted inside its bag.
     """
-    n, n_atoms = columns.shape[1], atoms.size
-    size = longest_bag(offsets) * n_atoms
-    room, places = np.empty((5, size)), np.empty((2, size), np.uint64)
+    n = columns.shape[1]
+    n_atoms = atoms.size
+    longest = longest_bag(offsets)
+    z = np.empty(longest)
+    slope = np.empty(longest)
+    spread = z if n_atoms == 1 else np.empty(longest * n_atoms)
+    ordered = np.empty(longest * n_atoms)
+    sorted_slope = np.empty(longest * n_atoms)
+    pairs = np.empty(longest * n_atoms, np.uint64)
+    spare = np.empty(longest * n_atoms, np.uint64)
     counts = np.empty((3, 2048), np.uint32)
-    z, slope, spread, ordered, sorted_slope = room[0], room[1], room[2], room[3], room[4]
     for s in range(weights.shape[0]):
         values[s] = 0.0
         for j in range(gradients.shape[1]):
@@ -161,10 +176,8 @@ def evaluate_sorted(weights, columns, y, offsets, atoms, code, extent, values, g
             m = stop - start
             length = m * n_atoms
             project(columns, weights[s], start, stop, z)
-            for i in range(m):
-                for a in range(n_atoms):
-                    spread[i * n_atoms + a] = z[i] + atoms[a]
-            rows = sort_rows(spread[:length], ordered, places[0], places[1], counts)
+            _spread(z[:m], atoms, spread)
+            rows = sort_rows(spread[:length], ordered, pairs, spare, counts)
             labels = y[start * n_atoms : stop * n_atoms]
             share = m / n
             values[s] += share * compare_sorted(

@@ -67,9 +67,7 @@ def _radix_order(z, low, high, bits, n_passes, pairs, spare, counts):
     n = z.size
     mask = np.uint64((1 << bits) - 1)
     # A hair below the top, so that rounding cannot carry the largest key over it.
-    scale = (
-        ((1 << (bits * n_passes if bits * n_passes < 32 else 32)) - 1) * (1 - 1e-12) / (high - low)
-    )
+    scale = ((1 << min(32, bits * n_passes)) - 1) * (1 - 1e-12) / (high - low)
     for k in range(n_passes):
         for digit in range(1 << bits):
             counts[k, digit] = 0
@@ -103,8 +101,7 @@ def find_order(z, order):
     """Fill the rows (np.uint64) in ascending order of `z`, ties in row order, by merging runs."""
     n = z.size
     for start in range(0, n, _RUN):
-        stop = start + _RUN if start + _RUN < n else n
-        for k in range(start, stop):
+        for k in range(start, min(start + _RUN, n)):
             value, m = z[k], k
             while m > start and z[order[m - 1]] > value:
                 order[m] = order[m - 1]
@@ -114,8 +111,7 @@ def find_order(z, order):
     width = _RUN
     while width < n:
         for start in range(0, n, 2 * width):
-            middle, stop = start + width, start + 2 * width
-            middle, stop = middle if middle < n else n, stop if stop < n else n
+            middle, stop = min(start + width, n), min(start + 2 * width, n)
             # The left half stands aside, so that the merged run takes its place.
             for k in range(start, middle):
                 spare[k] = order[k]

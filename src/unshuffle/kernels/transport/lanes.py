@@ -237,7 +237,7 @@ def scale_lanes(band, start, ptr, sides, tolerance, room, few):
     """Return u and v for which the margins of u K v are the masses (Sinkhorn; Cuturi 2013).
 
     Those of rows are exact, those of columns within the tolerance: see `sinkhorn.scale_band`.
-    ``room`` and ``few`` come from `make_room`.
+    ``room`` has eight rows for each atom, ``few`` has `N_FEW` rows.
     """
     mz, y, my = sides[1], sides[2], sides[3]
     u, v, gaps, path = room[0], room[1], room[2], room[3]
